@@ -1,4 +1,4 @@
-"""The loader of Groth16 keys from a repository to a device."""
+"""Loads Groth16 keys from a repository to a device."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ from quod.service.keys.needs import Needs, Tier
 from quod.service.keys.record import ZKEY
 from quod.service.keys.repository import KeyRepository
 
-# The share of the budget that a key may use beyond its minimum, so that others fit as well.
-_SHARE = 2
+# A key may use 1/2 of the budget for optional memory, so that other keys fit.
+_BUDGET_DIVISOR = 2
 # Proofs over domains up to this size do not fill any GPU.
-_SMALL = 1 << 17
+_SMALL_DOMAIN = 1 << 17
 # The default number of concurrent proofs if one leaves half of the device idle.
 DEFAULT_LANES = 2
-# The part of a memory estimate for lanes after the first.
-_LANES = "lanes"
+# The name, in a memory estimate, of the part for concurrent proofs after the first.
+_LANES_PART = "lanes"
 
 
 class Groth16Loader:
-    """A `Loader`: a held key is its file in memory, a ready one a `ProvingKey`."""
+    """A `Loader` of Groth16 keys.
+
+    A held key is the parsed zkey in host memory; a ready one is the `ProvingKey` on the device.
+
+    device_bytes: the budget of all keys on the device.
+    lanes: the number of concurrent proofs of a small key; default: chosen by domain and device.
+    together: the maximum batch of proofs of a very small key.
+    """
 
     def __init__(
         self,
@@ -41,7 +48,7 @@ class Groth16Loader:
         self._device_bytes = device_bytes
 
     def needs(self, key: str) -> Needs:
-        """Compute upper bounds from the record of a key."""
+        """Return upper bounds on the bytes that a key takes when held and when ready."""
         record = self._repository.record(key)
         held = {"file": record.files[ZKEY].bytes}
         counts = KeyCounts(
@@ -50,17 +57,23 @@ class Groth16Loader:
         if in_host_memory(self._device):
             return Needs(held, host_parts(counts), Tier.HOST)
         budget = self._device_bytes
-        lanes = self._lanes_of(record.domain)
+        lanes = self._concurrent_proofs(record.domain)
         parts = partial(
-            device_parts, counts, self._device, budget // _SHARE, budget, together=self._together
+            device_parts,
+            counts,
+            self._device,
+            budget // _BUDGET_DIVISOR,
+            budget,
+            together=self._together,
         )
         ready = parts(lanes=lanes)
         if self._lanes is None and lanes > 1 and sum(ready.values()) > budget:
+            # The default number of concurrent proofs does not fit: plan for one proof.
             ready = parts()
         return Needs(held, ready, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
-        """Read and validate the zkey."""
+        """Read and validate the zkey. `stop` raises an error if the load was cancelled."""
         data = self._repository.read_zkey(key, stop)
         stop()
         zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
@@ -70,10 +83,15 @@ class Groth16Loader:
     def prepare(
         self, key: str, held: Zkey, needs: Needs, stop: Callable[[], None]
     ) -> tuple[ProvingKey, Needs]:
-        """Load the key to the device within the reserved memory."""
+        """Load the key to the device within the reserved memory.
+
+        Returns the key and the memory it takes. `stop` raises an error if the load was cancelled.
+        After any error the key is closed.
+        """
         budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
-        # Insecure keys were accepted or refused at registration.
-        lanes = self._lanes_of(held.domain_size) if _LANES in needs.ready else 1
+        # Insecure keys were accepted or refused at registration. The estimate has the part of
+        # concurrent proofs only if memory for them was reserved.
+        lanes = self._concurrent_proofs(held.domain_size) if _LANES_PART in needs.ready else 1
         ready = ProvingKey(
             held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes,
             together=self._together,
@@ -87,15 +105,19 @@ class Groth16Loader:
             raise
         return ready, Needs(needs.held, {"key": ready.resident.nbytes}, needs.tier)
 
-    def _lanes_of(self, domain: int) -> int:
-        """The number of concurrent proofs; one on a device with a single queue."""
+    def _concurrent_proofs(self, domain: int) -> int:
+        """Return the number of concurrent proofs.
+
+        It is 1 for large domains, in host memory, and on a device with a single queue, whatever
+        `lanes` is.
+        """
         device = self._device
-        if domain > _SMALL or in_host_memory(device) or device.single_queue:
+        if domain > _SMALL_DOMAIN or in_host_memory(device) or device.single_queue:
             return 1
         if self._lanes is not None:
             return self._lanes
         return DEFAULT_LANES if DEFAULT_LANES * domain <= device.resident_lanes else 1
 
     def close(self, ready: ProvingKey) -> None:
-        """Stop the threads of a key."""
+        """Close the key: stop its threads and free its memory."""
         ready.close()

@@ -1,4 +1,7 @@
-"""A worker: one device, its keys, and a pipeline that it keeps full from the queue."""
+"""The worker: one device, its key cache, and a pipeline that it fills from the queue.
+
+A partition is one leased part of a job; `Work` is a claimed partition.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +30,26 @@ from quod.service.worker.warm_up import warm_up
 from quod.service.worker.witnesses import Calculate, witness_bytes
 from quod.service.worker.work import Work
 
-# The duration of a claim, which also bounds the delay of a drain.
+# How long a claim waits for work. It also bounds how long a drain takes to be noticed.
 _CLAIM_SECONDS = 0.25
 # The delay before a restart of a worker whose device was lost.
-_BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.5, 60.0
-# The time limit of retried reports to the queue.
-_TELL_SECONDS = 60.0
+_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.5, 60.0
+# How long a report to the queue is retried.
+_REPORT_TIMEOUT_SECONDS = 60.0
 
-_EMPTY = CacheStatus(False, {}, {}, 0, ())
+_EMPTY_CACHE = CacheStatus(False, {}, {}, 0, ())
 
 _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """A worker, which claims and proves partitions from `start` to `close`. Thread-safe.
+    """Claims and proves partitions from `start` to `close`. Thread-safe.
 
-    open_keys: opens the keys on the device, again after the device was lost.
-    record: called for each finished stage.
-    hangs: called when the device has exceeded the time limit of a stage.
+    jobs: the queue, as this worker calls it.
+    open_keys: opens the device and its key cache; called again after the device is lost.
+    calculate: computes the witness of a job's inputs.
+    record: called with the record of each finished stage.
+    hangs: called when a stage on the device exceeds its time limit.
     """
 
     def __init__(
@@ -54,18 +59,21 @@ class Worker:
         hangs: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.name, self.settings = name, settings
-        self._device_hangs = hangs
+        self._on_hang = hangs
         self._jobs, self._open_keys = jobs, open_keys
         self._calculate, self._record = calculate, record
         self._changed = threading.Condition()
-        self._in_hand: dict[int, Work] = {}
+        # The claimed partitions that have not ended, by `id`.
+        self._claimed_by_id: dict[int, Work] = {}
         self._keys: ResidentKeys | None = None
         self._meter = BusyMeter()
         self._budget = MemoryBudget(settings.work_bytes)
+        # Each concurrent proof may have a partition on the device and a prepared one.
         self._permits = Permits(2 * settings.most_lanes + settings.ahead)
         self._buffers: WitnessBuffers
-        self._sizes: dict[str, tuple[int, int]] = {}
-        self._together: dict[str, int] = {}
+        # By key: the number of witness values and the bytes of one.
+        self._witness_shapes: dict[str, tuple[int, int]] = {}
+        self._max_batch: dict[str, int] = {}
         self._started = time.time()
         self._restarts = self._proofs = self._failures = 0
         self._problem = ""
@@ -77,7 +85,7 @@ class Worker:
 
     def start(self) -> None:
         """Start the worker's thread."""
-        # The terminal, if any, belongs to the server.
+        # Print no compilation progress: the server owns the terminal.
         compilations.notify(False)
         self._thread.start()
 
@@ -90,26 +98,29 @@ class Worker:
     @property
     def in_hand(self) -> int:
         """The number of claimed partitions that have not ended."""
-        return len(self._in_hand)
+        return len(self._claimed_by_id)
 
     def status(self) -> WorkerStatus:
         """Return the current status."""
         with self._changed:
-            works, keys = list(self._in_hand.values()), self._keys
-        cache = _EMPTY if keys is None else keys.status()
+            claimed, keys = list(self._claimed_by_id.values()), self._keys
+        cache = _EMPTY_CACHE if keys is None else keys.status()
         return WorkerStatus(
-            self.name, self.settings.device, self._state(bool(works)), self._started,
-            self._restarts, {work.lease.job: work.stage for work in works}, self._proofs,
+            self.name, self.settings.device, self._state(bool(claimed)), self._started,
+            self._restarts, {work.lease.job: work.stage for work in claimed}, self._proofs,
             self._failures, self._meter.seconds, self._memory(cache), cache, self._problem,
-            tuple({work.lease.key for work in works}),
+            tuple({work.lease.key for work in claimed}),
         )  # fmt: skip
 
     def preload(self, key: str, timeout: float | None = None) -> None:
-        """Load a key."""
+        """Load a key; returns when it is loaded.
+
+        Raises UnavailableError if no device is open.
+        """
         self._opened().preload(key, timeout=timeout)
 
     def evict(self, key: str) -> None:
-        """Evict a key."""
+        """Evict a key; raises UnavailableError if no device is open."""
         self._opened().evict(key)
 
     def resume(self) -> None:
@@ -123,15 +134,17 @@ class Worker:
         with self._changed:
             self._draining = True
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: not self._in_hand and not self._claiming, timeout)
+            return self._changed.wait_for(
+                lambda: not self._claimed_by_id and not self._claiming, timeout
+            )
 
     def close(self) -> None:
         """Stop the worker; unfinished work is released to the queue."""
         with self._changed:
             self._closing = True
-            works = list(self._in_hand.values())
+            claimed = list(self._claimed_by_id.values())
             self._changed.notify_all()
-        for work in works:
+        for work in claimed:
             work.give_up()
         if self._thread.ident is not None:
             self._thread.join()
@@ -147,13 +160,13 @@ class Worker:
             except Exception as error:
                 _log.exception("the worker %s ended with an error", self.name)
                 self._problem = str(error) if isinstance(error, QuodError) else type(error).__name__
-            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MAX_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
                 if not self._closing:
                     self._restarts += 1
                     self._changed.wait_for(lambda: self._closing, backoff)
-            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
     def _serve(self) -> None:
         """Open the device and serve until it is lost or the worker is closed."""
@@ -165,165 +178,181 @@ class Worker:
             keys.warm(self.settings.warm)
             self._buffers = self._allocate_buffers(keys)
             for name in self.settings.warm:
-                if self._goes_on():
+                if self._is_serving():
                     with keys.lease(name) as lease:
                         warm_up(lease.value)
-                        self._together[lease.key] = lease.value.most_together
+                        self._max_batch[lease.key] = lease.value.most_together
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
-                self._record, self._computed, self._done, self._failed, self._together,
+                self._record, self._release_permit, self._finish, self._fail, self._max_batch,
                 self._call_queue, self._quarantine,
             )  # fmt: skip
-            line = Pipeline(stages.steps(), self._failed)
-            keeper = LeaseHeartbeat(
-                self._jobs, self._works, self.settings.patience_seconds, self._hangs
+            pipeline = Pipeline(stages.steps(), self._fail)
+            heartbeat = LeaseHeartbeat(
+                self._jobs, self._works, self.settings.patience_seconds, self._report_hang
             )  # fmt: skip
             self._serving, self._problem = True, "" if not self._quarantined else self._problem
             try:
-                while self._goes_on():
-                    self._claim(line, keys)
+                while self._is_serving():
+                    self._claim(pipeline, keys)
             finally:
                 self._serving = False
-                line.close()
-                keeper.close()
+                pipeline.close()
+                heartbeat.close()
         finally:
             self._keys = None
             keys.close()
 
-    def _goes_on(self) -> bool:
+    def _is_serving(self) -> bool:
         return not (self._closing or self._lost)
 
-    def _takes_work(self) -> bool:
-        return self._goes_on() and not (self._draining or self._quarantined)
+    def _may_claim(self) -> bool:
+        return self._is_serving() and not (self._draining or self._quarantined)
 
-    def _claim(self, line: Pipeline, keys: ResidentKeys) -> None:
+    def _claim(self, pipeline: Pipeline, keys: ResidentKeys) -> None:
         """Claim as much work as permitted and put it into the pipeline."""
-        only, most = self._wanted(keys)
+        keys_to_claim, max_partitions = self._claim_limits(keys)
         with self._changed:
-            if not self._takes_work() or not most:
+            if not self._may_claim() or not max_partitions:
                 self._changed.wait(_CLAIM_SECONDS)
                 return
-        count = self._permits.take(most, _CLAIM_SECONDS)
+        count = self._permits.take(max_partitions, _CLAIM_SECONDS)
         if not count:
             return
-        works = self._claimed(keys, only, count)
-        self._put(line, keys, works)
-        if len(works) < count:
+        claimed = self._claim_partitions(keys, keys_to_claim, count)
+        self._submit(pipeline, keys, claimed)
+        if len(claimed) < count:
             # No other work waits.
             return
-        # Waiting work with keys whose proofs are batched joins these partitions.
-        for key, part in {work.lease.key: work.part for work in works}.items():
-            if permits := self._permits.take_parts(WHOLE // part - 1, part):
-                self._put(line, keys, self._claimed(keys, [key], permits, part))
+        # Fill batches: claim further waiting partitions of the keys whose proofs are batched.
+        for key, units in {work.lease.key: work.part for work in claimed}.items():
+            if permits := self._permits.take_parts(WHOLE // units - 1, units):
+                self._submit(pipeline, keys, self._claim_partitions(keys, [key], permits, units))
 
-    def _put(self, line: Pipeline, keys: ResidentKeys, works: Sequence[Work]) -> None:
-        for work in works:
+    def _submit(self, pipeline: Pipeline, keys: ResidentKeys, claimed: Sequence[Work]) -> None:
+        for work in claimed:
             try:
                 self._reserve(work, keys)
-                line.put(work)
+                pipeline.put(work)
             except BaseException as error:
-                self._failed(work, error)
+                self._fail(work, error)
 
-    def _parts(self, keys: ResidentKeys) -> dict[str, int]:
-        """The parts of a permit that a partition takes, for each loaded key."""
-        there = [key.key for key in keys.status().keys if key.ready]
-        return {key: max(1, WHOLE // self._together.get(key, 1)) for key in there}
+    def _permit_units(self, keys: ResidentKeys) -> dict[str, int]:
+        """Return the units of a permit that one partition holds, for each loaded key.
 
-    def _claimed(
-        self, keys: ResidentKeys, only: list[str] | None, count: int, part: int = WHOLE
-    ) -> list[Work]:
-        """Claim partitions for `count` permits, or for `count` times `part` parts.
-
-        Waits for the first partition only if permits are whole.
+        A permit has `WHOLE` units. In batches of n, a partition holds WHOLE // n of them.
         """
-        wait = _CLAIM_SECONDS if part == WHOLE else 0.0
-        works: list[Work] = []
+        loaded = [key.key for key in keys.status().keys if key.ready]
+        return {key: max(1, WHOLE // self._max_batch.get(key, 1)) for key in loaded}
+
+    def _claim_partitions(
+        self, keys: ResidentKeys, keys_to_claim: list[str] | None, count: int, units: int = WHOLE
+    ) -> list[Work]:
+        """Claim up to `count` partitions, for which `count * units` units are already taken.
+
+        Unused units are released. Waits for the first partition only if `units` is a whole permit.
+        """
+        wait = _CLAIM_SECONDS if units == WHOLE else 0.0
+        claimed: list[Work] = []
         with self._changed:
-            self._claiming = self._takes_work()
+            self._claiming = self._may_claim()
         try:
             if self._claiming:
-                leases = self._jobs.claim(keys=only, most=count, wait=wait)
-                parts = self._parts(keys) if leases and part == WHOLE else {}
+                leases = self._jobs.claim(keys=keys_to_claim, most=count, wait=wait)
+                units_by_key = self._permit_units(keys) if leases and units == WHOLE else {}
                 limit = self._permits.limit
-                works = [Work(lease, parts.get(lease.key, part), limit) for lease in leases]
+                claimed = [
+                    Work(lease, units_by_key.get(lease.key, units), limit) for lease in leases
+                ]
         except TryAgainError as error:
             _log.warning("nothing could be claimed: %s", error)
             time.sleep(_CLAIM_SECONDS)
         finally:
-            self._permits.give_back(count * part - sum(work.part for work in works))
+            self._permits.give_back(count * units - sum(work.part for work in claimed))
             with self._changed:
-                for work in works:
+                for work in claimed:
                     work.permitted = work.part
-                    self._in_hand[id(work)] = work
+                    self._claimed_by_id[id(work)] = work
                 stopped = self._closing or self._quarantined
                 self._claiming = False
                 self._changed.notify_all()
         if stopped:
-            for work in works:
+            for work in claimed:
                 work.give_up()
-        return works
+        return claimed
 
-    def _wanted(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
-        """The keys to claim work for (None: any), and the maximum number of partitions.
+    def _claim_limits(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
+        """Return the keys to claim work for (None: any), and the maximum number of partitions.
 
-        Work whose key is not loaded waits for it. Once `ahead` such partitions wait, only work with
-        loaded keys is claimed, and only while a key is loading. While a load waits for room nothing
-        is claimed, as keys in use would never make room.
+        At most `ahead` partitions are claimed before their keys are loaded. Beyond that, only work
+        with loaded keys is claimed, and only while a key is loading. While a load waits for memory
+        nothing
+        is claimed: new work would keep the loaded keys in use, so that none could be evicted.
         """
         ahead, cache = self.settings.ahead, keys.status()
-        there = [key.key for key in cache.keys if key.ready]
-        waiting = sum(work.key is None and work.lease.key not in there for work in self._works())
-        if waiting < ahead:
-            return None, ahead - waiting
-        return there, ahead if any(key.loading for key in cache.keys) else 0
+        loaded = [key.key for key in cache.keys if key.ready]
+        without_key = sum(
+            work.key is None and work.lease.key not in loaded for work in self._works()
+        )
+        if without_key < ahead:
+            return None, ahead - without_key
+        return loaded, ahead if any(key.loading for key in cache.keys) else 0
 
     def _reserve(self, work: Work, keys: ResidentKeys) -> None:
-        """Reserve the memory of a witness in the order of the claims, waiting for it."""
+        """Wait for the memory of a witness and reserve it. Called in claim order."""
         lease = work.lease
-        if lease.key not in self._sizes:
-            self._sizes[lease.key] = _size_of(keys, lease.key)
+        if lease.key not in self._witness_shapes:
+            self._witness_shapes[lease.key] = _witness_shape(keys, lease.key)
         with work.payload(self._jobs) as file:
-            nbytes, read = witness_bytes(file, lease, *self._sizes[lease.key])
-        work.most_bytes = read
-        if read:
+            reserve_bytes, payload_bytes = witness_bytes(
+                file, lease, *self._witness_shapes[lease.key]
+            )
+        work.most_bytes = payload_bytes
+        if payload_bytes:
             work.buffers = self._buffers
-            # Partitions of a batch do not wait for buffers: batches copy them once more anyway.
-            grouped = work.part < WHOLE
-            work.buffer = self._buffers.take(read, given_up=lambda: work.gone or grouped)
+            # Partitions of a batch do not wait for a buffer: a batch copies its witnesses again.
+            is_batched = work.part < WHOLE
+            work.buffer = self._buffers.take(
+                payload_bytes, given_up=lambda: work.gone or is_batched
+            )
         # A witness in a buffer needs no further memory.
-        if work.buffer is None and self._budget.take(nbytes, given_up=lambda: work.gone):
-            work.reserved = nbytes
+        if work.buffer is None and self._budget.take(reserve_bytes, given_up=lambda: work.gone):
+            work.reserved = reserve_bytes
         work.check()
 
     def _allocate_buffers(self, keys: ResidentKeys) -> WitnessBuffers:
-        """Allocate page-locked buffers for the largest witness of the warm keys."""
-        sizes = [_size_of(keys, name) for name in self.settings.warm]
-        most = max((count * nbytes for count, nbytes in sizes), default=0)
+        """Allocate page-locked buffers of the size of the warm keys' largest witness."""
+        shapes = [_witness_shape(keys, name) for name in self.settings.warm]
+        max_bytes = max((count * nbytes for count, nbytes in shapes), default=0)
         return WitnessBuffers(
-            keys.device, most, self.settings.buffers, self.settings.work_bytes // 2
+            keys.device, max_bytes, self.settings.buffers, self.settings.work_bytes // 2
         )
 
     # --- the end of work
 
     def _works(self) -> list[Work]:
         with self._changed:
-            return list(self._in_hand.values())
+            return list(self._claimed_by_id.values())
 
-    def _computed(self, work: Work) -> None:
-        """Release the permit of a computed partition."""
-        permitted, work.permitted = work.permitted, 0
-        if permitted:
-            self._permits.give_back(permitted)
+    def _release_permit(self, work: Work) -> None:
+        """Release the permit of a partition, if it still holds one."""
+        units, work.permitted = work.permitted, 0
+        if units:
+            self._permits.give_back(units)
 
-    def _done(self, work: Work) -> None:
+    def _finish(self, work: Work) -> None:
         self._permits.grow()
         self._end(work, proofs=1)
 
-    def _failed(self, work: Work, error: BaseException) -> None:
-        """End a failed partition; an error of the report does not affect others of its batch."""
+    def _fail(self, work: Work, error: BaseException) -> None:
+        """End a failed partition.
+
+        An error of the report is logged, so that the other partitions of the batch are still
+        reported.
+        """
         keys = self._keys
-        lost = keys is not None and keys.device.space.is_lost
-        failure = failure_of(error, work.stage, device_is_lost=lost)
+        device_is_lost = keys is not None and keys.device.space.is_lost
+        failure = failure_of(error, work.stage, device_is_lost=device_is_lost)
         if work.gone:
             failure = Failure(Fault.GONE, "", "")
 
@@ -342,7 +371,11 @@ class Worker:
             self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
 
     def _report(self, work: Work, failure: Failure) -> None:
-        """Report the failure of a partition to the queue."""
+        """Report the failure of a partition to the queue.
+
+        `release` returns the partition without counting an attempt, `lose` reports that the device
+        was lost, `fail` counts an attempt, and `forget` does nothing to the job.
+        """
         jobs, lease, fault = self._jobs, work.lease, failure.fault
         if fault is Fault.GONE:
             if self._closing or self._quarantined or self._lost:
@@ -353,19 +386,19 @@ class Worker:
             jobs.release(lease)
         elif fault is Fault.LOST:
             with self._changed:
-                first, self._lost, self._problem = not self._lost, True, failure.message
+                is_first, self._lost, self._problem = not self._lost, True, failure.message
             # Computing work may have caused the loss; waiting work cannot.
-            if first and work.stage is Stage.PROVE:
+            if is_first and work.stage is Stage.PROVE:
                 jobs.lose(lease, failure.code, failure.message)
             else:
                 jobs.release(lease)
         else:
             if fault is Fault.MEMORY:
                 self._permits.shrink(work.limit)
-            # A batch is computed as one, and its error concerns all of its partitions.
-            of_all = fault is not Fault.REQUEST or work.stage is Stage.PROVE
-            if work.together and of_all:
-                # Any of them may be the cause, so each is retried alone.
+            # An error of the proving stage affects all partitions of a batch.
+            affects_batch = fault is not Fault.REQUEST or work.stage is Stage.PROVE
+            if work.together and affects_batch:
+                # Any partition of the batch may be the cause, so each is retried alone.
                 _log.warning("a proof that was made with others is made again: %s", failure.message)
                 jobs.release(lease)
             else:
@@ -373,38 +406,40 @@ class Worker:
 
     def _call_queue(self, report: Callable[[], None]) -> None:
         """Call `report` with retries while the queue is unavailable or cannot write."""
-        limit, pause = time.monotonic() + _TELL_SECONDS, 0.05
+        deadline, pause = time.monotonic() + _REPORT_TIMEOUT_SECONDS, 0.05
         while True:
             try:
                 report()
                 return
             except TryAgainError:
-                if time.monotonic() > limit or self._closing:
+                if time.monotonic() > deadline or self._closing:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 2.0)
 
     def _end(self, work: Work, *, proofs: int = 0, failures: int = 0) -> None:
+        """Release what a partition holds and count its result."""
         work.ended = True
         work.let_go()
         self._budget.give_back(work.reserved)
-        self._computed(work)
+        self._release_permit(work)
         with self._changed:
-            self._in_hand.pop(id(work), None)
+            self._claimed_by_id.pop(id(work), None)
             self._proofs += proofs
             self._failures += failures
             self._changed.notify_all()
 
     def _quarantine(self, reason: str) -> None:
-        """Quarantine the worker, as its device computes wrongly; release unfinished work."""
+        """Quarantine the worker because its device computes wrongly; cancel unfinished work."""
         _log.error("the worker %s is quarantined: %s", self.name, reason)
         with self._changed:
             self._quarantined, self._problem = True, reason
         for work in self._works():
+            # A proof that is being verified does not need the device.
             if work.stage is not Stage.CHECK:
                 work.give_up()
 
-    def _hangs(self, work: Work) -> None:
+    def _report_hang(self, work: Work) -> None:
         self._problem = (
             f"the stage {work.stage.value} of the job {work.lease.job} has taken more than "
             f"{self.settings.patience_seconds:g} seconds"
@@ -412,7 +447,7 @@ class Worker:
         _log.error("%s: %s", self.name, self._problem)
         # Waiting for a key depends on other work, not on the device.
         if work.stage in (Stage.UPLOAD, Stage.PROVE):
-            self._device_hangs()
+            self._on_hang()
 
     # --- the status
 
@@ -426,14 +461,15 @@ class Worker:
         return WorkerState.BUSY if working else WorkerState.READY
 
     def _memory(self, cache: CacheStatus) -> Mapping[str, int]:
-        """Memory use of the device, or of the host if the device has no memory of its own."""
+        """Return the bytes in use on the device, or on the host if the device has no memory."""
         tier = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
         keys, budget = cache.used.get(tier, 0), cache.budgets.get(tier, 0)
-        # A GPU's workspace is counted with its keys.
+        # On a GPU, the workspace of proofs is counted with the keys.
         witnesses = self._budget.used if tier is Tier.HOST else 0
         return {"keys": keys, "workspace": witnesses, "free": max(0, budget - keys)}
 
     def _opened(self) -> ResidentKeys:
+        """Return the open keys; raises UnavailableError if no device is open."""
         keys = self._keys
         if keys is None:
             raise UnavailableError(
@@ -442,7 +478,7 @@ class Worker:
         return keys
 
 
-def _size_of(keys: ResidentKeys, name: str) -> tuple[int, int]:
-    """The number of values of a key's witness, and the bytes of one value."""
+def _witness_shape(keys: ResidentKeys, name: str) -> tuple[int, int]:
+    """Return the number of values of a key's witness, and the bytes of one value."""
     record = keys.repository.record(keys.repository.resolve(name))
     return record.variables, CURVES[record.curve].fr.bytes

@@ -1,9 +1,9 @@
-"""Remote calls in both directions over a socket pair, framed as lengths, JSON and bytes.
+"""Remote calls in both directions over a socket pair, as frames of JSON and bytes.
 
-u32   bytes of the JSON
-u32   bytes of the body
+u32   length of the JSON in bytes, little-endian
+u32   length of the body in bytes, little-endian
       the JSON: {"call": NAME, "id": N, "arguments": {...}}, {"tell": NAME, "arguments": {...}},
-      {"value": ANY, "id": N}, and "bytes": true with it for the body, or {"error": {...}, "id": N}
+      {"value": ANY, "id": N}, with "bytes": true if a body follows, or {"error": {...}, "id": N}
       the body
 """
 
@@ -30,24 +30,24 @@ HUNG = 70
 
 Handler = Callable[[dict[str, Any], bytes], object]
 
-_HEAD = struct.Struct("<II")
-_MOST_JSON, _MOST_BODY = 16 << 20, 64 << 20
+_HEADER = struct.Struct("<II")
+_MAX_JSON_BYTES, _MAX_BODY_BYTES = 16 << 20, 64 << 20
 _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """The value of a call, with a body of bytes."""
+    """The value of a call with a body of bytes: a handler returns it, and `call` passes it on."""
 
     value: Any
     body: bytes
 
 
 class Channel:
-    """One end of a channel.
+    """One end of a connection on which both processes call each other.
 
     handlers: functions for the other end's calls, run on up to `threads` threads.
-    prompt: names of handlers that the reading thread calls in order. They must not block, and
-        return a function that a thread of the pool calls for the value.
+    prompt: names of handlers that the reading thread calls in order of arrival. They must not
+        block, and return a function that a thread of the pool calls for the value.
     gone: called once when the other end has closed the connection or sent an invalid message.
     """
 
@@ -55,15 +55,15 @@ class Channel:
         self, connection: socket.socket, handlers: Mapping[str, Handler],
         gone: Callable[[], None], *, threads: int = 8, prompt: Collection[str] = (),
     ) -> None:  # fmt: skip
-        self._connection, self._handlers, self._gone = connection, handlers, gone
+        self._connection, self._handlers, self._on_disconnect = connection, handlers, gone
         self._prompt = frozenset(prompt)
-        self._sending = threading.Lock()
-        self._changing = threading.Lock()
-        self._numbers = itertools.count()
-        self._waiting: dict[int, Future[Any]] = {}
+        self._send_lock = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._call_ids = itertools.count()
+        self._pending_calls: dict[int, Future[Any]] = {}
         self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="quod-channel")
-        self._thread = threading.Thread(target=self._run, name="quod-channel", daemon=True)
+        self._thread = threading.Thread(target=self._read_frames, name="quod-channel", daemon=True)
 
     def start(self) -> None:
         """Start the reading thread."""
@@ -75,27 +75,33 @@ class Channel:
     ) -> Any:  # fmt: skip
         """Call the other end; return the value of its handler or raise its error.
 
-        Raises UnavailableError if the other end is gone or the timeout has passed.
+        timeout: in seconds. Returns an `Answer` if the handler returned one. Raises
+            UnavailableError if the other end is gone or the timeout has passed, InputError for a
+            message that is too long.
         """
         future: Future[Any] = Future()
-        with self._changing:
+        with self._state_lock:
             if self._closed:
                 raise _unavailable()
-            number = next(self._numbers)
-            self._waiting[number] = future
-        message = {"call": name, "id": number, "arguments": encode_frame(arguments)}
+            call_id = next(self._call_ids)
+            self._pending_calls[call_id] = future
+        message = {"call": name, "id": call_id, "arguments": encode_frame(arguments)}
         try:
-            self._send(message, body)
+            self._send_frame(message, body)
             return future.result(timeout)
         except TimeoutError:
             raise _unavailable() from None
         finally:
-            with self._changing:
-                self._waiting.pop(number, None)
+            with self._state_lock:
+                self._pending_calls.pop(call_id, None)
 
     def send(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Call the other end's handler, in order, without waiting for it."""
-        self._send({"tell": name, "arguments": encode_frame(arguments)}, b"")
+        """Call a handler of the other end without waiting for it.
+
+        The other end's reading thread runs the handler, in order of arrival. So it must not block,
+        and an exception in it closes the channel.
+        """
+        self._send_frame({"tell": name, "arguments": encode_frame(arguments)}, b"")
 
     def close(self) -> None:
         """Close the connection, which fails all pending calls."""
@@ -109,67 +115,67 @@ class Channel:
 
     # --- frames
 
-    def _send(self, message: object, body: bytes) -> None:
+    def _send_frame(self, message: object, body: bytes) -> None:
         text = json.dumps(message).encode()
-        if len(text) > _MOST_JSON or len(body) > _MOST_BODY:
+        if len(text) > _MAX_JSON_BYTES or len(body) > _MAX_BODY_BYTES:
             raise InputError(f"a message of {len(text)} and {len(body)} bytes is too long")
         try:
-            with self._sending:
-                self._connection.sendall(_HEAD.pack(len(text), len(body)) + text + body)
+            with self._send_lock:
+                self._connection.sendall(_HEADER.pack(len(text), len(body)) + text + body)
         except OSError:
             raise _unavailable() from None
 
     def _receive(self, count: int) -> bytes:
         data = bytearray(count)
-        done, view = 0, memoryview(data)
-        while done < count:
-            got = self._connection.recv_into(view[done:])
-            if not got:
+        received, view = 0, memoryview(data)
+        while received < count:
+            size = self._connection.recv_into(view[received:])
+            if not size:
                 raise EOFError
-            done += got
+            received += size
         return bytes(data)
 
-    def _run(self) -> None:
+    def _read_frames(self) -> None:
         try:
             while True:
-                length, body_length = _HEAD.unpack(self._receive(_HEAD.size))
-                if length > _MOST_JSON or body_length > _MOST_BODY:
+                json_length, body_length = _HEADER.unpack(self._receive(_HEADER.size))
+                if json_length > _MAX_JSON_BYTES or body_length > _MAX_BODY_BYTES:
                     raise InputError("a message is too long")
-                self._take(json.loads(self._receive(length)), self._receive(body_length))
+                self._dispatch(json.loads(self._receive(json_length)), self._receive(body_length))
         except (EOFError, OSError):
             pass
         except Exception:
             _log.exception("the other process said what is no message")
-        with self._changing:
+        with self._state_lock:
             self._closed = True
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for future in waiting:
+            pending, self._pending_calls = list(self._pending_calls.values()), {}
+        for future in pending:
             future.set_exception(_unavailable())
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._gone()
+        self._on_disconnect()
 
-    def _take(self, message: Any, body: bytes) -> None:
+    def _dispatch(self, message: Any, body: bytes) -> None:
         match message:
-            case {"call": str(name), "id": int(number), "arguments": dict(arguments)}:
+            case {"call": str(name), "id": int(call_id), "arguments": dict(arguments)}:
                 work: Callable[[], object] = partial(self._handle, name, arguments, body)
                 if name in self._prompt:
                     work = _begin_call(work)
-                self._pool.submit(self._answer, number, work)
+                self._pool.submit(self._answer, call_id, work)
             case {"tell": str(name), "arguments": dict(arguments)}:
                 self._handlers[name](arguments, body)
-            case {"value": value, "bytes": True, "id": int(number)}:
-                self._settle(number, lambda future: future.set_result(Answer(value, body)))
-            case {"value": value, "id": int(number)}:
-                self._settle(number, lambda future: future.set_result(value))
-            case {"error": error, "id": int(number)}:
+            case {"value": value, "bytes": True, "id": int(call_id)}:
+                self._settle(call_id, lambda future: future.set_result(Answer(value, body)))
+            case {"value": value, "id": int(call_id)}:
+                self._settle(call_id, lambda future: future.set_result(value))
+            case {"error": error, "id": int(call_id)}:
                 decoded_error = decode_error(error)
-                self._settle(number, lambda future: future.set_exception(decoded_error))
+                self._settle(call_id, lambda future: future.set_exception(decoded_error))
             case _:
                 raise InputError("a message is none of a channel")
 
-    def _settle(self, number: int, settle: Callable[[Future[Any]], None]) -> None:
-        with self._changing:
-            future = self._waiting.pop(number, None)
+    def _settle(self, call_id: int, settle: Callable[[Future[Any]], None]) -> None:
+        with self._state_lock:
+            future = self._pending_calls.pop(call_id, None)
         # The caller may have timed out.
         if future is not None:
             settle(future)
@@ -177,31 +183,31 @@ class Channel:
     def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> object:
         return self._handlers[name](arguments, body)
 
-    def _answer(self, number: int, work: Callable[[], object]) -> None:
+    def _answer(self, call_id: int, work: Callable[[], object]) -> None:
         answer: dict[str, object]
         data = b""
         try:
-            outcome = work()
-            if isinstance(outcome, Answer):
-                answer, data = {"value": encode_frame(outcome.value), "bytes": True}, outcome.body
+            value = work()
+            if isinstance(value, Answer):
+                answer, data = {"value": encode_frame(value.value), "bytes": True}, value.body
             else:
-                answer = {"value": encode_frame(outcome)}
+                answer = {"value": encode_frame(value)}
         except Exception as error:
             answer = {"error": encode_error(error)}
         with suppress(UnavailableError):
-            self._send({**answer, "id": number}, data)
+            self._send_frame({**answer, "id": call_id}, data)
 
 
 def parts_of(body: bytes, lengths: Sequence[int]) -> list[bytes]:
-    """Split concatenated bytes; raises InputError if the lengths do not add up."""
+    """Split a body by lengths in bytes; raises InputError unless they add up to its length."""
     ends = list(itertools.accumulate(lengths, initial=0))
     if ends[-1] != len(body):
         raise InputError("a message has other bytes than it says")
-    return [body[begin:end] for begin, end in itertools.pairwise(ends)]
+    return [body[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _begin_call(work: Callable[[], object]) -> Callable[[], object]:
-    """Call a prompt handler; return the function that gives its value or raises its error."""
+    """Call a prompt handler; return the function that returns its value or raises its error."""
     try:
         end_call = work()
     except Exception as error:
