@@ -1,4 +1,7 @@
-"""The kernels of embeddings: row lookups, and sums of gradients by index."""
+"""The kernels of embeddings: row lookups, and sums of gradients by index.
+
+A width counts accesses of a row, each of `vector` elements.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +19,41 @@ def _embedding(
     k: Builder, rows: Value, width: Value, table: Value, y: Value, indices: Value, last: Value, *,
     element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """y[r] = table[indices[r]], bit for bit; an index beyond last[0] selects that row."""
-    size = element.bytes * plan.vector
-    unit = u32 if size % 4 == 0 else u16
-    words = size // unit.bytes
-    (most,) = k.load(last, 0)
+    """y[r] = table[indices[r]], bit for bit; an index beyond last[0] selects row last[0].
+
+    `rows` is the number of indices, and of rows of y.
+    """
+    access_bytes = element.bytes * plan.vector
+    unit = u32 if access_bytes % 4 == 0 else u16
+    units = access_bytes // unit.bytes
+    (last_row,) = k.load(last, 0)
     with own_rows(k, plan, rows) as loop:
         (index,) = k.load(indices, loop.index)
-        index, step = k.minimum(index, most), (width * words).cast(u64)
-        source = k.pointer_add(table.cast(unit), index.cast(u64) * step)
-        target = k.pointer_add(y.cast(unit), loop.index.cast(u64) * step)
-        with own_accesses(k, plan, width) as items:
-            at = items.index * words
-            k.store(target, at, *k.load(source, at, words))
+        index, row_units = k.minimum(index, last_row), (width * units).cast(u64)
+        source = k.pointer_add(table.cast(unit), index.cast(u64) * row_units)
+        target = k.pointer_add(y.cast(unit), loop.index.cast(u64) * row_units)
+        with own_accesses(k, plan, width) as accesses:
+            offset = accesses.index * units
+            k.store(target, offset, *k.load(source, offset, units))
 
 
 def _embedding_sums(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, order: Value, firsts: Value,
     lasts: Value, targets: Value, *, element: Type, stored: Type, plan: ColumnPlan,
 ) -> None:  # fmt: skip
-    """y[targets[r]] = the sum of x[order[i]] for i from firsts[r] to lasts[r] - 1."""
+    """y[targets[r]] = the sum in f32 of x[order[i]] for firsts[r] <= i < lasts[r], else 0.
+
+    Overwrites the rows `targets` of y and no others.
+    """
     columns = Columns(k, plan, width)
-    (first,), (last,), (target,) = (k.load(each, columns.slab) for each in (firsts, lasts, targets))
+    (start,), (last,), (target,) = (
+        k.load(bound, columns.slab) for bound in (firsts, lasts, targets)
+    )
 
-    def terms(place: Value) -> list[tuple[Value, ...]]:
-        return [columns.load(x, element, k.load(order, place)[0])]
+    def load_summand(position: Value) -> list[tuple[Value, ...]]:
+        return [columns.load(x, element, k.load(order, position)[0])]
 
-    (sums,) = columns.sums(first, last - first, terms, 1)
+    (sums,) = columns.sums(start, last - start, load_summand, 1)
     columns.store(y, stored, target, sums)
 
 
@@ -55,13 +66,14 @@ EMBEDDING = {
 """The kernels by element type."""
 
 
-def _sums(source: Type, stored: Type) -> KernelDefinition:
-    beside = {"y": stored} | dict.fromkeys(("order", "firsts", "lasts", "targets"), u32)
-    return row_kernel(_embedding_sums, source, [], "x", beside)
+def _sums_kernel(source: Type, sum_type: Type) -> KernelDefinition:
+    """Build the kernel that sums rows of type `source` and stores sums of type `sum_type`."""
+    other_parameters = {"y": sum_type} | dict.fromkeys(("order", "firsts", "lasts", "targets"), u32)
+    return row_kernel(_embedding_sums, source, [], "x", other_parameters)
 
 
 EMBEDDING_SUMS = {
-    pair: _sums(*pair)
+    pair: _sums_kernel(*pair)
     for element in TYPES
     for pair in ((element, element), (element, f32), (f32, element))
 }

@@ -1,4 +1,11 @@
-"""The kernels of AdamW, by the types of parameters and gradients, clipped or not."""
+"""Elementwise kernels of AdamW steps, per combination of parameter and gradient type.
+
+Each comes with and without clipping, and with the step's rates as arguments or in memory:
+
+    decay   weight_decay * learning_rate
+    rate    learning_rate / (1 - beta1**step)
+    root    1 / sqrt(1 - beta2**step)
+"""
 
 from __future__ import annotations
 
@@ -10,86 +17,94 @@ from quod.tensor.rows.plan import FlatPlan
 from quod.tensor.training.clipping_kernels import clip_factor
 
 _RATES = "decay rate root"
-_NUMBERS = "epsilon keep_first add_first keep_second add_second scale"
+_SCALARS = "epsilon keep_first add_first keep_second add_second scale"
 
 
 def _adamw(
-    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, keep_first: Value,
-    add_first: Value, keep_second: Value, add_second: Value, scale: Value, parameter: Value,
-    gradient: Value, first: Value, second: Value,
+    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, beta1: Value,
+    one_minus_beta1: Value, beta2: Value, one_minus_beta2: Value, scale: Value, parameter: Value,
+    gradient: Value, first_moment: Value, second_moment: Value,
 ) -> list[Value]:  # fmt: skip
-    """A step of AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019)."""
-    slope = gradient * scale
-    first = k.fma(first, keep_first, slope * add_first)
-    second = k.fma(second, keep_second, slope * add_second * slope)
-    change = first / k.fma(k.sqrt(second), root, epsilon)
-    return [parameter - k.fma(parameter, decay, change * rate), first, second]
+    """A step of AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019).
+
+    Returns the parameter, the first moment and the second moment; see `adamw` for the formula.
+    """
+    scaled_gradient = gradient * scale
+    first_moment = k.fma(first_moment, beta1, scaled_gradient * one_minus_beta1)
+    second_moment = k.fma(second_moment, beta2, scaled_gradient * one_minus_beta2 * scaled_gradient)
+    update = first_moment / k.fma(k.sqrt(second_moment), root, epsilon)
+    return [parameter - k.fma(parameter, decay, update * rate), first_moment, second_moment]
 
 
 def _clipped_adamw(
-    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, keep_first: Value,
-    add_first: Value, keep_second: Value, add_second: Value, scale: Value, most: Value, norm: Value,
-    *elements: Value,
+    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, beta1: Value,
+    one_minus_beta1: Value, beta2: Value, one_minus_beta2: Value, scale: Value, max_norm: Value,
+    norm: Value, *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """A step of AdamW with clipped gradients."""
-    clipped_scale = scale * clip_factor(k, most, norm * abs(scale))
-    numbers = (
+    """A step of AdamW with clipped gradients; `norm` is the norm of the unscaled gradients."""
+    clipped_scale = scale * clip_factor(k, max_norm, norm * abs(scale))
+    scalars = (
         decay,
         rate,
         root,
         epsilon,
-        keep_first,
-        add_first,
-        keep_second,
-        add_second,
+        beta1,
+        one_minus_beta1,
+        beta2,
+        one_minus_beta2,
         clipped_scale,
     )
-    return _adamw(k, *numbers, *elements)
+    return _adamw(k, *scalars, *elements)
 
 
-def _adamw_of_rates(
-    k: Builder, epsilon: Value, keep_first: Value, add_first: Value, keep_second: Value,
-    add_second: Value, scale: Value, decay: Value, rate: Value, root: Value, *elements: Value,
+def _adamw_memory_rates(
+    k: Builder, epsilon: Value, beta1: Value, one_minus_beta1: Value, beta2: Value,
+    one_minus_beta2: Value, scale: Value, decay: Value, rate: Value, root: Value, *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """A step of AdamW whose rates are in memory."""
-    numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, scale)
-    return _adamw(k, *numbers, *elements)
+    """`_adamw` with rates in memory: kernel arguments come first, then values from memory."""
+    scalars = (decay, rate, root, epsilon, beta1, one_minus_beta1, beta2, one_minus_beta2, scale)
+    return _adamw(k, *scalars, *elements)
 
 
-def _clipped_adamw_of_rates(
-    k: Builder, epsilon: Value, keep_first: Value, add_first: Value, keep_second: Value,
-    add_second: Value, scale: Value, most: Value, decay: Value, rate: Value, root: Value,
+def _clipped_adamw_memory_rates(
+    k: Builder, epsilon: Value, beta1: Value, one_minus_beta1: Value, beta2: Value,
+    one_minus_beta2: Value, scale: Value, max_norm: Value, decay: Value, rate: Value, root: Value,
     norm: Value, *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """A step of AdamW with clipped gradients whose rates are in memory."""
-    numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, scale)
-    return _clipped_adamw(k, *numbers, most, norm, *elements)
+    """`_clipped_adamw` with rates in memory: arguments come first, then values from memory."""
+    scalars = (decay, rate, root, epsilon, beta1, one_minus_beta1, beta2, one_minus_beta2, scale)
+    return _clipped_adamw(k, *scalars, max_norm, norm, *elements)
 
 
 _FUNCTIONS: dict[tuple[bool, bool], Function] = {
     (False, False): _adamw, (True, False): _clipped_adamw,
-    (False, True): _adamw_of_rates, (True, True): _clipped_adamw_of_rates,
+    (False, True): _adamw_memory_rates, (True, True): _clipped_adamw_memory_rates,
 }  # fmt: skip
 
 
-def _of(parameter: Type, gradient: Type, *, clipped: bool, rates: bool) -> KernelDefinition:
+def _make_kernel(
+    parameter: Type, gradient: Type, *, clipped: bool, rates: bool
+) -> KernelDefinition:
+    """Build the kernel for element types; `rates`: decay, rate and root are read from memory."""
     moments = {"first": f32, "second": f32}
-    numbers = [_NUMBERS] if rates else [_RATES, _NUMBERS]
-    held = {"rates": len(_RATES.split())} if rates else {}
+    scalars = [_SCALARS] if rates else [_RATES, _SCALARS]
+    in_memory = {"rates": len(_RATES.split())} if rates else {}
     if clipped:
-        numbers, held = [*numbers, "most"], held | {"norm": 1}
+        scalars, in_memory = [*scalars, "most"], in_memory | {"norm": 1}
     return flat_kernel(
         f"adamw{'_rates' if rates else ''}{'_clipped' if clipped else ''}_{parameter}_{gradient}",
         _FUNCTIONS[clipped, rates],
-        " ".join(numbers),
+        " ".join(scalars),
         {"parameter": parameter, "gradient": gradient, **moments},
         {"parameter": parameter, **moments},
-        held=held,
+        held=in_memory,
     )
 
 
 ADAMW = {
-    (parameter, gradient, clipped, rates): _of(parameter, gradient, clipped=clipped, rates=rates)
+    (parameter, gradient, clipped, rates): _make_kernel(
+        parameter, gradient, clipped=clipped, rates=rates
+    )
     for parameter, gradient in [(f32, f32), *((each, g) for each in HALVES for g in (each, f32))]
     for clipped in (False, True)
     for rates in (False, True)
