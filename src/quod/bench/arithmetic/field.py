@@ -1,4 +1,4 @@
-"""Benchmarks of field products: throughput of one core and of all.
+"""Benchmarks of modular multiplication and squaring: on one core, on all cores, or on a GPU.
 
 Each instance multiplies several independent elements repeatedly by a factor. This measures
 throughput, as real work always has independent products.
@@ -31,14 +31,17 @@ USUAL = [name for name, modulus in NAMED.items() if name in MODULI or modulus.bi
 """The default fields."""
 
 CHAINS = 4
+"""Independent elements of an instance."""
 STEPS = 2000
+"""Products of each element."""
 GROUPS = 8
+"""Workgroups per CPU thread."""
 
-# On a GPU, other instances are the independent work.
+# On a GPU, other instances are the independent work; a wave fills the device once.
 _GPU_CHAINS = 1
-_GPU_ROUNDS = 2
+_GPU_WAVES = 2
 
-# For drivers that end loops after 65,535 turns in all, including loops within products.
+# For drivers that stop loops after 65,535 iterations in all, including loops within products.
 _FEW_STEPS = 40
 
 
@@ -46,16 +49,16 @@ _FEW_STEPS = 40
 def field_products(
     k: Builder, x: Pointer[U64], steps: U64, *, modulus: Modulus, chains: int, square: bool
 ) -> None:
-    """Multiplies `chains` elements an instance, `steps` times, by the element in front of them.
+    """Multiply each of `chains` elements `steps` times by a factor, or with `square` square it.
 
-    With `square` each is squared instead.
+    `x` has chains + 1 elements per instance, in Montgomery form: the factor, then the elements.
     """
     field = prime_field(k, modulus)
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
-    carried = tuple(field.carried(element) for element in elements)
-    with k.range(0, steps, carry=carried) as loop:
+    initial = tuple(field.carried(element) for element in elements)
+    with k.range(0, steps, carry=initial) as loop:
         if square:
             products = field.square_many(loop.carried)
         else:
@@ -68,7 +71,8 @@ def field_products(
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
     """Yield a case for each field (default: `USUAL`) and number of threads.
 
-    limbs: on WebGPU, the limb choices of elements; default: the device's choice.
+    limbs: on WebGPU, the names of limb choices (see `LimbChoice.parse`); default: the device's
+        choice.
     """
     unknown = [name for name in names if name not in NAMED]
     if unknown:
@@ -114,10 +118,10 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Cas
     """Yield products and squares per second on a whole GPU, with a chain per instance."""
     limbs: dict[str, Any] = {"limbs": choice} if choice else {}
     steps = _FEW_STEPS if getattr(device, "drops_long_loops", False) else STEPS
-    groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
+    groups = _GPU_WAVES * device.resident_lanes // device.lanes
     count = groups * device.lanes
     elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
-    for what, square in (("product", False), ("square", True)):
+    for operation, square in (("product", False), ("square", True)):
         compiled = device.compile(
             field_products, modulus=modulus, chains=_GPU_CHAINS, square=square, **limbs
         )  # fmt: skip
@@ -126,13 +130,13 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Cas
         )
         recording = device.stream("field").record()
         recording.launch(
-            compiled, groups, elements, steps, label=f"{modulus.name} {what}",
+            compiled, groups, elements, steps, label=f"{modulus.name} {operation}",
             **_counts(modulus, count, _GPU_CHAINS, steps, square=square),
         )  # fmt: skip
         replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * steps)
         replay()
         yield Case(
-            {"field": modulus.name, "what": what, **limbs},
+            {"field": modulus.name, "what": operation, **limbs},
             replay,
             unit="G/s",
             reads=True,
@@ -143,7 +147,7 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Cas
 def _rate(
     device: AnyDevice, recording: Recording, operations: int, timeline: Timeline | None = None
 ) -> float:
-    """Replay a recording; return its rate in 1e9 operations per second."""
+    """Replay a recording and wait for it; return its rate in 1e9 operations per second."""
     begin = perf_counter()
     device.stream("field").replay(recording).run(timeline)
     return operations / (perf_counter() - begin) / 1e9
@@ -160,7 +164,7 @@ class Counts(TypedDict):
 def _counts(
     modulus: Modulus, instances: int, chains: int, steps: int, *, square: bool = False
 ) -> Counts:
-    """Count the work of a launch: elements are read once and all but one written."""
+    """Count the work of a launch: an instance reads all its elements and writes all but one."""
     products = instances * chains * steps
     cost = square_cost(modulus) if square else product_cost(modulus)
     return {
@@ -178,19 +182,19 @@ def _check(
     *,
     square: bool = False,
 ) -> None:
-    """Check three steps against integers."""
-    stored = random_elements(modulus, instances * (chains + 1), seed=2)
-    before = words_to_integers(modulus, stored)
-    launch(stored, 3)
-    products = words_to_integers(modulus, stored)
-    back = pow(modulus.montgomery_radix, -1, modulus.value)
-    for at in range(0, len(products), chains + 1):
+    """Check three steps of `launch` against integers; raises QuodError if a product is wrong."""
+    words = random_elements(modulus, instances * (chains + 1), seed=2)
+    inputs = words_to_integers(modulus, words)
+    launch(words, 3)
+    products = words_to_integers(modulus, words)
+    radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    for start in range(0, len(products), chains + 1):
         for chain in range(1, chains + 1):
-            expected = before[at + chain]
+            expected = inputs[start + chain]
             for _ in range(3):
-                factor = expected if square else before[at]
-                expected = expected * factor * back % modulus.value
-            if products[at + chain] != expected:
+                factor = expected if square else inputs[start]
+                expected = expected * factor * radix_inverse % modulus.value
+            if products[start + chain] != expected:
                 raise QuodError(f"the product in {modulus.name} is wrong; please report it")
 
 

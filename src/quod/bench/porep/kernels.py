@@ -1,4 +1,8 @@
-"""The witness, matrices and column sums of a `PartitionCircuit`, computed from its formula."""
+"""The witness, matrices and column sums of a `PartitionCircuit`, computed on the device.
+
+The circuit's module defines the rows. Permutations of ranges of a block give the input wires of a
+row, and their inverses the rows of a wire.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +18,45 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
 
-class _Kind:
-    """The range of an index in a block, and the numbers of that range."""
+class _IndexRange:
+    """The range (full, quiet or bits) of an index in a block, and the parameters of that range.
 
-    def __init__(self, k: Builder, circuit: PartitionCircuit, place: Value) -> None:
-        self._k, self._circuit, self._place = k, circuit, place
+    is_quiet: the range is of wires that are always 0.
+    start: the first index of the range; `own` is the index relative to it.
+    """
+
+    def __init__(self, k: Builder, circuit: PartitionCircuit, index: Value) -> None:
+        self._k, self._circuit, self._index = k, circuit, index
         _, quiet, bits = circuit.ranges
         self.full, self.is_quiet = (
-            place < quiet.start,
-            (place >= quiet.start) & (place < bits.start),
+            index < quiet.start,
+            (index >= quiet.start) & (index < bits.start),
         )
         self.start = self.of(*(row_range.start for row_range in circuit.ranges))
-        self.own = place - self.start
+        self.own = index - self.start
 
-    def of(self, full: int, quiet: int, bits: int) -> Value:
-        """Select the number of the index's range."""
+    def of(self, full_value: int, quiet_value: int, bits_value: int) -> Value:
+        """Return the argument that belongs to the index's range."""
         k = self._k
-        other = k.select(self.is_quiet, k.constant(quiet, types.u32), bits)
-        selected: Value = k.select(self.full, full, other)
+        other = k.select(self.is_quiet, k.constant(quiet_value, types.u32), bits_value)
+        selected: Value = k.select(self.full, full_value, other)
         return selected
 
-    def forward(self, which: str) -> Value:
-        """Apply the permutation `which` to the index within its range."""
-        permutations = [getattr(row_range, which) for row_range in self._circuit.ranges]
-        size, factor, shift = self._columns(permutations)
+    def forward(self, name: str) -> Value:
+        """Apply the permutation `name` ("x" or "y") of the range to the index relative to it."""
+        permutations = [getattr(row_range, name) for row_range in self._circuit.ranges]
+        size, factor, shift = self._parameters(permutations)
         return (self.own * factor + shift) % size
 
-    def back(self, which: str, place: Value) -> tuple[Value, Value]:
-        """Invert the permutation at `place` of the range; return the preimage and the size."""
-        permutations = [getattr(row_range, which) for row_range in self._circuit.ranges]
-        size, _, shift = self._columns(permutations)
+    def back(self, name: str, offset: Value) -> tuple[Value, Value]:
+        """Return the preimage of `offset` under permutation `name`, and the permutation's size."""
+        permutations = [getattr(row_range, name) for row_range in self._circuit.ranges]
+        size, _, shift = self._parameters(permutations)
         inverse = self.of(*(permutation.inverse for permutation in permutations))
-        return _times(place + (size - shift), inverse, size), size
+        return _multiply_mod(offset + (size - shift), inverse, size), size
 
-    def _columns(self, permutations: list[Permutation]) -> tuple[Value, Value, Value]:
+    def _parameters(self, permutations: list[Permutation]) -> tuple[Value, Value, Value]:
+        """Return the size, factor and shift of the permutation of the index's range."""
         return (
             self.of(*(permutation.size for permutation in permutations)),
             self.of(*(permutation.factor for permutation in permutations)),
@@ -55,41 +64,50 @@ class _Kind:
         )
 
 
-def _times(a: Value, b: Value | int, size: Value | int) -> Value:
+def _multiply_mod(a: Value, b: Value | int, size: Value | int) -> Value:
     """Compute a * b modulo `size` in 64 bits."""
-    wide = b.cast(types.u64) if isinstance(b, Value) else b
+    b64 = b.cast(types.u64) if isinstance(b, Value) else b
     modulus = size.cast(types.u64) if isinstance(size, Value) else size
-    return (a.cast(types.u64) * wide % modulus).cast(types.u32)
+    return (a.cast(types.u64) * b64 % modulus).cast(types.u32)
 
 
-def _inputs(circuit: PartitionCircuit, row: Value, kind: _Kind) -> tuple[Value, Value, Value]:
-    """Return the first wire of a row's block, and its wires x and y."""
-    first = row - row % circuit.width + FIRST
-    range_start = first + kind.start
-    return first, range_start + kind.forward("x"), range_start + kind.forward("y") * B_STRIDE
+def _inputs(
+    circuit: PartitionCircuit, row: Value, index_range: _IndexRange
+) -> tuple[Value, Value, Value]:
+    """Return the first wire of the row's block and the row's two input wires."""
+    block_wire = row - row % circuit.width + FIRST
+    range_start = block_wire + index_range.start
+    return (
+        block_wire,
+        range_start + index_range.forward("x"),
+        range_start + index_range.forward("y") * B_STRIDE,
+    )
 
 
 @kernel
 def partition_wires(
     k: Builder, first: U32, count: U32, wires: Pointer[U32], *, circuit: PartitionCircuit
 ) -> None:
-    """The wires that `count` rows from row `first` on make, canonical; those before are there."""
+    """Compute the output wires of `count` rows from row `first` on, as canonical integers.
+
+    Row r writes wire FIRST + width + r. All earlier wires must be in `wires`.
+    """
     f, i = prime_field(k, circuit.fr), k.global_id()
     words = circuit.fr.words
     with k.if_(i < count):
         row = first + i
-        kind = _Kind(k, circuit, row % circuit.width)
-        _, x, y = _inputs(circuit, row, kind)
+        index_range = _IndexRange(k, circuit, row % circuit.width)
+        _, x, y = _inputs(circuit, row, index_range)
         out = row + (FIRST + circuit.width)
-        with k.if_(kind.full):
-            enter = f.constant(circuit.fr.montgomery_radix)
-            leave = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
-            # A canonical value has the words of value / radix in Montgomery form.
-            product = (f.load(wires, x) * enter) * (f.load(wires, y) * enter)
-            f.store(wires, out, product * leave)
-        with k.if_(~kind.full):
-            sides = (k.load(wires, at.cast(types.u64) * words, words) for at in (x, y))
-            k.store(wires, out.cast(types.u64) * words, *(a ^ b for a, b in zip(*sides)))
+        with k.if_(index_range.full):
+            to_montgomery = f.constant(circuit.fr.montgomery_radix)
+            from_montgomery = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
+            # Read as a Montgomery form, a canonical v is v / radix; the constants correct this.
+            product = (f.load(wires, x) * to_montgomery) * (f.load(wires, y) * to_montgomery)
+            f.store(wires, out, product * from_montgomery)
+        with k.if_(~index_range.full):
+            operands = (k.load(wires, wire.cast(types.u64) * words, words) for wire in (x, y))
+            k.store(wires, out.cast(types.u64) * words, *(a ^ b for a, b in zip(*operands)))
 
 
 @kernel
@@ -105,43 +123,48 @@ def partition_rows(
     circuit: PartitionCircuit,
     is_a: bool,
 ) -> None:
-    """The rows of A, or of B, as `multiply_pieces` takes them; row i is element `offset` + i."""
+    """Write the rows of A or B in the layout of `multiply_pieces`, each row as one piece.
+
+    The product of row i goes to element `offset` + i. `targets` and `lengths` have an element per
+    row, `bundles` one per `BUNDLE` rows; `indices` has a wire and `values` a coefficient per entry.
+    """
     fr, row = circuit.fr, k.global_id()
     terms = circuit.terms if is_a else 1
     with k.if_(row < circuit.constraints):
-        place = row % circuit.width
-        kind = _Kind(k, circuit, place)
-        first, x, y = _inputs(circuit, row, kind)
+        index = row % circuit.width
+        index_range = _IndexRange(k, circuit, index)
+        block_wire, x, y = _inputs(circuit, row, index_range)
         wires = [x if is_a else y]
-        words = _stored(k, fr, 1)
+        first_coefficient = _coefficient_words(k, fr, 1)
         if is_a:
-            words = [
-                k.select(kind.full, of_one, two) for of_one, two in zip(words, _stored(k, fr, 2))
+            first_coefficient = [
+                k.select(index_range.full, one_word, two_word)
+                for one_word, two_word in zip(first_coefficient, _coefficient_words(k, fr, 2))
             ]
-        coefficients = [words]
+        coefficients = [first_coefficient]
         for permutation, coefficient in circuit.extras if is_a else ():
             wires.append(
-                first
+                block_wire
                 + circuit.quiet.start
-                + (place * permutation.factor + permutation.shift) % permutation.size
+                + (index * permutation.factor + permutation.shift) % permutation.size
             )
-            coefficients.append(_stored(k, fr, coefficient))
+            coefficients.append(_coefficient_words(k, fr, coefficient))
         targets[row] = offset + row
         lengths[row] = k.constant(terms, types.u32)
         start = (row // BUNDLE).cast(types.u64) * (BUNDLE * terms)
         with k.if_(row % BUNDLE == 0):
             bundles[row // BUNDLE] = start
-        for j, (wire, own_words) in enumerate(zip(wires, coefficients, strict=True)):
-            at = entry_place(k, row, start, k.constant(j, types.u32))
-            indices[at] = wire
-            k.store(values, at * fr.words, *own_words)
+        for j, (wire, coefficient_words) in enumerate(zip(wires, coefficients, strict=True)):
+            entry = entry_place(k, row, start, k.constant(j, types.u32))
+            indices[entry] = wire
+            k.store(values, entry * fr.words, *coefficient_words)
 
 
-def _stored(k: Builder, modulus: Modulus, value: int) -> list[Value]:
+def _coefficient_words(k: Builder, modulus: Modulus, value: int) -> list[Value]:
     """Return the words of a coefficient times the squared Montgomery radix."""
-    stored = value * modulus.montgomery_radix**2 % modulus.value
-    words = (stored >> 32 * place & 0xFFFFFFFF for place in range(modulus.words))
-    return [k.constant(word, types.u32) for word in words]
+    scaled = value * modulus.montgomery_radix**2 % modulus.value
+    word_values = (scaled >> 32 * word_index & 0xFFFFFFFF for word_index in range(modulus.words))
+    return [k.constant(word, types.u32) for word in word_values]
 
 
 @kernel
@@ -156,9 +179,10 @@ def partition_columns(
     *,
     circuit: PartitionCircuit,
 ) -> None:
-    """out[i] = weights of (a, b, c) of wire first + i * stride: sums over its entries by column.
+    """out[i] = weights[0] * a + weights[1] * b + weights[2] * c of wire first + i * stride.
 
-    `lagrange` has a canonical value a row, those of the constant and the public input at the end;
+    a, b and c sum entry * lagrange[row] over the wire's columns of A, B and C. `lagrange` has a
+    canonical value per row of the circuit, then one each for the constant and the public input;
     `weights` are in Montgomery form, the results canonical.
     """
     f, i = prime_field(k, circuit.fr), k.global_id()
@@ -166,63 +190,76 @@ def partition_columns(
     zero = f.carried(f.raw_constant(0, f.memory_exponent))
 
     def term(row: Value, exists: Value) -> Any:
-        """Return the value of a row, or zero."""
+        """Return the Lagrange value of a row, or zero if it does not exist."""
         within = exists & (row < rows)
         value = f.carried(f.load(lagrange, k.select(within, row, 0), linear=True))
         return f.select(within, value, zero)
 
     with k.if_(i < count):
         wire = first + i * stride
-        tied = wire < FIRST
-        offset_wire = k.select(tied, 0, wire - FIRST)
-        place = offset_wire % circuit.width
-        # The row of the block's index 0.
-        block = offset_wire - place
-        kind = _Kind(k, circuit, place)
-        always = ~tied
-        u, _ = kind.back("x", kind.own)
-        x = term(block + kind.start + u, always)
-        of_x = _sum_of_y(k, f, circuit, kind, block, term, always)
-        extra = _sum_of_extras(k, f, circuit, kind, block, term, always & kind.is_quiet, zero)
-        as_output = term(offset_wire - circuit.width, always & (offset_wire >= circuit.width))
-        doubled = f.carried(x + x)
-        a = f.carried(f.select(kind.full, x, doubled) + extra)
-        b = of_x
-        inputs = f.carried(f.select(kind.full, zero, f.carried(x + b)))
-        c = f.carried(f.select(kind.full, as_output, f.carried(inputs - as_output)))
-        tie = f.carried(f.load(lagrange, k.select(tied, wire, 0) + rows, linear=True))
-        a, b, c = f.select(tied, tie, a), f.select(tied, zero, b), f.select(tied, zero, c)
-        factors = [f.load(weights, place) for place in range(3)]
+        is_input = wire < FIRST
+        offset_wire = k.select(is_input, 0, wire - FIRST)
+        index = offset_wire % circuit.width
+        # The row whose index in the block is 0.
+        block_row = offset_wire - index
+        index_range = _IndexRange(k, circuit, index)
+        is_internal = ~is_input
+        preimage, _ = index_range.back("x", index_range.own)
+        x_sum = term(block_row + index_range.start + preimage, is_internal)
+        y_sum = _sum_of_y(k, f, circuit, index_range, block_row, term, is_internal)
+        extra_sum = _sum_of_extras(
+            k, f, circuit, index_range, block_row, term, is_internal & index_range.is_quiet, zero
+        )
+        output_term = term(
+            offset_wire - circuit.width, is_internal & (offset_wire >= circuit.width)
+        )
+        doubled = f.carried(x_sum + x_sum)
+        a = f.carried(f.select(index_range.full, x_sum, doubled) + extra_sum)
+        b = y_sum
+        input_sum = f.carried(f.select(index_range.full, zero, f.carried(x_sum + b)))
+        c = f.carried(f.select(index_range.full, output_term, f.carried(input_sum - output_term)))
+        input_value = f.carried(f.load(lagrange, k.select(is_input, wire, 0) + rows, linear=True))
+        a, b, c = (
+            f.select(is_input, input_value, a),
+            f.select(is_input, zero, b),
+            f.select(is_input, zero, c),
+        )
+        factors = [f.load(weights, index) for index in range(3)]
         products = [factor * sum_ for factor, sum_ in zip(factors, (a, b, c))]
         f.store(out, i, products[0] + products[1] + products[2])
 
 
 def _sum_of_y(
-    k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
-    exists: Value,
+    k: Builder, f: PrimeField, circuit: PartitionCircuit, index_range: _IndexRange,
+    block_row: Value, term: Any, exists: Value,
 ) -> Any:  # fmt: skip
-    """Sum over the rows with the wire in B."""
-    u, size = kind.back("y", kind.own // B_STRIDE)
-    there = exists & (kind.own % B_STRIDE == 0)
-    row = block + kind.start + u
-    total = term(row, there)
-    for number in range(1, B_STRIDE):
-        total = f.carried(total + term(row + size * number, there))
+    """Sum `term` over the rows that have the wire in B.
+
+    The range is `B_STRIDE` times as long as the permutation, so as many rows have the same wire.
+    """
+    preimage, size = index_range.back("y", index_range.own // B_STRIDE)
+    is_in_b = exists & (index_range.own % B_STRIDE == 0)
+    row = block_row + index_range.start + preimage
+    total = term(row, is_in_b)
+    for repetition in range(1, B_STRIDE):
+        total = f.carried(total + term(row + size * repetition, is_in_b))
     return total
 
 
 def _sum_of_extras(
-    k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
-    exists: Value, zero: Any,
+    k: Builder, f: PrimeField, circuit: PartitionCircuit, index_range: _IndexRange,
+    block_row: Value, term: Any, exists: Value, zero: Any,
 ) -> Any:  # fmt: skip
-    """Sum over the rows with the wire, a quiet one, after their first entry of A."""
+    """Sum coefficient * term over the rows that have the wire, a quiet one, in A beyond x."""
     total = zero
     for permutation, coefficient in circuit.extras:
-        start = _times(
-            kind.own + (permutation.size - permutation.shift), permutation.inverse, permutation.size
+        first_index = _multiply_mod(
+            index_range.own + (permutation.size - permutation.shift),
+            permutation.inverse,
+            permutation.size,
         )
-        with k.range(start, circuit.width, permutation.size, carry=zero) as loop:
-            loop.next(f.carried(loop.carried + term(block + loop.index, exists)))
-        weight = f.constant(coefficient)
-        total = f.carried(total + weight * f.carried(loop.results))
+        with k.range(first_index, circuit.width, permutation.size, carry=zero) as loop:
+            loop.next(f.carried(loop.carried + term(block_row + loop.index, exists)))
+        factor = f.constant(coefficient)
+        total = f.carried(total + factor * f.carried(loop.results))
     return total
