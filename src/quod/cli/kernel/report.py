@@ -1,4 +1,4 @@
-"""The output of `quod kernel analyze`: tables for people, JSON for programs."""
+"""The report of `quod kernel analyze`: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ H200 = Limits(
 )  # fmt: skip
 """The device of the roofline; it need not be present."""
 
-_REGISTERS = 65536  # of a multiprocessor
-_MOST_WARPS = 64
+# Limits of a multiprocessor.
+_REGISTERS = 65536
+_MAX_WARPS = 64
 
 
 @frozen
 class Report:
-    """An analysis, and the assembler's figures; `missing` is the reason if there are none."""
+    """An analysis and the assembler's figures; `missing` is the reason if there are no figures."""
 
     name: str
     arch: str
@@ -39,15 +40,19 @@ class Report:
         """The number of warps whose registers fit a multiprocessor."""
         if self.assembled is None:
             return None
-        granules = -(-self.assembled.registers // 8) * 8
+        allocated_registers = -(-self.assembled.registers // 8) * 8
         warps_per_workgroup = -(-self.analysis.kernel.workgroup_size // 32)
         return min(
-            _MOST_WARPS, _REGISTERS // (32 * granules) // warps_per_workgroup * warps_per_workgroup
+            _MAX_WARPS,
+            _REGISTERS // (32 * allocated_registers) // warps_per_workgroup * warps_per_workgroup,
         )
 
 
 def report(name: str, arch: str, workgroup: int | None = None) -> Report:
-    """Analyse a kernel by name, and assemble it if nvJitLink is installed."""
+    """Analyse a kernel by name, and assemble it if nvJitLink is installed.
+
+    workgroup: the size of a workgroup; default: the kernel's.
+    """
     registered = find(name)
     size = workgroup or registered.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
@@ -62,31 +67,32 @@ def report(name: str, arch: str, workgroup: int | None = None) -> Report:
         return Report(name, arch, analysis, None, str(error))
 
 
-def _summary(costs: Report) -> list[tuple[str, str]]:
-    kernel, pressure = costs.analysis.kernel, costs.analysis.pressure
+def _summary(report: Report) -> list[tuple[str, str]]:
+    kernel, pressure = report.analysis.kernel, report.analysis.pressure
     rows = [
-        ("kernel", f"{costs.name}, workgroups of {kernel.workgroup_size}, {costs.arch}"),
+        ("kernel", f"{report.name}, workgroups of {kernel.workgroup_size}, {report.arch}"),
         ("live at most", f"{pressure.words} words, at {short(pressure.location)}"),
     ]
     rows += [
-        ("" if at else "of them", f"{words} of {short(where)}")
-        for at, (where, words) in enumerate(pressure.sources)
+        ("" if index else "of them", f"{words} of {short(location)}")
+        for index, (location, words) in enumerate(pressure.sources)
     ]
-    needs = costs.assembled
-    if needs is None:
-        rows.append(("assembler", costs.missing))
+    usage_ = report.assembled
+    if usage_ is None:
+        rows.append(("assembler", report.missing))
     else:
         rows += [
-            ("registers", f"{needs.registers}, which leaves room for {costs.warps} warps"),
-            ("spilled", f"{needs.spill_store_bytes + needs.spill_load_bytes} bytes"),
-            ("stack", f"{needs.stack_bytes} bytes"),
+            ("registers", f"{usage_.registers}, which leaves room for {report.warps} warps"),
+            ("spilled", f"{usage_.spill_store_bytes + usage_.spill_load_bytes} bytes"),
+            ("stack", f"{usage_.stack_bytes} bytes"),
         ]
     if kernel.shared_bytes:
         rows.append(("shared memory", f"{kernel.shared_bytes:,} bytes a workgroup"))
     return rows
 
 
-def _lines(finding: Finding) -> tuple[str, str, str, str]:
+def _finding_row(finding: Finding) -> tuple[str, str, str, str]:
+    """Return the row of a finding: a mark, the source line, the count and the text."""
     times = f"{finding.count}" if finding.count > 1 else ""
     mark = "" if finding.good else "!"
     return mark, short(finding.location), times, f"{finding.topic}: {finding.text}"
@@ -101,19 +107,19 @@ _KINDS = (
 )  # fmt: skip
 
 
-def print_report(costs: Report) -> None:
+def print_report(report: Report) -> None:
     """Print a report as tables on standard output."""
-    show_table(("", ""), _summary(costs))
-    analysis = costs.analysis
+    show_table(("", ""), _summary(report))
+    analysis = report.analysis
     if analysis.findings:
-        rows = [_lines(finding) for finding in analysis.findings]
+        rows = [_finding_row(finding) for finding in analysis.findings]
         show_table(("", "line", "times", "finding"), rows, right=("times",))
     loops = analysis.mix.loops
-    columns = ("an instance", "whole", *(f"round of {short(place)}" for place, _ in loops))
+    columns = ("an instance", "whole", *(f"round of {short(location)}" for location, _ in loops))
     counts = [analysis.mix.whole(), *(body.whole() for _, body in loops)]
     rows_of_kinds = [
-        (text, *(f"{count[kind]:,}" for count in counts))
-        for kind, text in _KINDS
+        (label, *(f"{count[kind]:,}" for count in counts))
+        for kind, label in _KINDS
         if any(count[kind] for count in counts)
     ]
     show_table(columns, rows_of_kinds, right=columns[1:])
@@ -121,9 +127,9 @@ def print_report(costs: Report) -> None:
         if not point.multiply_adds and not point.bytes:
             continue
         rate = point.instances_per_second / 1e9
-        share = point.multiply_adds / point.bytes if point.bytes else float("inf")
+        ratio = point.multiply_adds / point.bytes if point.bytes else float("inf")
         show(
-            f"{short(point.place)}: {share:.3g} multiply-adds a byte; {point.limit}-bound, at most "
+            f"{short(point.place)}: {ratio:.3g} multiply-adds a byte; {point.limit}-bound, at most "
             f"{rate:.3g} G instances/s"
         )
     show(f"Rates are those of {H200.source}.")
@@ -131,17 +137,17 @@ def print_report(costs: Report) -> None:
         show("A loop whose length is known at run time only counts as one round.")
 
 
-def as_json(costs: Report) -> None:
+def as_json(report: Report) -> None:
     """Print a report as JSON."""
-    analysis = costs.analysis
+    analysis = report.analysis
     points = analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second)
     result: dict[str, Any] = {
-        "kernel": costs.name,
-        "arch": costs.arch,
+        "kernel": report.name,
+        "arch": report.arch,
         "workgroup": analysis.kernel.workgroup_size,
         "live_words": analysis.pressure.words,
         "live_at": short(analysis.pressure.location),
-        "assembled": None if costs.assembled is None else vars(costs.assembled),
+        "assembled": None if report.assembled is None else vars(report.assembled),
         "findings": [
             {
                 "topic": finding.topic, "line": short(finding.location), "text": finding.text,
