@@ -47,9 +47,9 @@ def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if name in names:
             kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-            answer, message, *other = extras[0] if extras else Wire()
-            answer, message = (name if sent == "" else sent for sent in (answer, message))
-            fields.append((name, kind, Wire(answer, message, *other)))
+            answer_name, message, *annotation = extras[0] if extras else Wire()
+            answer_name, message = (name if sent == "" else sent for sent in (answer_name, message))
+            fields.append((name, kind, Wire(answer_name, message, *annotation)))
     return tuple(fields)
 
 

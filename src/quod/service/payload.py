@@ -83,8 +83,8 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
             f"a job has 1 to {MOST_PARTITIONS} partitions with a witness each, not {len(lengths)}"
         )
     lengths = [
-        whole_number(f"the bytes of partition {number}", length, 1, _MOST_OF_KIND[kind])
-        for number, length in enumerate(lengths)
+        whole_number(f"the bytes of partition {index}", length, 1, _MOST_OF_KIND[kind])
+        for index, length in enumerate(lengths)
     ]
     return _HEAD.pack(_MAGIC, kind, len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
 

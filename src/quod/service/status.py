@@ -149,7 +149,7 @@ def status_document(
 
 
 def _rank(job: Job) -> int:
-    """The sort key of a job in the list for operators."""
+    """Return the sort key of a job in the list for operators."""
     return {JobState.RUNNING: 0, JobState.FAILED: 1}.get(job.state, 2)
 
 
@@ -167,7 +167,7 @@ def job_document(
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest-rank percentile of sorted numbers; None if there are none."""
+    """Return the nearest-rank percentile of sorted numbers; None if there are none."""
     if not ordered:
         return None
     return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]
@@ -185,7 +185,7 @@ def _worker(worker: WorkerStatus, busy: float) -> Document:
 
 
 def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -> list[Document]:
-    """Each key with its state on every worker that knows it."""
+    """Return each key with its state on every worker that has an entry for it."""
     rows: dict[str, Document] = {}
     for worker in workers:
         for use in worker.keys.keys:

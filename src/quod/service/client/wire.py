@@ -79,13 +79,13 @@ def submit(request: ProofRequest) -> Call[RemoteJob]:
 def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
     """Split requests, in their order, into groups for one message; large ones are alone."""
     grouped: list[list[ProofRequest]] = []
-    room = 0
+    free_bytes = 0
     for request in requests:
         size = sum(map(len, _bodies(request))) + _OVERHEAD
-        if size > room or is_large(request):
+        if size > free_bytes or is_large(request):
             grouped.append([])
-            room = _GROUP
-        room = 0 if is_large(request) else room - size
+            free_bytes = _GROUP
+        free_bytes = 0 if is_large(request) else free_bytes - size
         grouped[-1].append(request)
     return grouped
 
@@ -107,6 +107,7 @@ def prove(request: ProofRequest, timeout: float | None) -> Call[RemoteJob]:
 
 
 def await_proof(job: str, timeout: float | None) -> Call[RemoteJob]:
+    """Wait for the end of a job, at most `timeout` seconds."""
     message = pb.AwaitProofRequest(job=job, timeout=duration(timeout))
     return Call("AwaitProof", message, _job)
 
@@ -248,12 +249,12 @@ def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
 
 
 def limit_of(timeout: float | None) -> float:
-    """The deadline of a timeout, by the monotonic clock."""
+    """Return the deadline of a timeout, by the monotonic clock in seconds."""
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
 def remaining_seconds(limit: float) -> float:
-    """The seconds until a deadline, at least 0."""
+    """Return the seconds until a deadline, at least 0."""
     return max(limit - time.monotonic(), 0.0)
 
 
@@ -270,14 +271,14 @@ def _refusal(code: str, status: Any) -> Refusal | None:
 
 
 def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
-    """Write a request into a message; a message of its own would copy its witnesses again."""
+    """Write a request into a message; a separate message would copy its witnesses again."""
     message.MergeFrom(encode_message(pb.SubmitProofRequest, request))
     for body in _bodies(request):
         message.witnesses.add(**{request.source: body})
 
 
 def _bodies(request: ProofRequest) -> list[Any]:
-    """The witnesses in the form that is sent: bytes, paths, or inputs as ASCII text."""
+    """Return the witnesses as they are transmitted: bytes, paths, or inputs as ASCII text."""
     return [*map(_json, request.witnesses)] if request.inputs is not None else request.witnesses
 
 

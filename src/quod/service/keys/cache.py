@@ -26,7 +26,7 @@ _MOST_KNOWN = 4096
 
 
 class _Entry(Generic[Held, Ready]):
-    """The state of a key; `held` and `ready` are None while it is not loaded that far."""
+    """The state of a key; `held` and `ready` are None while the key is not loaded to that tier."""
 
     def __init__(self) -> None:
         self.needs: Needs | None = None
@@ -48,7 +48,7 @@ class _Entry(Generic[Held, Ready]):
 
 
 class _Load:
-    """A queued or running load; `done` once it is over."""
+    """A queued or running load; `done` is true once it has ended."""
 
     def __init__(self, key: str, needs: Needs) -> None:
         self.key, self.needs = key, needs
@@ -58,7 +58,7 @@ class _Load:
 
 
 class _StoppedError(Exception):
-    """All clients that waited for a load have gone."""
+    """Raised in a load when no caller waits for it any more."""
 
 
 class _Waiter:
@@ -74,6 +74,9 @@ class _Waiter:
 
 class KeyCache(Generic[Held, Ready]):
     """Keys by identity in host and device memory, within budgets in bytes.
+
+    loader: reads keys into host memory and loads them to the device.
+    budgets: the bytes of each tier that keys may use.
 
     A lease loads its key; one thread loads a key once for all callers that wait for it. Leased keys
     stay loaded. Others are evicted when memory is needed, least recently used first: from the
@@ -127,7 +130,7 @@ class KeyCache(Generic[Held, Ready]):
                 cancellation.end(waiter)
 
     def preload(self, key: str, *, timeout: float | None = None) -> None:
-        """Load a key by leasing and releasing it."""
+        """Load a key by leasing and releasing it; raises as `lease` does."""
         self.lease(key, timeout=timeout).release()
 
     def warm(self, keys: Iterable[str]) -> None:
@@ -151,7 +154,7 @@ class KeyCache(Generic[Held, Ready]):
             return self._warm and not self._closed
 
     def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
-        """Evict keys that `elsewhere` returns before all others."""
+        """Prefer to evict keys that `elsewhere()` returns, which other workers have loaded."""
         self._elsewhere = elsewhere
 
     def evict(self, key: str) -> bool:
@@ -164,11 +167,11 @@ class KeyCache(Generic[Held, Ready]):
                 state = "loaded" if entry.loading else "proved with"
                 raise KeyInUseError(f"the key {key} is being {state}; evict it afterwards")
             # Its bytes count as used until they are freed.
-            gone, freed = self._detach(entry, to_host=False)
-        self._close([gone])
-        del gone
+            evicted, freed = self._detach(entry, to_host=False)
+        self._close([evicted])
+        del evicted
         with self._changed:
-            self._take_back(freed)
+            self._release_bytes(freed)
         return True
 
     def status(self) -> CacheStatus:
@@ -191,10 +194,10 @@ class KeyCache(Generic[Held, Ready]):
         with self._changed:
             idle = [entry for entry in self._entries.values() if entry.idle]
             detached = [self._detach(entry, to_host=False) for entry in idle]
-        self._close([gone for gone, _ in detached])
+        self._close([evicted for evicted, _ in detached])
         with self._changed:
             for _, freed in detached:
-                self._take_back(freed)
+                self._release_bytes(freed)
 
     def __enter__(self) -> KeyCache[Held, Ready]:
         return self
@@ -216,7 +219,7 @@ class KeyCache(Generic[Held, Ready]):
 
     def _leased(self, key: str, entry: _Entry[Held, Ready]) -> Lease[Ready]:
         assert entry.ready is not None
-        self._touch(entry)
+        self._mark_used(entry)
         return Lease(key, entry.ready, lambda: self._release(key))
 
     def _begin(self, key: str, needs: Needs) -> _Load:
@@ -255,23 +258,23 @@ class KeyCache(Generic[Held, Ready]):
                 # Ctrl-C arrived after the lease was granted.
                 self._entries[load.key].leases -= 1
             elif not load.done:
-                self._leave(load)
+                self._withdraw(load)
             self._changed.notify_all()
             raise
         if load.error is not None:
             raise load.error
         return self._leased(load.key, self._entries[load.key])
 
-    def _leave(self, load: _Load) -> None:
+    def _withdraw(self, load: _Load) -> None:
         """Withdraw one caller from a load; the last one stops it."""
         load.waiters -= 1
         if not load.waiters:
             load.stopped = True
             if load in self._queue:
                 self._queue.remove(load)
-                self._over(load)
+                self._end_load(load)
 
-    def _over(self, load: _Load, error: BaseException | None = None) -> None:
+    def _end_load(self, load: _Load, error: BaseException | None = None) -> None:
         load.done, load.error = True, error
         if self._loads.get(load.key) is load:
             del self._loads[load.key]
@@ -294,7 +297,7 @@ class KeyCache(Generic[Held, Ready]):
     def _is_used(self, key: str, entry: _Entry[Held, Ready]) -> bool:
         return entry.held is not None or entry.loading or key in self._loads
 
-    def _touch(self, entry: _Entry[Held, Ready]) -> None:
+    def _mark_used(self, entry: _Entry[Held, Ready]) -> None:
         self._tick += 1
         entry.used = self._tick
 
@@ -315,16 +318,16 @@ class KeyCache(Generic[Held, Ready]):
     def _detach(
         self, entry: _Entry[Held, Ready], *, to_host: bool
     ) -> tuple[tuple[Held | None, Ready | None], dict[Tier, int]]:
-        """Detach a key from the device or from memory; return the objects to close and bytes."""
-        before = {tier: entry.bytes(tier) for tier in _BUDGETED}
+        """Detach a key from device or host; return the objects to close and the freed bytes."""
+        bytes_before = {tier: entry.bytes(tier) for tier in _BUDGETED}
         gone = (None if to_host else entry.held, entry.ready)
         entry.evictions += 1
         entry.ready = None
         if not to_host:
             entry.held = None
-        return gone, {tier: before[tier] - entry.bytes(tier) for tier in _BUDGETED}
+        return gone, {tier: bytes_before[tier] - entry.bytes(tier) for tier in _BUDGETED}
 
-    def _take_back(self, freed: Mapping[Tier, int]) -> None:
+    def _release_bytes(self, freed: Mapping[Tier, int]) -> None:
         for tier in _BUDGETED:
             self._used[tier] -= freed[tier]
         self._changed.notify_all()
@@ -333,10 +336,10 @@ class KeyCache(Generic[Held, Ready]):
         with self._changed:
             entry = self._entries[key]
             entry.leases -= 1
-            self._touch(entry)
-            last = self._closed and not entry.leases
+            self._mark_used(entry)
+            is_last = self._closed and not entry.leases
             self._changed.notify_all()
-        if last:
+        if is_last:
             self._evict_last(key)
 
     def _evict_last(self, key: str) -> None:
@@ -344,10 +347,10 @@ class KeyCache(Generic[Held, Ready]):
             entry = self._entries[key]
             if not entry.idle:
                 return
-            gone, freed = self._detach(entry, to_host=False)
-        self._close([gone])
+            evicted, freed = self._detach(entry, to_host=False)
+        self._close([evicted])
         with self._changed:
-            self._take_back(freed)
+            self._release_bytes(freed)
 
     # --- the loading thread
 
@@ -361,7 +364,7 @@ class KeyCache(Generic[Held, Ready]):
             with self._changed:
                 if self._closed:
                     for load in self._queue:
-                        self._over(load, _closed())
+                        self._end_load(load, _closed())
                     self._queue.clear()
                     return
                 if not self._can_begin():
@@ -369,56 +372,57 @@ class KeyCache(Generic[Held, Ready]):
                 load = self._queue.popleft()
                 entry = self._entry(load.key)
                 entry.loading = True
-                gone = self._make_room(load, elsewhere)
-            self._load(load, entry, gone)
+                evicted = self._evict_for(load, elsewhere)
+            self._load(load, entry, evicted)
 
     def _can_begin(self) -> bool:
-        return bool(self._queue) and self._has_room(self._queue[0])
+        return bool(self._queue) and self._fits(self._queue[0])
 
     def _load_bytes(self, load: _Load) -> dict[Tier, int]:
         """The additional bytes that a load takes, per tier."""
         entry = self._entry(load.key)
         return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
 
-    def _lacking(self, load: _Load) -> dict[Tier, int]:
+    def _missing_bytes(self, load: _Load) -> dict[Tier, int]:
+        """Return the bytes of each tier that a load lacks."""
         load_bytes = self._load_bytes(load)
         return {
             tier: self._used[tier] + load_bytes[tier] - self._budgets[tier] for tier in _BUDGETED
         }
 
-    def _has_room(self, load: _Load) -> bool:
+    def _fits(self, load: _Load) -> bool:
         """Report whether a load fits after evicting all keys that are not leased."""
         idle = [entry for key, entry in self._entries.items() if entry.idle and key != load.key]
-        lacking = self._lacking(load)
+        lacking = self._missing_bytes(load)
         return all(lacking[tier] <= sum(entry.bytes(tier) for entry in idle) for tier in _BUDGETED)
 
-    def _make_room(
+    def _evict_for(
         self, load: _Load, elsewhere: Collection[str]
     ) -> list[tuple[Held | None, Ready | None]]:
-        """Evict as few keys as possible, least recently used first; reserve the load's room."""
+        """Evict as few keys as possible, the least recently used first; reserve the memory."""
         idle = sorted(
             (key not in elsewhere, entry.used, key)
             for key, entry in self._entries.items() if entry.idle
         )  # fmt: skip
-        gone = []
+        evicted = []
         for tier in _BUDGETED:
             for *_, key in idle:
                 entry = self._entries[key]
-                if self._lacking(load)[tier] <= 0:
+                if self._missing_bytes(load)[tier] <= 0:
                     break
                 if entry.bytes(tier):
                     values, freed = self._detach(entry, to_host=tier is Tier.DEVICE)
-                    gone.append(values)
-                    self._take_back(freed)
+                    evicted.append(values)
+                    self._release_bytes(freed)
         for tier, load_bytes in self._load_bytes(load).items():
             self._used[tier] += load_bytes
-        return gone
+        return evicted
 
     def _load(
         self, load: _Load, entry: _Entry[Held, Ready],
-        gone: list[tuple[Held | None, Ready | None]],
+        evicted: list[tuple[Held | None, Ready | None]],
     ) -> None:  # fmt: skip
-        """Load a key after closing the evicted keys `gone`; wake the callers that wait."""
+        """Close the `evicted` keys, load a key, and wake the callers that wait for it."""
 
         def stop() -> None:
             if load.stopped:
@@ -428,8 +432,8 @@ class KeyCache(Generic[Held, Ready]):
         held, ready, needs = entry.held, None, load.needs
         failure: BaseException | None = None
         try:
-            self._close(gone)
-            gone.clear()
+            self._close(evicted)
+            evicted.clear()
             stop()
             if held is None:
                 held = self._loader.read(load.key, stop)
@@ -449,15 +453,15 @@ class KeyCache(Generic[Held, Ready]):
                 entry.loads += 1
                 entry.load_seconds = time.monotonic() - begin
                 entry.leases += load.waiters
-                self._touch(entry)
+                self._mark_used(entry)
                 for tier in _BUDGETED:
                     self._used[tier] += needs.bytes(tier)
             elif not isinstance(failure, _StoppedError):
                 entry.failures += 1
-            self._over(load, _closed() if isinstance(failure, _StoppedError) else failure)
+            self._end_load(load, _closed() if isinstance(failure, _StoppedError) else failure)
 
-    def _close(self, gone: Iterable[tuple[Held | None, Ready | None]]) -> None:
-        for _, ready in gone:
+    def _close(self, evicted: Iterable[tuple[Held | None, Ready | None]]) -> None:
+        for _, ready in evicted:
             if ready is not None:
                 self._loader.close(ready)
 

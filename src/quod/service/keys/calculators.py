@@ -24,11 +24,10 @@ _log = logging.getLogger(__name__)
 class RegisteredCalculators:
     """A cache of the calculators of a repository's keys; a call computes a witness. Thread-safe.
 
-    most: the number of calculators kept, least recently used evicted first.
-    warm: keys whose calculators a background thread prepares; its errors are logged, and raised
-        again at use.
-    A calculator that was not compiled at registration, or by another wasmtime, is compiled at its
-    first use, which may take long; `prepare` does so in advance.
+    most: the maximum number of cached calculators; the least recently used one is evicted first.
+    warm: keys whose calculators a background thread prepares; it logs errors, which are raised
+        again at use. A calculator that was not compiled at registration, or by another version of
+        wasmtime, is compiled at its first use, which may take long; `prepare` does so in advance.
     """
 
     def __init__(
@@ -54,11 +53,11 @@ class RegisteredCalculators:
         Raises InputError if the key has no calculator, and the errors of `KeyRepository.read` and
         `WitnessCalculator`.
         """
-        return self._of(key).calculate(inputs)
+        return self._calculator(key).calculate(inputs)
 
     def prepare(self, key: str) -> None:
         """Load the calculator of a key; raises the same errors as a call."""
-        self._of(key)
+        self._calculator(key)
 
     def _prepare_all(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -68,18 +67,18 @@ class RegisteredCalculators:
             except QuodError as error:
                 _log.warning("the witness calculator of %s is not ready: %s", key, error)
 
-    def _of(self, key: str) -> WitnessCalculator:
+    def _calculator(self, key: str) -> WitnessCalculator:
         identity = self._repository.resolve(key)
         with self._lock:
-            place = self._kept.setdefault(identity, _CalculatorSlot())
+            slot = self._kept.setdefault(identity, _CalculatorSlot())
             self._kept.move_to_end(identity)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         # Callers of other calculators do not wait for this one.
-        with place.lock:
-            if place.calculator is None:
-                place.calculator = self._open_calculator(identity)
-            return place.calculator
+        with slot.lock:
+            if slot.calculator is None:
+                slot.calculator = self._open_calculator(identity)
+            return slot.calculator
 
     def _open_calculator(self, identity: str) -> WitnessCalculator:
         # wasmtime is needed only if clients send inputs.

@@ -50,11 +50,11 @@ class Folder:
         return cls(path, descriptor)
 
     def file_path(self, name: str) -> str:
-        """The path of a file for messages."""
+        """Return the path of a file, for messages."""
         return os.path.join(self.path, name)
 
     def names(self) -> list[str]:
-        """The sorted names of its entries."""
+        """Return the sorted names of the folder's entries."""
         return sorted(os.listdir(self.descriptor))
 
     def has(self, name: str, folder: Folder) -> bool:
@@ -91,7 +91,7 @@ class Folder:
             os.close(descriptor)
 
     def read(self, name: str, most: int) -> bytes:
-        """Read a file; raises InputError as `file` does, or if it is longer than `most` bytes."""
+        """Read a file; raises InputError as `file` does, or if the file exceeds `most` bytes."""
         with self.file(name) as descriptor:
             content = b"".join(pieces(descriptor, most + 1))
         if len(content) > most:
@@ -107,7 +107,7 @@ class Folder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[int]:
-        """Create a file and open it for writing; raises FileExistsError."""
+        """Create a file; yield its descriptor for writing. Raises FileExistsError if it exists."""
         descriptor = os.open(name, _NEW, 0o644, dir_fd=self.descriptor)
         try:
             yield descriptor
@@ -115,7 +115,7 @@ class Folder:
             os.close(descriptor)
 
     def replace(self, name: str, content: bytes, temporary: str) -> None:
-        """Replace a file atomically: it has the old content or the new one even after a crash."""
+        """Replace a file atomically: after a crash it has either the old content or the new one."""
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=self.descriptor)
         self.write(temporary, content)
@@ -138,8 +138,8 @@ class Folder:
             self.file_path(name),
             os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor),
         ) as inner:
-            for each in inner.names():
-                inner.delete(each)
+            for entry in inner.names():
+                inner.delete(entry)
         os.rmdir(name, dir_fd=self.descriptor)
 
     def sync(self) -> None:

@@ -15,13 +15,13 @@ Ready = TypeVar("Ready")
 
 
 class Loader(Protocol[Held, Ready]):
-    """A loader of keys, given by identity. All methods but `needs` are called by one thread.
+    """A loader of keys, given by identity. One thread calls all methods but `needs`.
 
     `stop` raises once no caller wants the key any more; long operations call it regularly.
     """
 
     def needs(self, key: str) -> Needs:
-        """Return upper bounds of a key's memory; raises if there is no such key."""
+        """Return upper bounds on the key's memory; raises NotFoundError if there is no such key."""
 
     def read(self, key: str, stop: Callable[[], None]) -> Held:
         """Read a key from disk into host memory of its own."""
@@ -29,7 +29,7 @@ class Loader(Protocol[Held, Ready]):
     def prepare(
         self, key: str, held: Held, needs: Needs, stop: Callable[[], None]
     ) -> tuple[Ready, Needs]:
-        """Load a held key to the prover's memory; return it with its memory, at most `needs`."""
+        """Load a held key to the prover's memory; return it and its memory, at most `needs`."""
 
     def close(self, ready: Ready) -> None:
         """Release the resources of a loaded key other than its memory."""

@@ -47,4 +47,5 @@ def parse_name(value: object) -> KeyName:
 
 
 def _is_word(text: str) -> bool:
+    """Report whether a text is a valid part of a name."""
     return len(text) <= _MOST_CHARACTERS and _WORD.fullmatch(text) is not None

@@ -36,7 +36,7 @@ class FileRecord:
     inode: int
 
     def differs(self, status: os.stat_result) -> str | None:
-        """Describe how a file's status differs from this record; None if it does not."""
+        """Describe how a file's status differs from this record; return None if it does not."""
         if status.st_size != self.bytes:
             return f"it has {status.st_size:,} bytes and had {self.bytes:,}"
         if status.st_ino != self.inode:
@@ -73,7 +73,7 @@ class KeyRecord:
 
     def to_toml(self) -> str:
         """Format the record as key.toml."""
-        lines = [
+        toml_lines = [
             "# What this key was when it was registered. Written by quod keys add.",
             f"format = {FORMAT}",
             f"protocol = {json.dumps(self.protocol)}",
@@ -83,9 +83,9 @@ class KeyRecord:
             f"insecure = {json.dumps(self.insecure)}",
         ]
         for name, file in self.files.items():
-            lines += ["", f"[files.{json.dumps(name)}]", f"sha256 = {json.dumps(file.sha256)}"]
-            lines += [f"{number} = {getattr(file, number)}" for number in _NUMBERS_OF_A_FILE]
-        return "\n".join(lines) + "\n"
+            toml_lines += ["", f"[files.{json.dumps(name)}]", f"sha256 = {json.dumps(file.sha256)}"]
+            toml_lines += [f"{count} = {getattr(file, count)}" for count in _NUMBERS_OF_A_FILE]
+        return "\n".join(toml_lines) + "\n"
 
 
 def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
@@ -131,4 +131,5 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
 
 
 def _is_count(value: object) -> bool:
+    """Report whether a value is a whole number that is not negative."""
     return type(value) is int and 0 <= value < 1 << 64

@@ -68,21 +68,24 @@ def fill(
 
 
 def digest_of(descriptor: int) -> str:
-    """Compute the SHA-256 of a file from its current position on."""
+    """Return the SHA-256 of a file, from its current position on, in hexadecimal."""
     digest = hashlib.sha256()
-    for piece in pieces(descriptor):
-        digest.update(piece)
+    for chunk in pieces(descriptor):
+        digest.update(chunk)
     return digest.hexdigest()
 
 
 def _copy(folder: Folder, source: Path) -> FileRecord:
     digest = hashlib.sha256()
-    with opened_file(source) as (file, before), folder.new_file(ZKEY) as target:
-        for piece in pieces(file.fileno()):
-            digest.update(piece)
-            write_all(target, piece)
-        after = os.fstat(file.fileno())
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+    with opened_file(source) as (file, status_before), folder.new_file(ZKEY) as target:
+        for chunk in pieces(file.fileno()):
+            digest.update(chunk)
+            write_all(target, chunk)
+        status_after = os.fstat(file.fileno())
+        if (status_before.st_size, status_before.st_mtime_ns) != (
+            status_after.st_size,
+            status_after.st_mtime_ns,
+        ):
             raise InputError("was written to while it was copied; add it again", path=source)
         os.fsync(target)
         return FileRecord.of(digest.hexdigest(), os.fstat(target))

@@ -43,7 +43,7 @@ _MOST_SMALL = 256 << 20
 
 @frozen
 class ListedKey:
-    """A key of a repository; if it is damaged, its record is None and `problem` says why."""
+    """A key of a repository; for a damaged key the record is None and `problem` is the reason."""
 
     identity: str
     names: tuple[str, ...]
@@ -257,10 +257,10 @@ class KeyRepository:
             expected = _record(folder, identity).files[ZKEY]
             with _registered(folder, ZKEY, expected) as descriptor:
                 content = np.empty(expected.bytes, dtype=np.uint8).data
-                done = 0
-                for piece in pieces(descriptor, expected.bytes, stop):
-                    content[done : done + len(piece)] = piece
-                    done += len(piece)
+                offset = 0
+                for chunk in pieces(descriptor, expected.bytes, stop):
+                    content[offset : offset + len(chunk)] = chunk
+                    offset += len(chunk)
                 _check_status(folder, ZKEY, expected, os.fstat(descriptor))
                 return content.toreadonly()
 
@@ -333,7 +333,7 @@ class KeyRepository:
 
     @contextmanager
     def _incoming(self) -> Iterator[Folder]:
-        """A new locked folder for a key; deleted at the end unless it was moved."""
+        """Yield a new locked folder for a key; delete it at the end unless it was moved."""
         name = secrets.token_hex(16)
         with as_output_error(self.path):
             self.clean()
@@ -374,7 +374,7 @@ class KeyRepository:
         return unfinished
 
     def _sound(self, identity: str) -> KeyRecord | None:
-        """The record of an existing, unchanged key, or None."""
+        """Return the record of an existing, unchanged key, or None."""
         try:
             with self._key(identity) as folder:
                 record = _record(folder, identity)

@@ -1,7 +1,7 @@
-"""Count the fields of a message before it is parsed.
+"""Counts the fields of a message before it is parsed.
 
-A field of two bytes becomes an object of hundreds, so a message of a few megabytes could take
-gigabytes. Counting reads only the bytes.
+Parsing turns a field of two bytes into an object of hundreds, so a message of a few megabytes could
+take gigabytes. Counting reads only the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _LAST_BYTES = bytes(range(128))
 
 
 def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
-    """Raise `InputError` for a message with more than `most` fields, those of nested ones included.
+    """Raise `InputError` for a message with more than `most` fields, including those of nested
+    messages.
 
     Each element of a packed field counts as one. Raises `InputError` for malformed bytes, too.
     """
@@ -51,6 +52,7 @@ def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Decode a varint at a byte offset; return its value and the offset after it."""
     if at < end and data[at] < 128:
         return data[at], at + 1
     value = shift = 0

@@ -1,4 +1,4 @@
-"""Generate the code of the protocol: ``python -m quod.service.protocol.generate``.
+"""Generates the code of the protocol: ``python -m quod.service.protocol.generate``.
 
 Needs grpcio-tools of the extra `dev`. The generated files are committed next to quod.proto, and a
 test compares them; the installed protobuf must be at least as new. gRPC stubs are not generated:

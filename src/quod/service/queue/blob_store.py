@@ -44,11 +44,11 @@ class BlobWriter:
         self.bytes = 0
         self._descriptor = descriptor
 
-    def write(self, piece: object) -> None:
+    def write(self, chunk: object) -> None:
         """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
-        if not isinstance(piece, (bytes, bytearray, memoryview)):
-            raise InputError(f"a payload is written as bytes, not as {shown_kind(piece)}")
-        unwritten = memoryview(piece).cast("B")
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            raise InputError(f"a payload is written as bytes, not as {shown_kind(chunk)}")
+        unwritten = memoryview(chunk).cast("B")
         self.bytes += len(unwritten)
         while unwritten:
             unwritten = unwritten[os.write(self._descriptor, unwritten) :]
@@ -112,8 +112,8 @@ class BlobStore:
                 descriptor = os.open(f".{name}", flags, 0o600, dir_fd=self._descriptor)
                 try:
                     writer = BlobWriter(name, descriptor)
-                    for piece in payload_pieces(payload):
-                        writer.write(piece)
+                    for chunk in payload_pieces(payload):
+                        writer.write(chunk)
                     sizes[name] = writer.bytes
                     if _syncfs is None:
                         os.fsync(descriptor)
@@ -246,9 +246,9 @@ class BlobStore:
     def drain(self) -> None:
         """Wait until `discard_soon` has deleted everything it was given."""
         if self._discarding is not None:
-            done = threading.Event()
-            self._discarded.put(done)
-            done.wait()
+            deleted = threading.Event()
+            self._discarded.put(deleted)
+            deleted.wait()
 
     def _discard_all(self) -> None:
         while (batch := self._discarded.get()) is not None:
@@ -262,10 +262,12 @@ class BlobStore:
                 _log.exception("payloads of ended jobs could not be deleted")
 
     def orphans(self, now: float, patience: float) -> list[str]:
-        """Files that this process is not writing and that did not change for `patience` seconds.
+        """Return the files that this process is not writing and that are unchanged for `patience`
+        seconds.
 
         They include payloads of live jobs, which the caller must exclude. Another process may be
         writing a file, so a file counts only once its size was the same `patience` seconds ago.
+        `now` is the monotonic clock in seconds.
         """
         with self._lock:
             files_in_use = self._writing | self._written.keys()

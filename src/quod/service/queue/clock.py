@@ -19,15 +19,15 @@ class Clock:
         self._offset = time.time() - time.monotonic()
 
     def wall(self) -> int:
-        """The wall clock: microseconds since 1970."""
+        """Return the wall clock: microseconds since 1970."""
         return int(time.time() * MICROSECONDS)
 
     def steady(self) -> float:
-        """The monotonic clock: seconds since an arbitrary start."""
+        """Return the monotonic clock: seconds since an arbitrary start."""
         return time.monotonic()
 
     def stamp(self) -> int:
-        """Microseconds since 1970, from the wall clock at construction and the monotonic clock."""
+        """Return microseconds since 1970: the wall clock at construction plus monotonic time."""
         return int((self._offset + time.monotonic()) * MICROSECONDS)
 
 

@@ -157,8 +157,8 @@ class JobQueue:
         """Return the `most` newest jobs (at most 1,000), or the newest older than job `before`."""
         _client(client)
         most = whole_number("most", most, 1, _MOST_LISTED)
-        number = None if before is None else number_of(before)[0]
-        return self._store.read(lambda tx: query.jobs(tx, client, most, number))
+        job_number = None if before is None else number_of(before)[0]
+        return self._store.read(lambda tx: query.jobs(tx, client, most, job_number))
 
     def running(self, *, most: int = 50) -> list[Job]:
         """Return the newest jobs with a running partition, at most 1,000."""
@@ -196,17 +196,17 @@ class JobQueue:
         """
         timeout = checked_seconds("the timeout", timeout, zero=True)
         since = 0 if after is None else min(whole_number("after", after, 0), _MANY)
-        number, _ = number_of(job)
+        last_number, _ = number_of(job)
         limit = self._rules.clock.steady() + timeout
         woken = threading.Event()
-        topic = end_of(number) if after is None else number
+        topic = end_of(last_number) if after is None else last_number
         unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
-                current, events = self._events(job, client, since, _MOST_LISTED)
+                job_state, events = self._events(job, client, since, _MOST_LISTED)
                 remaining = limit - self._rules.clock.steady()
-                if current.state.ended or remaining <= 0 or (after is not None and events):
-                    return current, events
+                if job_state.state.ended or remaining <= 0 or (after is not None and events):
+                    return job_state, events
                 woken.wait(min(remaining, LOOK_AGAIN_SECONDS))
                 woken.clear()
         finally:
@@ -258,7 +258,7 @@ class JobQueue:
         limit = self._rules.clock.steady() + wait
         while True:
             call = Call("claim", request, waits=remaining > 0)
-            claimed: Claimed = self._claimed(call, min(remaining, LOOK_AGAIN_SECONDS))
+            claimed: Claimed = self._claim_outcome(call, min(remaining, LOOK_AGAIN_SECONDS))
             remaining = limit - self._rules.clock.steady()
             if claimed.leases or remaining <= 0:
                 return claimed.leases
@@ -306,9 +306,9 @@ class JobQueue:
         return lambda: [item if isinstance(item, QuodError) else _error_of(item) for item in put]
 
     def _finishing(self, lease: object, result: object) -> Call:
-        data, most = exact_bytes("the result", result), self.limits.result_bytes
-        if len(data) > most:
-            raise InputError(f"the result has {len(data)} bytes, and at most {most} are taken")
+        data, max_bytes = exact_bytes("the result", result), self.limits.result_bytes
+        if len(data) > max_bytes:
+            raise InputError(f"the result has {len(data)} bytes, and at most {max_bytes} are taken")
         return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, data))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
@@ -432,8 +432,8 @@ class JobQueue:
         _client(client)
         return self._store.read(partial(_job_and_events, job, client, after, most))
 
-    def _claimed(self, call: Call, seconds: float) -> Any:
-        """The outcome of a claim, which waits at most `seconds`."""
+    def _claim_outcome(self, call: Call, seconds: float) -> Any:
+        """Return the outcome of a claim, which waits at most `seconds`."""
         future = self._writer.put(call)
         if not call.waits:
             return future.result()

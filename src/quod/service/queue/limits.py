@@ -14,7 +14,7 @@ _REMEDY = "write Quota(jobs=..., payload_bytes=...)"
 
 @dataclass(frozen=True)
 class Quota:
-    """The most unfinished jobs of one client, and the most bytes of their payloads."""
+    """The maximum number of unfinished jobs of one client, and of bytes of their payloads."""
 
     jobs: int = 10_000
     payload_bytes: int = 64 << 30

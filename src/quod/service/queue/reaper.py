@@ -83,11 +83,11 @@ class Reaper:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, every: float | None) -> None:
-        """Recover after a restart, then start periodic sweeps if `every` is not None.
+    def begin(self, interval: float | None) -> None:
+        """Recover after a restart, then start sweeps every `every` seconds; None starts none.
 
         If the store is not shared, existing leases and stray files belong to a process that died:
-            its leases are ended without counting against keys.
+        its leases are ended without counting against keys.
         """
         if not self._store.shared:
             if leases := self._store.read(running):
@@ -100,16 +100,16 @@ class Reaper:
                 self._writer.do("erase", rows)
             self._delete_orphans(0.0)
             self._count_rows()
-        if every is not None:
+        if interval is not None:
             self._thread = threading.Thread(
-                target=self._run, args=(every,), name="quod-sweep", daemon=True
+                target=self._run, args=(interval,), name="quod-sweep", daemon=True
             )
             self._thread.start()
 
     def sweep(self) -> None:
         """Run one sweep now."""
         with self._sweeping:
-            if lost := self._not_renewed():
+            if lost := self._expired_leases():
                 self._writer.do("lose", (lost, True))
             for kind in ("expire", "collect"):
                 while self._writer.do(kind, None) >= MOST_AT_ONCE:
@@ -126,8 +126,8 @@ class Reaper:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, every: float) -> None:
-        while not self._closed.wait(every):
+    def _run(self, interval: float) -> None:
+        while not self._closed.wait(interval):
             try:
                 self.sweep()
             except QuodError as error:
@@ -135,8 +135,8 @@ class Reaper:
             except Exception:
                 _log.exception("a sweep of the queue failed")
 
-    def _not_renewed(self) -> list[Running]:
-        """Leases that were not renewed within `Limits.lease_seconds`."""
+    def _expired_leases(self) -> list[Running]:
+        """Return the leases that were not renewed within `Limits.lease_seconds`."""
         now = self._rules.clock.steady()
         self._seen = {lease: self._seen.get(lease, now) for lease in self._store.read(running)}
         limit = self._rules.limits.lease_seconds

@@ -66,7 +66,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 
 
 def statements(step: tuple[str, ...], *, sqlite: bool) -> list[str]:
-    """The statements of a migration in the SQL dialect of one database."""
+    """Return the statements of a migration in the SQL dialect of one database."""
     words = (
         {"blob": "BLOB", "strict": " STRICT", "rowless": " STRICT, WITHOUT ROWID"}
         if sqlite

@@ -23,7 +23,7 @@ WORK: Final[Topic] = 0
 
 
 def end_of(job: Topic) -> Topic:
-    """The topic of a job's end alone."""
+    """Return the topic of a job's end alone."""
     return -job
 
 

@@ -95,5 +95,5 @@ def in_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """A parenthesised SQL list with one parameter for each value."""
+    """Return a parenthesised SQL list with one parameter for each value."""
     return f"({', '.join('?' * len(values))})"

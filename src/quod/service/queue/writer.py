@@ -192,7 +192,7 @@ class Writer:
                 call.fail(error)
             return
         except BaseException as error:
-            self._again(calls, error, attempt, joined=bool(waiting))
+            self._retry_alone(calls, error, attempt, joined=bool(waiting))
             return
         self._spool.settle(changes.kept)
         rows = [(name, row_of(name)) for name in changes.garbage]
@@ -201,16 +201,16 @@ class Writer:
         if WORK in changes.topics:
             self._empty = False
         for call, outcome in outcomes:
-            self._answer(call, outcome)
+            self._resolve(call, outcome)
         # A watcher subscribed by the submission also receives the events of this transaction.
         self._store.notify(changes)
         for level, message, fields in changes.notes:
             _log.log(level, message, extra=fields)
         if WORK in changes.topics and self._waiting and attempt > 1:
-            again, self._waiting = self._waiting, []
-            self._write(again)
+            retries, self._waiting = self._waiting, []
+            self._write(retries)
 
-    def _answer(self, call: Call, outcome: Any) -> None:
+    def _resolve(self, call: Call, outcome: Any) -> None:
         """Resolve a call, unless it is a claim that keeps waiting."""
         if isinstance(outcome, Claimed):
             self._empty = self._empty or outcome.all
@@ -236,12 +236,12 @@ class Writer:
                 outcomes[at] = outcome
         return list(zip(calls, outcomes, strict=True))
 
-    def _again(
+    def _retry_alone(
         self, calls: Sequence[Call], error: BaseException, attempt: int, *, joined: bool
     ) -> None:
-        """After a rollback retry each call alone, as one of them may be the cause.
+        """After a rollback, retry each call alone, as one of them may be the cause.
 
-        `joined` tells that waiting claims took part as well.
+        `joined` is true if waiting claims were part of the transaction.
         """
         once_more = isinstance(error, (UndoneError, StorageFullError)) and attempt < _ATTEMPTS
         if len(calls) > 1 or joined or once_more:

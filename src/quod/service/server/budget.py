@@ -36,22 +36,22 @@ class Owner:
 
 
 def owner_of(client: Client, peer: str) -> Owner:
-    """The account of a client; without a token, each address has its own account."""
+    """Return the account of a client; without a token, each address has its own account."""
     if client.name == ANONYMOUS:
         return Owner(f"{ANONYMOUS} {peer_address(peer)}")
     return Owner(client.name)
 
 
 def stranger(peer: str) -> Owner:
-    """The account of a caller that has not authenticated, by its address without the port."""
+    """Return the account of an unauthenticated caller, by its address without the port."""
     return Owner(f"peer {peer_address(peer)}", is_stranger=True)
 
 
 def peer_address(peer: str) -> str:
-    """The address of a peer without its port; for IPv6 its network of 64 bits.
+    """Return the address of a peer without its port; for IPv6 its network of 64 bits.
 
     peer: as gRPC writes it (``ipv4:192.0.2.1:4711``, ``ipv6:%5B::1%5D:4711``, ``unix:``) or as a
-    host alone.
+        host alone.
     """
     kind, _, endpoint = peer.partition(":")
     if kind == "unix":
@@ -91,7 +91,7 @@ class RequestBudget:
         return self._all
 
     def of(self, owner: Owner) -> Reservation:
-        """An empty reservation of an owner."""
+        """Return an empty reservation of an owner."""
         return Reservation(self, owner)
 
     def fits(self, owner: Owner, nbytes: int) -> bool:
@@ -104,7 +104,7 @@ class RequestBudget:
         )
 
     def share(self, owner: Owner) -> int:
-        """The most bytes that an owner may hold at a time."""
+        """Return the maximum number of bytes that an owner may hold at a time."""
         return self._total // (_PEER_SHARE if owner.is_stranger else BUDGET_SHARE)
 
     def take(self, owner: Owner, nbytes: int) -> None:
@@ -116,7 +116,7 @@ class RequestBudget:
     async def wait(self, owner: Owner, nbytes: int) -> None:
         """Reserve bytes for an owner, in the order of its requests.
 
-        `QueueFullError` after five seconds; `InputError` for more bytes than its share.
+        Raises `QueueFullError` after five seconds, `InputError` for more bytes than its share.
         """
         if nbytes > self.share(owner):
             raise InputError(

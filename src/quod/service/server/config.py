@@ -120,14 +120,14 @@ class Listen(_Section):
     @property
     def open(self) -> list[str]:
         """The TCP addresses, which other users can reach."""
-        return [each for each in (*self.grpc, *self.http) if not each.startswith("unix:")]
+        return [address for address in (*self.grpc, *self.http) if not address.startswith("unix:")]
 
     @property
     def plaintext(self) -> list[str]:
         """The addresses without TLS that other machines can reach."""
         if self.certificate is not None:
             return []
-        return [each for each in self.open if not _is_loopback(each.rpartition(":")[0])]
+        return [address for address in self.open if not _is_loopback(address.rpartition(":")[0])]
 
 
 class Workers(_Section):
@@ -275,7 +275,7 @@ class Config(_Section):
     tracing: Tracing = Tracing()
 
     @model_validator(mode="after")
-    def _sound(self) -> Config:
+    def _check_sections(self) -> Config:
         tokens = [token for client in self.clients.values() for token in client.tokens]
         if len({*tokens}) != len(tokens):
             raise ValueError("two clients have the same token")
@@ -328,7 +328,7 @@ class Config(_Section):
         return Clients(tokens, local=local, anonymous=anonymous if free else None)
 
     def hosts(self) -> frozenset[str]:
-        """The accepted values of the header `Host`, without ports."""
-        open_hosts = [each.rpartition(":")[0] for each in self.listen.open]
-        named = [each for each in open_hosts if each not in ("0.0.0.0", "[::]")]
-        return frozenset(each.lower() for each in (*_LOOPBACK, *named, *self.listen.hosts))
+        """Return the accepted values of the header `Host`, without ports."""
+        open_hosts = [host.rpartition(":")[0] for host in self.listen.open]
+        named_hosts = [host for host in open_hosts if host not in ("0.0.0.0", "[::]")]
+        return frozenset(host.lower() for host in (*_LOOPBACK, *named_hosts, *self.listen.hosts))

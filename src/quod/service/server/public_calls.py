@@ -33,7 +33,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         details: grpc.HandlerCallDetails,
     ) -> Any:
-        """The bounded handler of a call; None for an unknown call."""
+        """Return the bounded handler of a call; None for an unknown call."""
         handler: Any = await continuation(details)
         if handler is None or details.method.startswith(_OWN):
             return handler
@@ -71,7 +71,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     async def _argument(
         self, handler: Any, messages: AsyncIterator[bytes], context: Context
     ) -> Any:
-        """The request of a call, or the stream of its requests."""
+        """Return the request of a call, or the stream of its requests."""
         reservation = self._intake.budget.of(stranger(context.peer()))
         at_end(context, reservation.close)
         reservation.take(CALL_BYTES)

@@ -158,11 +158,7 @@ class Calls:
 def handlers(
     service: ProvingService, clients: Clients, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
-    """The handlers of the calls for grpcio; `is_local` if only this user reaches the listener.
-
-    All of them take streams of requests, because grpcio receives the request of a unary call before
-    its handler runs: nothing may be received from callers that are not authenticated.
-    """
+    """Return the handlers of the calls for grpcio; `is_local` if only this user has access."""
     calls, door = Calls(service), _AdmissionControl(service, clients, is_local)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for name, call in CALLS.items():

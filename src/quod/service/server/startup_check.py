@@ -39,7 +39,7 @@ class KeyCost:
 
 
 def risks(config: Config) -> list[str]:
-    """Warnings about protections that a configuration turns off, one sentence each."""
+    """Return warnings about protections that a configuration turns off, one sentence each."""
     warnings = []
     listen = config.listen
     if listen.open and listen.insecure_no_auth:

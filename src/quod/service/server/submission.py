@@ -329,7 +329,7 @@ class Submitter:
         return identity in names or identity in self._identities_of(names)
 
     def _identities_of(self, names: frozenset[str]) -> set[str]:
-        """The identities of a client's key names; other names may be many."""
+        """Return the identities of a client's key names; other names may be many."""
         identities = set()
         for name in names:
             with suppress(QuodError):
@@ -365,10 +365,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _digest(request: WholeRequest) -> bytes:
-    """The digest of a request, without its bodies if it has no idempotency key.
-
-    Only requests with such a key are ever compared.
-    """
+    """Return the digest of a request, without its bodies if it has no idempotency key."""
     compared = bool(request.proof.idempotency_key)
     request_digest: bytes = request.proof.digest(request.bodies if compared else ()).digest()
     return request_digest

@@ -93,7 +93,7 @@ def phases_of(timeline: Timeline) -> Phases:
 
 
 def _phase_of(stage: Timed) -> int | None:
-    """The index of a stage's phase in `Phases`; None for stages of the host."""
+    """Return the index of a stage's phase in `Phases`; None for stages of the host."""
     names = [stage.name]
     while stage.parent is not None:
         stage = stage.parent

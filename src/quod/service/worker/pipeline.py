@@ -205,7 +205,7 @@ class _GroupsInProgress:
             self._count += 1
 
     def _has_room(self, first: Work) -> bool:
-        """A cancelled partition, which may hang, does not block retries of others."""
+        """Report whether a group may start; cancelled partitions, which may hang, do not count."""
         wanted = [work for work in self._works if not work.gone]
         in_company = not wanted or not any(work.tried for work in (first, *wanted))
         return in_company and self._count < self._most

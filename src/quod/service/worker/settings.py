@@ -106,13 +106,15 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
 def sharing(settings: Sequence[WorkerSettings]) -> list[WorkerSettings]:
     """Set `of_device` and `of_host` for workers on one host."""
     worker_names(settings)
-    devices = [_numbered(worker.device) for worker in settings]
+    devices = [_canonical_device(worker.device) for worker in settings]
     return [
-        replace(worker, of_device=devices.count(_numbered(worker.device)), of_host=len(settings))
+        replace(
+            worker, of_device=devices.count(_canonical_device(worker.device)), of_host=len(settings)
+        )
         for worker in settings
     ]
 
 
-def _numbered(device: str) -> str:
-    """The canonical name of a device: "cuda" is "cuda:0"."""
+def _canonical_device(device: str) -> str:
+    """Return the canonical name of a device: "cuda" is "cuda:0"."""
     return device if ":" in device else f"{device}:0"

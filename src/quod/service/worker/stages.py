@@ -55,7 +55,7 @@ class Stages:
     faulty: Callable[[str], None]
 
     def steps(self) -> list[Step]:
-        """The steps of the pipeline. One thread submits to the device, several wait for it."""
+        """Return the pipeline's steps: one thread submits to the device, several wait for it."""
         settings = self.settings
         waiting = 2 * settings.most_lanes
         # Two groups for each lane start at a time, or three in all.
@@ -267,7 +267,7 @@ class Stages:
 
 
 def _computed_at(work: Work) -> int:
-    """The time at which the device finished, and the host continues."""
+    """Return the time at which the device finished and the host continues."""
     assert work.pending is not None
     _, end = work.pending.spans.get("compute", (0, time.perf_counter_ns()))
     return end

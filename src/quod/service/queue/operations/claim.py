@@ -58,14 +58,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Claimed:
-    """The leases of a request; `all` tells that no work is left for any worker."""
+    """The leases of a request; `all` is true if no work is left for any worker."""
 
     leases: list[Lease]
     all: bool
 
 
 def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[Claimed]:
-    """Lease partitions for each request, as many as there are."""
+    """Lease up to `most` partitions for each request, fewer if fewer wait."""
     return [_claim(tx, rules, request) for request in requests]
 
 
@@ -88,7 +88,7 @@ def _claim(tx: Transaction, rules: Rules, request: Request) -> Claimed:
 
 
 def _waiting_keys(tx: Transaction) -> list[str]:
-    """Keys with waiting partitions, found by index seeks instead of an index scan."""
+    """Return the keys with waiting partitions, found by index seeks instead of an index scan."""
     queued = f"FROM part WHERE state = {PartState.QUEUED:d}"
     rows = tx.rows(
         f"WITH RECURSIVE waiting (key) AS (SELECT min(key) {queued} "
@@ -99,9 +99,9 @@ def _waiting_keys(tx: Transaction) -> list[str]:
 
 
 def _waited(tx: Transaction, rules: Rules, key: str) -> float:
-    """Seconds since the oldest job in a key's lowest priority was submitted; 0 if none waits.
+    """Return the seconds since the oldest job in a key's lowest priority was submitted.
 
-    This job is the last of the key to be leased.
+    This job is the last of the key to be leased. Returns 0 if none waits.
     """
     queued = f"FROM part WHERE state = {PartState.QUEUED:d} AND key = ?"
     rows = tx.rows(

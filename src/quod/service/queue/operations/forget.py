@@ -11,7 +11,7 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
 
 MOST_AT_ONCE = 500
-"""The most jobs that one transaction expires or collects, so that others do not wait long."""
+"""The maximum number of jobs that one transaction ends or forgets, so that others wait briefly."""
 
 
 def collect(tx: Transaction, rules: Rules) -> int:
@@ -25,7 +25,7 @@ def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -
     kept: per client, the number of kept jobs, and of those that have ended.
     So a client that keeps more jobs than the others loses its own.
     """
-    heap = [(-jobs, client) for client, (jobs, ended) in kept.items() if ended]
+    heap = [(-jobs, client) for client, (jobs, ended_by_client) in kept.items() if ended_by_client]
     heapq.heapify(heap)
     victims = Counter[str]()
     while heap and victims.total() < excess:

@@ -1,4 +1,4 @@
-"""Keys with which workers die: losses are counted, and the key is suspended.
+"""Keys with which workers die: counts the losses and suspends the key.
 
 Each job counts once, so one bad witness, whose attempts are limited, does not suspend its key.
 Leases found lost together count once, as they indicate the loss of a machine.
@@ -50,19 +50,19 @@ def resume(tx: Transaction, rules: Rules, key: str) -> None:
     """Resume a key: its jobs are leased again, and its losses are reset."""
     tx.run("DELETE FROM proving_key WHERE key = ?", (key,))
     tx.changes.note(logging.INFO, "a key was resumed", key=key)
-    moved = _move(tx, key, PartState.HELD, PartState.QUEUED)
+    moved = _change_state(tx, key, PartState.HELD, PartState.QUEUED)
     _write_key_events(tx, rules, moved, "resumed")
     tx.changes.topics.add(WORK)
 
 
 def hold(tx: Transaction, key: str) -> set[int]:
     """Hold the waiting partitions of a key; return the numbers of their jobs."""
-    return _move(tx, key, PartState.QUEUED, PartState.HELD)
+    return _change_state(tx, key, PartState.QUEUED, PartState.HELD)
 
 
-def _move(tx: Transaction, key: str, before: PartState, after: PartState) -> set[int]:
+def _change_state(tx: Transaction, key: str, source: PartState, target: PartState) -> set[int]:
     rows = tx.rows(
-        f"UPDATE part SET state = {after:d} WHERE key = ? AND state = {before:d} RETURNING job",
+        f"UPDATE part SET state = {target:d} WHERE key = ? AND state = {source:d} RETURNING job",
         (key,),
     )
     return {job for (job,) in rows}

@@ -24,12 +24,12 @@ _NAME = re.compile(r"row-([1-9][0-9]{0,17})")
 
 
 def payload_of(job: int) -> str:
-    """The payload name of a job with a row; distinct from all names of the blob store."""
+    """Return the payload name of a job with a row; distinct from all names of the blob store."""
     return f"row-{job}"
 
 
 def row_of(payload: str) -> int | None:
-    """The job number of a payload stored as a row; None for a file."""
+    """Return the job number of a payload stored as a row; None for a file."""
     match = _NAME.fullmatch(payload)
     return None if match is None else int(match[1])
 
@@ -42,7 +42,7 @@ def read_payload(tx: Transaction, job: int) -> bytes:
 
 
 def row_bytes(tx: Transaction) -> int:
-    """The total bytes of payload rows."""
+    """Return the total bytes of payload rows."""
     [(total,)] = tx.rows("SELECT coalesce(sum(length(body)), 0) FROM payload")
     return int(total)
 
@@ -54,7 +54,7 @@ def erase(tx: Transaction, jobs: Iterable[int]) -> None:
 
 
 def ended_rows(tx: Transaction) -> list[int]:
-    """Rows of ended jobs, left by a process that died before it erased them."""
+    """Return the rows of ended jobs, left by a process that died before it erased them."""
     return [
         job
         for (job,) in tx.rows(

@@ -105,7 +105,7 @@ def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
         "WHERE job = ?",
         (job.number,),
     )
-    last = tx.rows(
+    last_part = tx.rows(
         "SELECT partition, token, worker, started, ended, state FROM part WHERE job = ? "
         f"AND state IN ({PartState.RUNNING:d}, {PartState.DONE:d})",
         (job.number,),
@@ -114,7 +114,7 @@ def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
         Attempt(part, token, worker, began / 1e6, end / 1e6, Outcome(outcome), code, message)
         for part, token, worker, began, end, outcome, code, message in ended
     ]
-    for part, token, worker, began, end, state in last:
+    for part, token, worker, began, end, state in last_part:
         outcome = Outcome.SUCCEEDED if state == PartState.DONE else None
         listed_attempts.append(
             Attempt(part, token, worker, began / 1e6, seconds(end), outcome, "", "")
@@ -133,8 +133,8 @@ def keys(tx: Transaction) -> list[KeyStatus]:
 def status(tx: Transaction, storage_full: bool) -> QueueStatus:
     """Return the counts for operators and metrics."""
     usage = [
-        (client, int(jobs), int(payload_bytes), int(kept))
-        for client, jobs, payload_bytes, kept in tx.rows(
+        (client, int(jobs), int(payload_bytes), int(kept_count))
+        for client, jobs, payload_bytes, kept_count in tx.rows(
             "SELECT client, sum(jobs), sum(payload_bytes), sum(kept) FROM usage "
             "GROUP BY client ORDER BY client"
         )
@@ -143,20 +143,20 @@ def status(tx: Transaction, storage_full: bool) -> QueueStatus:
         f"SELECT key, priority, count(*) FROM part WHERE state = {PartState.QUEUED:d} "
         "GROUP BY key, priority ORDER BY key, priority"
     )
-    waiting, priorities = Counter[str](), Counter[int]()
+    waiting_by_key, priorities = Counter[str](), Counter[int]()
     for key, priority, count in queued:
-        waiting[key] += count
+        waiting_by_key[key] += count
         priorities[priority] += count
-    [(held,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.HELD:d}")
+    [(held_count,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.HELD:d}")
     [(running,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.RUNNING:d}")
     oldest = tx.rows("SELECT created FROM job WHERE state < 2 ORDER BY number LIMIT 1")
     return QueueStatus(
         jobs={client: jobs for client, jobs, _, _ in usage if jobs},
         payload_bytes={client: size for client, jobs, size, _ in usage if jobs},
-        kept=sum(kept for *_, kept in usage),
-        waiting=dict(waiting),
+        kept=sum(kept_count for *_, kept_count in usage),
+        waiting=dict(waiting_by_key),
         priorities=dict(priorities),
-        held=held,
+        held=held_count,
         running=running,
         oldest=seconds(oldest[0][0]) if oldest else None,
         storage_full=storage_full,

@@ -93,7 +93,7 @@ EventRow = tuple[int, int, int, str, str]
 
 
 def identity_of(client: str, idempotency_key: str) -> str | None:
-    """The unique identity of a request; None without an idempotency key."""
+    """Return the unique identity of a request; None without an idempotency key."""
     return f"{client}{_BETWEEN}{idempotency_key}" if idempotency_key else None
 
 

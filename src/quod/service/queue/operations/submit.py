@@ -96,7 +96,7 @@ def submit(
 
 
 def _read_jobs(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
-    """Existing jobs by identity."""
+    """Return the existing jobs by identity."""
     jobs_by_identity = {}
     for chunk in in_chunks(sorted(identities)):
         # Postgres cannot infer NOT NULL from a long list, and its index needs that.
@@ -191,28 +191,28 @@ class _AdmissionControl:
             client_total, total = used[at], self._total[at]
             missing = client_total + amount - own_limit
             if missing > 0:
-                raise self._full(
+                raise self._queue_full_error(
                     f"the client's quota of {unit} is {own_limit}, and {client_total} are in use",
                     used, at, missing, client,
                 )  # fmt: skip
             missing = total + amount - limit
             if missing > 0:
-                raise self._full(
+                raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {total} are in use",
                     self._total, at, missing,
                 )  # fmt: skip
             missing = client_total + amount - (limit - total)
             if client_total and missing > 0:
-                raise self._full(
+                raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {limit - total} are free: the "
                     f"client has {client_total}, and gets more once it has fewer than are free",
                     self._total, at, missing,
                 )  # fmt: skip
 
-    def _full(
+    def _queue_full_error(
         self, message: str, used: Sequence[int], at: int, missing: int, client: str | None = None
     ) -> QueueFullError:
-        """The error, with the time until enough jobs have ended to free the `missing` amount."""
+        """Return the error, with the seconds until enough jobs have ended to free `missing`."""
         jobs = -(-missing * used[0] // max(used[at], 1))
         wait = self._rules.retry_seconds(self._tx, max(jobs, used[0] // 10), client)
         return QueueFullError(message, retry_seconds=wait)

@@ -11,7 +11,7 @@ C = TypeVar("C")
 
 
 class Pool(Generic[C]):
-    """At most `most` connections, opened on demand."""
+    """At most `most` connections, opened on demand by `connect`."""
 
     def __init__(self, connect: Callable[[], C], close: Callable[[C], None], most: int = 4) -> None:
         self._connect, self._close = connect, close
@@ -22,7 +22,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """A connection for this thread alone; if the block raises, closes it and all idle ones."""
+        """Yield a connection for this thread; if the block raises, close it and all idle ones."""
         with self._places:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None

@@ -221,7 +221,7 @@ class PostgresStore:
                                 break
             except psycopg.Error as error:
                 answers = False
-                _log.warning("the database of the queue does not answer: %s", _line(error))
+                _log.warning("the database of the queue does not answer: %s", _first_line(error))
                 self._closed.wait(_RETRY_SECONDS)
 
     @contextmanager
@@ -232,7 +232,7 @@ class PostgresStore:
         try:
             yield
         except (errors.DeadlockDetected, errors.SerializationFailure) as error:
-            raise UndoneError(_line(error)) from error
+            raise UndoneError(_first_line(error)) from error
         except errors.DiskFull as error:
             raise StorageFullError(
                 "the disk of the database is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
@@ -241,7 +241,7 @@ class PostgresStore:
             raise  # a defect of Quod, reported as one
         except psycopg.Error as error:
             raise UnavailableError(
-                f"the database of the queue cannot be used: {_line(error)}",
+                f"the database of the queue cannot be used: {_first_line(error)}",
                 retry_seconds=_RETRY_SECONDS,
             ) from error
 
@@ -250,6 +250,6 @@ def _close(connection: Connection) -> None:
     connection.close()
 
 
-def _line(error: Exception) -> str:
-    """The first line of an error message: later lines may show values of rows."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error message: later lines may show values of rows."""
     return (str(error).splitlines() or [type(error).__name__])[0]
