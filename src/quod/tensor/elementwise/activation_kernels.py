@@ -29,10 +29,10 @@ _FARTHEST = 200.0
 def _sigmoids(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return sigmoid(x) and sigmoid(-x), both accurate in the tail: only exp(-|x|) is computed."""
     power = k.exp2(k.minimum(abs(x), _FARTHEST) * -LOG2_E)
-    part = k.rcp(power + 1.0)
-    low = power * part
+    exponential = k.rcp(power + 1.0)
+    small = power * exponential
     positive = x >= 0.0
-    return k.select(positive, part, low), k.select(positive, low, part)
+    return k.select(positive, exponential, small), k.select(positive, small, exponential)
 
 
 def silu(k: Builder, x: Value) -> list[Value]:
@@ -42,8 +42,8 @@ def silu(k: Builder, x: Value) -> list[Value]:
 
 def _silu_slope(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return silu(x) and its derivative."""
-    sigmoid, other = _sigmoids(k, x)
-    return x * sigmoid, sigmoid * (x * other + 1.0)
+    sigmoid, sigmoid_minus = _sigmoids(k, x)
+    return x * sigmoid, sigmoid * (x * sigmoid_minus + 1.0)
 
 
 def _silu_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
@@ -57,7 +57,7 @@ def _swiglu(k: Builder, gate: Value, up: Value) -> list[Value]:
 
 
 def _swiglu_backward(k: Builder, gradient: Value, gate: Value, up: Value) -> list[Value]:
-    """The gradients of gate and of up."""
+    """Return the gradients of gate and of up."""
     value, slope = _silu_slope(k, gate)
     return [gradient * up * slope, gradient * value]
 

@@ -16,9 +16,9 @@ class BlockKind:
 
 
 def gguf_kind(name: str) -> BlockKind:
-    """The block size of a GGUF type, from the table that the file reader uses.
+    """Return the block size of a GGUF type, from the table that the file reader uses.
 
-    InputError for a name that is not in the table.
+    Raises InputError for a name that is not in the table.
     """
     row = GGUF_TYPES[name]
     return BlockKind(row.name, row.elements, row.bytes)

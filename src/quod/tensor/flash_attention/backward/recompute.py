@@ -53,16 +53,18 @@ def corrected_queries(
     sums: Sequence[Value],
     row: Value,
     sequence: AttentionSequence,
-    of: Operands,
+    operands: Operands,
 ) -> list[Value]:
-    """Sums of ds k for the queries `row` and `row + 8`, without keys that they do not see."""
+    """Return sums of ds k for queries `row` and `row + 8`, over the keys that they see."""
 
     def pairs(query: Value) -> RowPairs:
         count = sequence.seen(query)
-        log, product = of.numbers(k.minimum(query, sequence.queries - 1))
+        log, product = operands.numbers(k.minimum(query, sequence.queries - 1))
 
         def pair(key: Value) -> tuple[Value, Value]:
-            return _change(k, plain, of, (query, key), log, product)[1], plain.line(of.keys, key)
+            return _weight_and_gradient(k, plain, operands, (query, key), log, product)[
+                1
+            ], plain.line(operands.keys, key)
 
         # If the sum of products is NaN, a key that the query sees has a NaN.
         there = (query < sequence.queries) & ((product == product) | (count == 0))
@@ -73,7 +75,7 @@ def corrected_queries(
 
 def corrected_keys(
     k: Builder, plain: PlainSums, sums: tuple[Sequence[Value], Sequence[Value]],
-    rows: tuple[Value, Value], shared_by: Value, sequence: AttentionSequence, of: Operands,
+    rows: tuple[Value, Value], shared_by: Value, sequence: AttentionSequence, operands: Operands,
 ) -> tuple[list[Value], list[Value]]:  # fmt: skip
     """Return sums of ds^T q and of p^T dy for a key and the key 8 further, over unmasked queries.
 
@@ -89,10 +91,12 @@ def corrected_keys(
 
         def pair(index: Value) -> tuple[Value, Value]:
             query = index // divisor * sequence.queries + begin + index % divisor
-            weight, change = _change(k, plain, of, (query, key), *of.numbers(query))
+            weight, change = _weight_and_gradient(
+                k, plain, operands, (query, key), *operands.numbers(query)
+            )
             if values:
-                return weight, plain.line(of.gradient, query)
-            return change, plain.line(of.q, query)
+                return weight, plain.line(operands.gradient, query)
+            return change, plain.line(operands.q, query)
 
         return RowPairs(key < keys, count * shared_by, pair)
 
@@ -103,13 +107,13 @@ def corrected_keys(
     return of_keys, of_values
 
 
-def _change(
-    k: Builder, plain: PlainSums, of: Operands, pair: tuple[Value, Value], log: Value,
+def _weight_and_gradient(
+    k: Builder, plain: PlainSums, operands: Operands, pair: tuple[Value, Value], log: Value,
     product: Value,
 ) -> tuple[Value, Value]:  # fmt: skip
-    """The weight of a query and a key, and the gradient of their logit."""
+    """Return the weight of a query and a key, and the gradient of their logit."""
     query, key = pair
-    logit = plain.product(plain.line(of.q, query), plain.line(of.keys, key))
-    slope = plain.product(plain.line(of.gradient, query), plain.line(of.values, key))
-    weight = k.exp2(k.fma(logit, of.factor, -log))
+    logit = plain.product(plain.line(operands.q, query), plain.line(operands.keys, key))
+    slope = plain.product(plain.line(operands.gradient, query), plain.line(operands.values, key))
+    weight = k.exp2(k.fma(logit, operands.factor, -log))
     return weight, weight * (slope - product)
