@@ -42,11 +42,7 @@ def chain_products(
     *,
     modulus: Modulus,
 ) -> None:
-    """The values x_1 to x_(length + 1) of every chain, one after the other, as integers below p.
-
-    `starts` has x_0 and then the x_1 of all chains, in Montgomery form. The last chain has
-    `last_length` products.
-    """
+    """Compute the values x_1 to x_(length + 1) of every chain in turn, as integers below p."""
     f = prime_field(k, modulus)
     chain = k.global_id()
     with k.if_(chain < chains):

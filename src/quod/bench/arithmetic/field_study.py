@@ -61,7 +61,7 @@ class StudyRow:
 
 @kernel
 def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, what: What) -> None:
-    """Does one thing to element 2i + 1 of each instance i, `steps` times, with element 2i."""
+    """Apply one operation to element 2i + 1 of each instance i, `steps` times, with element 2i."""
     field = LazyLimbs(k, modulus)
     first = k.global_id() * 2
     factor = field.carried(field.load(x, first))

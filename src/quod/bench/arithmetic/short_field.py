@@ -54,7 +54,7 @@ _GPU_LOAD_BYTES = 16
 def canonical_products(
     k: Builder, x: Pointer[U64], turns: U32, *, modulus: Modulus, chains: int
 ) -> None:
-    """Multiplies `chains` elements an instance by the one in front, eight times a turn."""
+    """Multiply `chains` elements per instance by the one in front, eight times per iteration."""
     field = prime_field(k, modulus)
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)

@@ -132,14 +132,14 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
 
 
 def _busy_share(before: _Busy, after: _Busy, seconds: float) -> float | None:
-    """The mean busy share of the workers; a restarted worker counts from its restart."""
+    """Return the mean busy share of the workers; a restarted worker counts from its restart."""
     if not after:
         return None
     return sum(busy - before.get(name, 0.0) for name, busy in after.items()) / seconds / len(after)
 
 
 def _busy_seconds(client: ProvingClient) -> _Busy:
-    """The busy seconds of each worker, by name and start time; empty unless an operator."""
+    """Return the busy seconds of each worker, by name and start time; empty unless an operator."""
     document = client.status().document
     if document is None:
         return {}

@@ -201,7 +201,7 @@ def _area(point: StageFigures) -> float:
 
 
 def _radius(point: StageFigures) -> float:
-    """The radius in points of the page, matching areas in square points."""
+    """Return the radius in points of the page, so that areas are comparable in square points."""
     return math.sqrt(_area(point)) / 2
 
 
@@ -229,7 +229,7 @@ def _offsets(radius: float) -> Iterator[tuple[tuple[float, float], str, str]]:
 
 
 def _bars(figures: Roofline) -> list[StageFigures]:
-    """The stages that have a bar, in order."""
+    """Return the stages that have a bar, in order."""
     chosen = [stage for stage in figures.stages if stage.share >= _LEAST_BAR]
     longest = sorted(chosen, key=lambda stage: -stage.seconds)[:_MOST_BARS]
     return [stage for stage in chosen if stage in longest]
@@ -270,7 +270,7 @@ def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, st
 
 
 def _quantity(value: float) -> str:
-    """A number with a prefix: 8.36 T."""
+    """Format a number with a prefix: 8.36 T."""
     for prefix, unit in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= unit:
             return f"{value / unit:.3g} {prefix}"

@@ -91,7 +91,7 @@ def roofline(
 
 
 def _counting(rows: Sequence[Row], number: int) -> list[Row]:
-    """The row if it counts work, otherwise its inner rows that do."""
+    """Return the row if it counts work, otherwise its inner rows that do."""
     row = rows[number]
     if row.busy and (row.bytes or row.multiply_adds):
         return [row]

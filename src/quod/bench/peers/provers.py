@@ -174,7 +174,7 @@ class SnarkjsCalls(NodeProcess):
 
 
 def _package(program: str) -> str:
-    """The folder of snarkjs, whose program is a link to build/cli.cjs in it."""
+    """Return the folder of snarkjs, whose program is a link to build/cli.cjs in it."""
     return str(Path(os.path.realpath(program)).parents[1])
 
 

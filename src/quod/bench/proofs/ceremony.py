@@ -75,7 +75,7 @@ def ceremony(
         list[str] | None, Option("--step", help="contribute, prepare or verify.")
     ] = None,
 ) -> None:
-    """Powers of tau: a contribution, the preparation of the second phase, and checking both."""
+    """Time powers of tau: a contribution, the preparation of the second phase, and their checks."""
     from quod.formats.curves import curve_named
 
     if unknown := set(steps or []) - set(STEPS):

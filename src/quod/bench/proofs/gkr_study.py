@@ -78,7 +78,7 @@ def add_under_locks(
     *,
     field: FieldSpec,
 ) -> None:
-    """A gate an instance, which waits for the lock of its entry."""
+    """Add one gate per instance, waiting for the lock of the gate's entry."""
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):
@@ -107,7 +107,7 @@ def add_atomically(
     *,
     field: FieldSpec,
 ) -> None:
-    """A gate an instance; sums of coefficients in 64 bits, which are reduced later."""
+    """Add one gate per instance to 64-bit sums of coefficients, which are reduced later."""
     mixed, i = MixedField(k, field), k.global_id()
     with k.if_(i < n):
         entry, summand = _gate(k, mixed, i, log_size, count, gates, below, weights)
@@ -119,7 +119,7 @@ def add_atomically(
 def reduce_sums(
     k: Builder, n: U32, sums: Pointer[U64], table: Pointer[U32], *, modulus: Modulus
 ) -> None:
-    """Coefficients of n in all from their sums."""
+    """Reduce n 64-bit sums modulo the field's prime."""
     i = k.global_id()
     with k.if_(i < n):
         table[i] = (sums[i] % modulus.value).cast(types.u32)
@@ -138,7 +138,7 @@ def fold_tables(
     *,
     field: FieldSpec,
 ) -> None:
-    """A round's fold in a pass of its own: n entries of all tables, by table and sumcheck."""
+    """Fold the tables of a round in a separate pass: n entries, by table and sumcheck."""
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):

@@ -81,7 +81,7 @@ def _submission(payload: str = "", priority: int = 0) -> Submission:
 
 
 def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") -> float:
-    """Microseconds per job until the jobs of all clients are on disk."""
+    """Return the microseconds per job until the jobs of all clients are on disk."""
     rounds = max(_JOBS // (clients * group), 5)
 
     def client(_: int) -> None:
@@ -95,14 +95,14 @@ def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") 
 
 
 def _claim_us(queue: JobQueue, workers: int, most: int) -> float:
-    """Microseconds per lease; the leases are finished afterwards."""
+    """Return the microseconds per lease; finishes the leases afterwards."""
     leases, seconds = _claimed(queue, workers, most)
     _finished(queue, workers, leases)
     return seconds / sum(map(len, leases)) * 1e6
 
 
 def _finish_us(queue: JobQueue, workers: int, most: int) -> float:
-    """Microseconds per result, for leases claimed before."""
+    """Return the microseconds per result, for leases claimed before."""
     leases, _ = _claimed(queue, workers, most)
     return _finished(queue, workers, leases) / sum(map(len, leases)) * 1e6
 

@@ -272,7 +272,7 @@ class _Load:
 
 
 def _mean_batch_size(records: Sequence[StageRecord]) -> float:
-    """The mean batch size: proofs in a batch begin at the same time."""
+    """Return the mean batch size: proofs in a batch begin at the same time."""
     begins = sorted(
         (record.worker, record.begin) for record in records if record.stage is Stage.PROVE
     )
@@ -284,7 +284,7 @@ def _mean_batch_size(records: Sequence[StageRecord]) -> float:
 
 
 def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
-    """Milliseconds per proof."""
+    """Return the milliseconds per proof in a loop."""
     begin = perf_counter()
     for witness in witnesses:
         key.prove(witness)
@@ -292,7 +292,7 @@ def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
 
 
 def _prove_many(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
-    """Milliseconds per proof with `prove_many`."""
+    """Return the milliseconds per proof with `prove_many`."""
     begin = perf_counter()
     count = sum(1 for _ in key.prove_many(witnesses))
     return 1e3 * (perf_counter() - begin) / count

@@ -84,7 +84,7 @@ def _server(folder: Path, kind: str) -> Iterator[str]:
 
 
 def _bare_us(address: str, clients: int) -> float:
-    """Microseconds per call of the health check, which does no work."""
+    """Return the microseconds per call of the health check, which does no work."""
 
     async def client(check: Any) -> None:
         for _ in range(_JOBS // clients):
@@ -103,7 +103,7 @@ def _bare_us(address: str, clients: int) -> float:
 
 
 def _submit_us(address: str, clients: int, group: int) -> float:
-    """Microseconds per job with `clients` concurrent callers."""
+    """Return the microseconds per job with `clients` concurrent callers."""
 
     async def client(remote: AsyncClient, rounds: int) -> None:
         for _ in range(rounds):
@@ -126,7 +126,7 @@ def _submit_us(address: str, clients: int, group: int) -> float:
 
 
 def _prove_us(address: str, share: int, taken: list[list[float]]) -> float:
-    """A percentile of the duration of sequential proofs, in microseconds."""
+    """Return a percentile of the duration of sequential proofs, in microseconds."""
     if share == 50 or not taken:
         taken.append(_proofs(address))
     return quantiles(taken[-1], n=100)[share - 1] * 1e6

@@ -281,7 +281,7 @@ def _rms_norm(rows: Any, x: Any, weight: Any) -> Any:
 
 
 def _norm_error(rows: Any, x: Any, weight: Any, *bias: Any) -> Any:
-    """The error bound of the tests for elements of about 1."""
+    """Return the error bound of the tests for elements of about 1."""
     spread = 8 * (np.abs(x[rows]) + math.log2(x[rows].shape[-1]) + 4)
     return spread * np.abs(weight[:]) + sum(np.abs(vector[:]) for vector in bias)
 
