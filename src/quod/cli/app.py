@@ -17,7 +17,7 @@ class RootGroup(typer.core.TyperGroup):
     """The root command: lists commands in the tree's order and suggests known ones."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, in the order of the help."""
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -31,7 +31,7 @@ class RootGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _paths(self, ctx: Any) -> dict[str, list[str]]:
-        """The paths of commands and groups, keyed by their last word."""
+        """Return the paths of commands and groups, keyed by their last word."""
         paths: dict[str, list[str]] = {}
 
         def add(group: Any, before: str) -> None:
