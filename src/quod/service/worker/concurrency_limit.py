@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 
 WHOLE = 32
-"""Parts of a permit; a witness in a batch holds one or more parts."""
+"""Units of a permit; a partition of a key with batches holds one or more units."""
 
-# Successful proofs in a row after which the limit grows by one.
+# Consecutive successful proofs after which the limit grows by one.
 _GOOD = 16
 
 
 class Permits:
-    """Up to `most` permits; the limit shrinks when memory is short and grows with success.
+    """At most `most` permits; the limit shrinks when memory is short and grows with success.
 
-    Permits are taken whole and given back in parts.
+    A permit has `WHOLE` units. Permits are taken whole or in units, and returned in units.
     """
 
     def __init__(self, most: int) -> None:
@@ -33,7 +33,7 @@ class Permits:
             return self._take(most, WHOLE)
 
     def take_parts(self, most: int, part: int) -> int:
-        """Take up to `most` times `part` parts without waiting; return how many times."""
+        """Take up to `most` times `part` units without waiting; return how many times."""
         with self._changed:
             return self._take(most, part)
 
@@ -47,7 +47,7 @@ class Permits:
         return count
 
     def give_back(self, parts: int) -> None:
-        """Give parts back."""
+        """Return units."""
         with self._changed:
             self._held -= parts
             self._changed.notify_all()

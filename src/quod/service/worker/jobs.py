@@ -33,7 +33,7 @@ class Jobs(Protocol):
     def release(self, lease: Lease) -> None: ...
 
     def forget(self, lease: Lease) -> None:
-        """Forget a void lease."""
+        """Drop a lease that the queue has voided, without a report."""
 
     def open(self, lease: Lease) -> BinaryIO:
         """Open the payload of a job."""

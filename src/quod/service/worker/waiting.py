@@ -14,7 +14,7 @@ Group = Sequence[Work]
 
 
 class Waiting:
-    """A queue for `room` whole partitions, or more partitions that take only a part of a permit."""
+    """A queue for `room` whole permits; a partition in a batch takes part of a permit."""
 
     def __init__(self, room: int) -> None:
         self._room = max(1, room) * WHOLE

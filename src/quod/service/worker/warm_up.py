@@ -41,7 +41,7 @@ def warm_up(key: ProvingKey) -> None:
 
 
 def _values(key: ProvingKey) -> Words:
-    """Dummy values: a third each of 0, 1 and a large number."""
+    """Return dummy witness values: a third each of 0, 1 and a large number."""
     field = CURVES[key.curve].fr
     large = integers_to_words(field, [0, 1, field.value - 2])
     values: Words = np.resize(large, (key.variables, field.words))

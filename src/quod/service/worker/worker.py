@@ -286,8 +286,8 @@ class Worker:
 
         At most `ahead` partitions are claimed before their keys are loaded. Beyond that, only work
         with loaded keys is claimed, and only while a key is loading. While a load waits for memory
-        nothing
-        is claimed: new work would keep the loaded keys in use, so that none could be evicted.
+        nothing is claimed: new work would keep the loaded keys in use, so that none could be
+        evicted.
         """
         ahead, cache = self.settings.ahead, keys.status()
         loaded = [key.key for key in cache.keys if key.ready]

@@ -75,9 +75,9 @@ class Channel:
     ) -> Any:  # fmt: skip
         """Call the other end; return the value of its handler or raise its error.
 
-        timeout: in seconds. Returns an `Answer` if the handler returned one. Raises
-            UnavailableError if the other end is gone or the timeout has passed, InputError for a
-            message that is too long.
+        timeout: in seconds.
+        Returns an `Answer` if the handler returned one. Raises UnavailableError if the other end is
+        gone or the timeout has passed, InputError for a message that is too long.
         """
         future: Future[Any] = Future()
         with self._state_lock:
