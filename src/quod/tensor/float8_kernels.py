@@ -40,7 +40,7 @@ def _quantise_rows(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, scales: Value, *, element: Type,
     stored: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r] / scales[r]; the scale maps the largest absolute value to the greatest number."""
+    """y[r] = x[r] / scales[r]; the scale maps the largest absolute value to the type's maximum."""
     row = Row(k, element, plan, rows, width, stored=stored)
     source = row.of(x)
     scale = _largest(k, row, source) / float8.greatest(stored)

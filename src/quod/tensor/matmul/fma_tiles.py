@@ -28,8 +28,8 @@ def pitch_of(width: int, *, along: bool) -> int:
 class FmaRing:
     """Tiles of an operand in a ring, K by the long axis, at offset `first` of each stage.
 
-    If the operand is `along` its long axis, copies are as wide as its rows allow. Otherwise each
-    copy has one element, and transposes the operand.
+    If the operand is contiguous `along` its long axis, copies are as wide as its rows allow.
+    Otherwise each copy has one element, and transposes the operand.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FmaRing:
     def fragment(self, base: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
         """Load `count` elements for one k, in vectors that are `apart` elements from each other."""
         elements: list[Value] = []
-        for number in range(count // VECTOR):
-            place = self._first + at * self.pitch + number * apart
+        for index in range(count // VECTOR):
+            place = self._first + at * self.pitch + index * apart
             elements += self._k.load(base, stage + place, VECTOR)
         return elements

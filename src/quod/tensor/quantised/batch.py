@@ -30,7 +30,7 @@ EXACT, INT8 = "exact", "int8"
 Plan = Literal["fused", "dequantised"]
 FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
-"""The places to dequantise weights: on the way to shared memory, or once in memory for all rows."""
+"""Where weights are dequantised: on the way to shared memory, or once to memory for all rows."""
 
 _DEQUANTISED = 31, 96
 """Microseconds of a product of few rows with dequantised weights, for 16 and 32 bits.
@@ -38,9 +38,9 @@ _DEQUANTISED = 31, 96
 Measured as `VectorTimes` are.
 """
 _SHARE = 0.9
-"""The most that products by vectors may take, as a fraction of that time."""
+"""The maximum time of products by vectors, as a fraction of `_DEQUANTISED`."""
 _AT_ONCE, _BATCH = 2, 4
-"""Rows of the matrix, and at most of activations, of a workgroup that multiplies bytes."""
+"""Rows of the matrix, and the maximum of activations, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
 """Rows from which tensor cores multiply bytes: 15 take 31 us without them, 16 take 19 with."""
 _TILE, _TILE_OF_FEW = (32, 32), (16, 32)
@@ -64,7 +64,7 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 
 
 def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
-    """Return the most rows that are faster as vectors than with dequantised weights."""
+    """Return the maximum number of rows that are faster as vectors than dequantised."""
     row = QUANTISED_TYPES[form]
     times = row.vector_times
     if on_cores and row.core_vector_times is not None:

@@ -37,31 +37,35 @@ def _multiply(
     """
     k.resident_workgroups(2)
     height, width = tile
-    line, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
+    row_in_eight, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
     down = (m + (height - 1)) // height
     first_x, first_row = k.workgroup_id() % down * height, k.workgroup_id() // down * width
     step = _Step(k, form, blocks_per_row, (blocks, words, scales, sums), quarter)
     # Rows beyond the last are clamped, and not stored.
-    step.rows_of_x = [k.minimum(first_x + at + line, m - 1) for at in range(0, height, _HALF)]
-    step.rows = [k.minimum(first_row + at + line, n - 1) for at in range(0, width, _HALF)]
+    step.rows_of_x = [
+        k.minimum(first_x + at + row_in_eight, m - 1) for at in range(0, height, _HALF)
+    ]
+    step.rows = [k.minimum(first_row + at + row_in_eight, n - 1) for at in range(0, width, _HALF)]
     step.columns = [
-        k.minimum(first_row + (at + beside) + 2 * quarter, n - 1)
+        k.minimum(first_row + (at + offset) + 2 * quarter, n - 1)
         for at in range(0, width, _HALF)
-        for beside in (0, 1)
+        for offset in (0, 1)
     ]
     count = len(step.rows_of_x) * len(step.columns)
     # Two partial sums for each result; groups of four of adjacent instances are adjacent.
     size = _SUBGROUPS * height * width
-    waiting = [k.shared(f32, size) for _ in range(2)]
+    partial_buffers = [k.shared(f32, size) for _ in range(2)]
     sums_offset = subgroup * (height * width) + lane_of(k) * 4
 
-    def stored(room: Value, values: Sequence[Value]) -> None:
-        for at in range(0, count, 4):
-            k.store(room, sums_offset + 32 * at, *values[at : at + 4])
+    def stored(buffer: Value, values: Sequence[Value]) -> None:
+        for offset in range(0, count, 4):
+            k.store(buffer, sums_offset + 32 * offset, *values[offset : offset + 4])
 
-    def added(room: Value, values: Sequence[Value]) -> list[Value]:
-        before = [v for at in range(0, count, 4) for v in k.load(room, sums_offset + 32 * at, 4)]
-        return [a + b for a, b in zip(before, values, strict=True)]
+    def added(buffer: Value, values: Sequence[Value]) -> list[Value]:
+        earlier = [
+            v for offset in range(0, count, 4) for v in k.load(buffer, sums_offset + 32 * offset, 4)
+        ]
+        return [a + b for a, b in zip(earlier, values, strict=True)]
 
     zeros = (k.constant(0.0, f32),) * count
     with k.range(0, CLASSES // _SUBGROUPS) as outer:
@@ -70,17 +74,17 @@ def _multiply(
         with k.range(0, (step.groups + (CLASSES - 1)) // CLASSES, carry=zeros) as loop:
             loop.next(step.added(start + loop.index * CLASSES, loop.carried))
         with k.if_((outer.index & 1) == 0) as first:
-            stored(waiting[0], loop.results)
+            stored(partial_buffers[0], loop.results)
         with first.otherwise():
-            pairs = added(waiting[0], loop.results)
+            pairs = added(partial_buffers[0], loop.results)
             with k.if_(outer.index == 1) as second:
-                stored(waiting[1], pairs)
+                stored(partial_buffers[1], pairs)
             with second.otherwise():
-                stored(waiting[0], added(waiting[1], pairs))
+                stored(partial_buffers[0], added(partial_buffers[1], pairs))
     k.barrier()
     with k.range(k.local_id(), height * width // 4, LANES) as places:
         parts = [
-            k.load(waiting[0], number * (height * width) + places.index * 4, 4)
+            k.load(partial_buffers[0], number * (height * width) + places.index * 4, 4)
             for number in range(_SUBGROUPS)
         ]
         # An instance's results are stored in groups of four.

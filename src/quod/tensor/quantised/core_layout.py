@@ -28,7 +28,7 @@ class CoreLayout:
     tiles: Tiles of 16 rows in a subgroup.
     stages: Stages of blocks in shared memory; a power of two.
     whole: The stages hold a whole row; otherwise they are a ring.
-    resident: Workgroups of a multiprocessor that the registers are limited for.
+    resident: Workgroups per multiprocessor for which the registers are limited.
     """
 
     slices: int
@@ -77,11 +77,11 @@ def core_layout(
 
 
 def workgroups(device: AnyDevice, layout: CoreLayout, rows: int) -> int:
-    """Return the workgroups of a launch.
+    """Return the number of workgroups of a launch.
 
-    If nearly all multiprocessors have one, all get one, though some have no rows: otherwise those
-    of the next launch, which start concurrently, would be two on some multiprocessors and none on
-    others.
+    If nearly all multiprocessors have one workgroup, all get one, though some have no rows.
+    Otherwise the workgroups of the next launch, which start concurrently, would be two on some
+    multiprocessors and none on others.
     """
     groups, all_ = -(-rows // layout.rows), device.multiprocessors
     return all_ if 3 * all_ <= 4 * groups < 4 * all_ else groups

@@ -1,9 +1,10 @@
 """A vector as 32-bit integers in signed bytes, the form in which tensor cores multiply it.
 
-Each 512, or 256, elements share a power-of-two scale that puts the largest below 2^30; fractions,
-which are at most 2^-29 of the largest, are dropped. A byte of each element is a column of an MMA
-matrix. Its eight columns are four bytes of two groups of a block: of four adjacent instances, 0 and
-1 have elements of one group, 2 and 3 of the next, with zeros in the other group's columns.
+Every 512 elements, or 256 if two groups of subgroups convert them, share a power-of-two scale that
+puts the largest below 2^30; fractions, which are at most 2^-29 of the largest, are dropped. A byte
+of each element is a column of an MMA matrix. Its eight columns are four bytes of two groups of a
+block: of four adjacent instances, 0 and 1 have elements of one group, 2 and 3 of the next, with
+zeros in the other group's columns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The parts of a decoder: how a kernel unpacks blocks of quantised weights.
+"""How a kernel unpacks blocks of quantised weights: the parts of a decoder.
 
-The files of `types` have the decoder of each type. A block is `groups` groups of `positions`
-places. A place holds one element of each run: group and place determine the elements of all runs,
-their integers, their scale and their minimum. Adjacent instances read adjacent places, which are
-contiguous in memory.
+The files of `types` have the decoder of each type. A block is `groups` groups, and a group has
+`positions` positions. Each run of a group has one element at each position; group and position
+determine these elements' integers, scales and minima. Adjacent instances read adjacent positions,
+which are contiguous in memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAGIC = 0x4B000000
 
 @frozen(eq=False)
 class DecodePosition:
-    """The places that an instance decodes at a time.
+    """The positions that an instance decodes at a time.
 
     block: The index of the block in the matrix.
-    group: The group in the block.
-    position: The first place in the group.
-    sixteen: The index of the 16 places that hold them; an int if all instances have the same.
-    width: The number of places.
+    group: The index of the group in the block.
+    position: The first position in the group.
+    sixteen: position // 16; an int if it is the same for all instances.
+    width: The number of positions.
     magic: `MAGIC`, possibly as a value that the assembler cannot fold.
     """
 
@@ -79,22 +79,22 @@ class Run:
         for shift in self.shifts:
             if shift:
                 scales[shift] = self.scale * 2.0**-shift
-        return [(scales[self.shift(at)], number) for at, number in enumerate(self.integers)]
+        return [(scales[self.shift(index)], number) for index, number in enumerate(self.integers)]
 
 
 @frozen
 class BlockDecoder:
-    """A block format: its division into groups, and the function that decodes a place.
+    """A block format: its division into groups, and the function that decodes positions.
 
     Elements of a group are its runs one after the other, of `positions` each.
 
     kind: The elements and bytes of a block.
     groups: Groups of a block.
-    positions: Places of a group.
-    width: The most places that are decoded at a time; a smaller number must divide it.
-    decode: Returns the runs, given the builder, the blocks as u8, the place, and a table of
-        `levels` if there are any.
-    levels: The values that the numbers of the format stand for, if not for themselves.
+    positions: Positions of a group.
+    width: The maximum number of positions decoded at a time; a smaller number must divide it.
+    decode: Returns the runs, given the builder, the blocks as u8, the `DecodePosition`, and a table
+        of `levels` if there are any.
+    levels: The f32 values that the integers index, or empty if the integers are the values.
     """
 
     kind: BlockKind
@@ -118,7 +118,7 @@ class BlockDecoder:
 
     @property
     def runs(self) -> int:
-        """Elements of a place."""
+        """Elements at a position, one of each run."""
         return self.elements // (self.groups * self.positions)
 
     @property
@@ -133,7 +133,7 @@ def each_byte(byte: int) -> int:
 
 
 class Packed:
-    """Adjacent bytes, loaded as words of one, two or four of them."""
+    """Adjacent bytes of blocks, loaded as words of one, two or four bytes."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
         """Load `count` bytes from `at`, a multiple of `aligned` or of a smaller `count`."""
@@ -142,16 +142,16 @@ class Packed:
             self._words = [data[at]]
         elif self._bytes == 2:
             halves = data.cast(u16)
-            self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
+            self._words = [halves[(at >> 1) + index] for index in range(count // 2)]
         else:
             # Visibly aligned, so that each access is one load.
             words = min(count, aligned) // 4
             bits = (4 * words).bit_length() - 1
-            wide = k.pointer_add(data.cast(u32), at >> bits << (bits - 2))
+            wide_pointer = k.pointer_add(data.cast(u32), at >> bits << (bits - 2))
             self._words = [
                 word
-                for number in range(0, count, 4 * words)
-                for word in k.load(wide, number // 4, words)
+                for index in range(0, count, 4 * words)
+                for word in k.load(wide_pointer, index // 4, words)
             ]
         self._k = k
 
@@ -180,25 +180,27 @@ class Packed:
     def floats(
         self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
     ) -> tuple[list[Value], tuple[int, ...]]:
-        """Return `bits` bits of each byte, from `shift` on, XORed with `flip`, as f32 minus `less`.
+        """Return `bits` bits of each byte, from bit `shift` on, XORed with `flip`, as f32 minus
+        `less`.
 
-        Also returns the bits by which consecutive numbers are shifted up. If a word has several
-        bytes, none is shifted down: as mantissa bits of 2^23 a byte is a number of its own size,
-        from which 2^23 is subtracted exactly. Each instruction then has its only constant inline,
-        which the assembler would otherwise reload.
+        Also returns the bits by which consecutive numbers are still shifted up. If a word has
+        several
+        bytes, no byte is shifted down: as mantissa bits of 2^23 a byte keeps its value times a
+            power of two, and 2^23 is subtracted exactly. Each instruction then has its only
+            constant inline, which the assembler would otherwise reload.
         """
         if self._bytes == 1:
-            numbers = self.bits(shift, (1 << bits) - 1)
-            return as_floats([number ^ flip for number in numbers] if flip else numbers, less), ()
+            integers = self.bits(shift, (1 << bits) - 1)
+            return as_floats([number ^ flip for number in integers] if flip else integers, less), ()
         k, floats = self._k, []
         for word in self._words:
-            turned = word ^ each_byte(flip << shift) if flip else word
-            upper = turned >> 16
+            flipped = word ^ each_byte(flip << shift) if flip else word
+            upper_half = flipped >> 16
             for byte in range(self._bytes):
-                at = shift + 8 * (byte & 1)
-                part = (turned if byte < 2 else upper) & ((1 << bits) - 1) << at
-                above = k.constant(2.0**23 + less * 2.0**at, f32)
-                floats.append(k.bitcast(part | magic, f32) - above)
+                bit = shift + 8 * (byte & 1)
+                mantissa = (flipped if byte < 2 else upper_half) & ((1 << bits) - 1) << bit
+                subtrahend = k.constant(2.0**23 + less * 2.0**bit, f32)
+                floats.append(k.bitcast(mantissa | magic, f32) - subtrahend)
         return floats, (shift, shift + 8)
 
     def bits(self, shift: Index, mask: int) -> list[Value]:

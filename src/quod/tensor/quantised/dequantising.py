@@ -29,32 +29,35 @@ def _dequantise(
 ) -> None:  # fmt: skip
     """Store the values of blocks, equal to `reference.dequantise` to the bit, or rounded once.
 
-    n: The units of all blocks; a unit is `width` places of a group.
+    n: The units of all blocks; a unit is `width` positions of a group.
     at_once: Units of an instance. Adjacent instances store adjacent values of a run.
     """
     decoder = QUANTISED_TYPES[form].decoder.with_table(k)
-    accesses, parts = Accesses(k, element, width), decoder.positions // width
-    first = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
+    accesses, units_per_group = Accesses(k, element, width), decoder.positions // width
+    first_unit = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
     # n > 0, which the assembler does not know, so it cannot fold the constant.
     magic = MAGIC if width == 1 else k.select(n == 0, k.constant(0, u32), k.constant(MAGIC, u32))
-    units = [first + number * k.workgroup_size for number in range(at_once)]
+    units = [first_unit + number * k.workgroup_size for number in range(at_once)]
     decoded = []
     for unit in units:
         # Units beyond the last are clamped, and not stored.
         unit_index = k.minimum(unit, n - 1)
-        position, group_index = (unit_index & (parts - 1)) * width, unit_index >> log2(parts)
+        position, group_index = (
+            (unit_index & (units_per_group - 1)) * width,
+            unit_index >> log2(units_per_group),
+        )
         group, block = group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
-        place = DecodePosition(block, group, position, position >> 4, width, magic)
-        for run in decoder.decode(k, blocks, place):
-            at = (block * decoder.elements + run.start) >> log2(width)
-            decoded.append((unit, at, run.fused(k)))
+        where = DecodePosition(block, group, position, position >> 4, width, magic)
+        for run in decoder.decode(k, blocks, where):
+            access = (block * decoder.elements + run.start) >> log2(width)
+            decoded.append((unit, access, run.fused(k)))
     # The previous launch may read the memory that is stored to; nothing stores to the blocks.
     k.launch_dependents()
     k.dependency_wait()
     target = accesses.of(out)
-    for unit, at, values in decoded:
+    for unit, access, values in decoded:
         with k.if_(unit < n):
-            accesses.store(target, at, values)
+            accesses.store(target, access, values)
 
 
 DEQUANTISE = {

@@ -38,24 +38,24 @@ _MOST = (1 << 32) - 1
 _VECTOR = 16
 """Lanes on a CPU: the f32 of one vector at its widest, or of two or four narrower ones."""
 _MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
-"""The most lanes, and lanes * width * at_once, on a CPU, where all lanes form one vector."""
+"""The maximum of lanes and of lanes * width * at_once on a CPU, where all lanes form one vector."""
 _LANES = 64
 """Instances of a workgroup on devices without subgroups of 32."""
 _ROWS = 2
 """Rows of an instance on a GPU, which share the loaded elements of the vector."""
 _SHORT_WIDTH = 16
-"""Places that an instance takes at a time where drivers compile large kernels slowly."""
+"""Positions that an instance decodes at a time where drivers compile large kernels slowly."""
 
 
 @frozen
 class ProductLayout:
-    """The rows and places of a workgroup in a product by a vector.
+    """The rows and positions of a workgroup in a product by a vector.
 
     On a CPU there are at most 64 lanes, and lanes * width * at_once is at most 4096. Raises
     InputError for numbers out of range.
 
     lanes: Instances of a workgroup.
-    width: Places of a block that an instance takes at a time; a power of two up to 32.
+    width: Positions of a group that an instance decodes at a time; a power of two up to 32.
     at_once: Rows of an instance.
     together: Parts of each subgroup of 32 with rows of their own; a power of two up to 16, and 1 if
         a device has no such subgroups, or `lanes` is not a multiple of 32.
@@ -83,10 +83,10 @@ class ProductLayout:
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
-"""For formats of 32 places in a group, where memory accesses of the vector are the limit.
+"""For formats of 32 positions in a group, where memory accesses of the vector are the limit.
 
-With 8 places each, adjacent instances load adjacent parts of the vector; with 32 places an access
-would touch eight cache lines.
+With 8 positions each, adjacent instances load adjacent parts of the vector; with 32 positions an
+access would touch eight cache lines.
 """
 
 
@@ -95,8 +95,8 @@ def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
     if in_host_memory(device):
         return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
-    alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
-    lanes = machine.subgroup_size if alone else _LANES
+    has_subgroups = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
+    lanes = machine.subgroup_size if has_subgroups else _LANES
     width = QUANTISED_TYPES[type_name].decoder.width
     if machine.has(Capability.SHORT_KERNELS):
         return ProductLayout(lanes, min(width, _SHORT_WIDTH), _ROWS)
@@ -198,14 +198,19 @@ class QuantisedMatrix:
         (docs/quantised.md). Raises `InputError` for another type or shape, and if `y` overlaps an
         argument.
         """
-        plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
+        plan, workspace_buffer = (
+            self._checked_plan(x, activations, plan),
+            self._workspace(workspace),
+        )
         if self._as_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
             if not batch.empty:
                 launches = self._by_vectors(batch, activations, plan)
-                launches = launches or batch.launches(self.type_name, activations, plan, room)
-                for each in launches:
-                    self.device.launch(*each)
+                launches = launches or batch.launches(
+                    self.type_name, activations, plan, workspace_buffer
+                )
+                for launch in launches:
+                    self.device.launch(*launch)
             return batch.y
         vector: Any = self._vector("x", x, self.columns)
         if not isinstance(vector, Buffer):
@@ -226,14 +231,17 @@ class QuantisedMatrix:
         one. Larger batches that are not in device memory use fused weights. Raises `InputError` as
         `multiply` does; `DeviceError` for such batches if `plan` is "dequantised".
         """
-        plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
+        plan, workspace_buffer = (
+            self._checked_plan(x, activations, plan),
+            self._workspace(workspace),
+        )
         if self._as_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
             if batch.empty:
                 return ()
             launches = self._by_vectors(batch, activations, plan)
             plan = batch.recorded_plan(plan)
-            return launches or batch.launches(self.type_name, activations, plan, room)
+            return launches or batch.launches(self.type_name, activations, plan, workspace_buffer)
         return (self.launched(x, y),)
 
     def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
@@ -252,10 +260,12 @@ class QuantisedMatrix:
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """Return the launch that multiplies by a vector into `y`: the only one of `launches`."""
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
-        for name, each in (("x", x), ("y", y)):
+        for name, array in (("x", x), ("y", y)):
             # A copy would miss later writes to the array of a recording.
-            if not isinstance(each, Buffer) and not each.flags.c_contiguous:
-                raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
+            if not isinstance(array, Buffer) and not array.flags.c_contiguous:
+                raise InputError(
+                    f"{name} has strides {array.strides}; take a contiguous copy of it"
+                )
         self._apart("y", y, x)
         return self._of_vector(f32, x, y)
 
@@ -348,7 +358,7 @@ class QuantisedMatrix:
 
     def _apart(self, name: str, out: Any, *read: Any) -> None:
         """Raise InputError if a result overlaps the weights or other memory that is read."""
-        if any(overlap(out, each) for each in (self._data, *read)):
+        if any(overlap(out, memory) for memory in (self._data, *read)):
             raise InputError(f"{name} is in memory that is read for it; take other memory")
 
     @staticmethod

@@ -1,11 +1,12 @@
 """The kernel that multiplies a matrix of blocks by a vector without storing dequantised weights.
 
-One skeleton serves all formats: a workgroup has some rows, its instances share the places of these
-rows, and their sums are added at the end. On a CPU, adjacent instances, the lanes of a vector, take
-adjacent places, so that bytes and activations are vector loads and scales are loaded once. On a GPU
-an instance takes as many places as it loads at a time, so that they share the cost of scales.
-There, instances of a subgroup may have different rows and the same places, so that their loads of
-the vector hit the same few cache lines. Activations and sums are f32.
+One skeleton serves all formats: a workgroup has some rows, its instances share the positions of
+these rows, and their sums are added at the end. On a CPU, adjacent instances, the lanes of a
+vector, decode adjacent positions, so that bytes and activations are vector loads and scales are
+loaded once. On a GPU an instance decodes as many positions as it loads at a time, so that they
+share the cost of scales. There, instances of a subgroup may have different rows and the same
+positions, so that their loads of the vector hit the same few cache lines. Activations and sums are
+f32.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def _multiply(
 ) -> None:  # fmt: skip
     """y = the matrix times x: y[r] = sum of values[r, c] * x[c].
 
-    An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
-    32 have different rows, and a workgroup has `at_once * together` rows.
+    An instance has `at_once` rows, and `width` positions at a time; `together` parts of a subgroup
+    of 32 have different rows, and a workgroup has `at_once * together` rows.
     """
     decoder, lane = QUANTISED_TYPES[form].decoder.with_table(k), k.local_id()
     shared = Sharing(k, at_once, together)

@@ -18,8 +18,8 @@ from quod.tensor.rows.plan import VECTOR_LANES, widest
 
 SLAB = 64
 """Rows of a slab, which are added sequentially."""
-_AT_ONCE = 4
-"""Rows that are loaded before they are added."""
+_ROWS_AT_ONCE = 4
+"""Rows that an instance loads before it adds them."""
 
 
 @frozen
@@ -34,7 +34,7 @@ class ColumnPlan:
     batch: int
 
     def blocks(self, columns: int) -> int:
-        """Return the workgroups that cover the columns of one slab."""
+        """Return the number of workgroups that cover the columns of one slab."""
         return -(-columns // (self.vector * self.lanes * self.batch))
 
 
@@ -69,7 +69,11 @@ class Columns:
     def sums(
         self, first: Value, count: Value, terms: Callable[[Value], Sequence[Values]], number: int
     ) -> list[Values]:
-        """Return the sums of the `number` terms of `count` rows from row `first`, in order."""
+        """Return the sums of `number` terms over `count` rows from row `first`, added in order.
+
+        terms: Returns the terms of a row, each with a value for each of the instance's elements.
+        Without rows the sums are 0.
+        """
         zeros = (self._k.constant(0.0, f32),) * (self.width * number)
 
         def added(carried: Values, rows: list[Value]) -> Values:
@@ -85,11 +89,11 @@ class Columns:
         step: Callable[[Values, list[Value]], Values],
     ) -> Values:  # fmt: skip
         """Fold `count` rows from row `first`; `step` takes the carried values and some rows."""
-        k, together = self._k, count // _AT_ONCE
-        with k.range(0, together, carry=initial) as loop:
-            begin = first + loop.index * _AT_ONCE
-            loop.next(step(loop.carried, [begin + each for each in range(_AT_ONCE)]))
-        with k.range(together * _AT_ONCE, count, carry=loop.results) as remaining_rows:
+        k, full_steps = self._k, count // _ROWS_AT_ONCE
+        with k.range(0, full_steps, carry=initial) as loop:
+            begin = first + loop.index * _ROWS_AT_ONCE
+            loop.next(step(loop.carried, [begin + offset for offset in range(_ROWS_AT_ONCE)]))
+        with k.range(full_steps * _ROWS_AT_ONCE, count, carry=loop.results) as remaining_rows:
             remaining_rows.next(step(remaining_rows.carried, [first + remaining_rows.index]))
         folded: Values = remaining_rows.results
         return folded

@@ -16,9 +16,9 @@ WIDEST = 16
 
 _FEWEST = 8
 _AT_ONCE = 32
-"""The most elements that an instance holds, unless a long row requires more."""
+"""The maximum number of elements that an instance holds, unless a long row requires more."""
 _MOST = (512, 64)
-"""The most instances of a row, and elements of an instance, for rows in registers."""
+"""The maximum number of instances of a row and of elements of an instance, in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
 _KEPT = (20, 36)
 """Elements of an instance in registers, the others being in shared memory.
@@ -40,7 +40,7 @@ _MANY_ROWS = 256
 _LONGEST = 1 << 17
 """The longest such row; an instance then adds at most 64 terms sequentially."""
 _MOST_PARTS = 4096
-"""The most partial sums of a tensor, which one workgroup adds."""
+"""The maximum number of partial sums of a tensor, which one workgroup adds."""
 _IN_FLIGHT = 32
 """Elements that an instance of a GPU loads from all tensors together."""
 
@@ -54,7 +54,7 @@ class RowPlan:
     vector: Elements of an access.
     batch: Accesses of an instance in each step.
     whole: One step covers the row, which is read once; otherwise each pass loops over the row.
-    copied: The last so many accesses of a whole row stay in shared memory, not in registers.
+    copied: The number of last accesses of a whole row that stay in shared memory, not registers.
     resident: Workgroups that are to fit a multiprocessor; 0 leaves that to the assembler.
     full: The row has exactly `threads * batch` accesses, so that no access needs a bounds check.
     """
@@ -135,7 +135,7 @@ def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int)
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:
-    """Return the most elements of an access, up to WIDEST bytes, that divide the row length."""
+    """Return the most elements of an access, in WIDEST bytes, that divide the row length."""
     vector = min(WIDEST // element.bytes, most)
     while columns % vector:
         vector //= 2

@@ -26,7 +26,7 @@ class Access:
     at: The index of the access in the row.
     place: The index that is read: `at`, or the row's last access if `at` is beyond the row.
     there: True if `at` is in the row; None if it always is.
-    load: The function that returns the elements.
+    load: The function that returns the elements, as f32.
     """
 
     number: int
@@ -118,7 +118,7 @@ class Row:
         return self._accesses.of(memory)
 
     def beside(self, memory: Value) -> Callable[[Access], Values]:
-        """Return a function that loads the elements of such a vector at an access."""
+        """Return a function that loads the elements of a shared vector at an access."""
         pointer = self._accesses.of(memory)
         return lambda access: self.load(pointer, access.place)
 
@@ -243,7 +243,10 @@ class Row:
         return self.all_combined((value,), lambda a, b: (combine(*a, *b),))[0]
 
     def all_combined(self, values: Values, combine: Callable[[Values, Values], Values]) -> Values:
-        """Reduce several numbers, of the shared types, over the row's instances; see `combined`."""
+        """Reduce several numbers, of the shared types, over the row's instances; see `combined`.
+
+        Every instance of the workgroup must call it.
+        """
         k = self._k
         distance = min(self._threads, k.subgroup_size) // 2
         while distance:
@@ -277,7 +280,7 @@ def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *beside: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
-    """Yield `term` of each element, and of those of `beside` at its index; zero beyond the row."""
+    """Yield `term` of each element and of `beside` at its index; zero beyond the row."""
     for access in accesses:
         for values in zip(access.values, *(other(access) for other in beside), strict=True):
             element_term = term(*values)

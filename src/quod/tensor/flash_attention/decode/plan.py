@@ -19,11 +19,11 @@ STAGES = 2
 CORE_LINE = 64
 """Elements of a line that a subgroup reads at a time for tensor cores."""
 MOST_PARTS = 512
-"""The most parts of the keys of a sequence."""
+"""The maximum number of parts of the keys of a sequence."""
 _ROWS = 8
 _CORE_VECTOR = 8
 _MOST_SUMS = 64
-"""The most sums over values that an instance keeps in registers."""
+"""The maximum number of sums over values that an instance keeps in registers."""
 _LANES = 128
 _LANES_OF_SHORT_KERNELS = 64
 _RESIDENT = 2
@@ -32,7 +32,7 @@ _WAVES = 4
 _ENOUGH = 0.85
 """A sufficient fraction of the best occupancy: more parts cost more than they gain."""
 _LEAST_KEYS = 128
-"""The fewest keys of a part; with fewer, the part's sums are much of the traffic."""
+"""The minimum number of keys of a part; with fewer, the part's sums are much of the traffic."""
 
 
 @frozen
