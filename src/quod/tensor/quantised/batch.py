@@ -30,7 +30,7 @@ EXACT, INT8 = "exact", "int8"
 Plan = Literal["fused", "dequantised"]
 FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
-"""Where weights are dequantised: on the way to shared memory, or once to memory for all rows."""
+"""The ways to dequantise weights: on the way to shared memory, or once to memory for all rows."""
 
 _DEQUANTISED = 31, 96
 """Microseconds of a product of few rows with dequantised weights, for 16 and 32 bits.

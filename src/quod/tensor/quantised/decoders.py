@@ -1,4 +1,4 @@
-"""How a kernel unpacks blocks of quantised weights: the parts of a decoder.
+"""The parts of a decoder, with which a kernel unpacks blocks of quantised weights.
 
 The files of `types` have the decoder of each type. A block is `groups` groups, and a group has
 `positions` positions. Each run of a group has one element at each position; group and position
