@@ -70,4 +70,4 @@ def root(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Prove and verify on whatever processor is there."""
+    """Prove and verify on CPUs and GPUs."""

@@ -12,7 +12,7 @@ from quod.cli.parameters import Group
 
 # Ordered by frequency of use, as in the root's help.
 COMMANDS = Group(
-    "Prove and verify on whatever processor is there.",
+    "Prove and verify on CPUs and GPUs.",
     {
         "groth16": Group(
             "Groth16 proofs with the keys and witnesses of circom and snarkjs.",
@@ -40,7 +40,7 @@ COMMANDS = Group(
                 "contribute": zkey.contribute,
                 "beacon": zkey.beacon,
                 "export": Group(
-                    "Take a part out of a proving key.",
+                    "Export parts of a proving key.",
                     {
                         "verificationkey": zkey.verificationkey,
                         "bellman": zkey.bellman,
@@ -50,12 +50,12 @@ COMMANDS = Group(
                     },
                 ),
                 "import": Group(
-                    "Take what another program contributed.", {"bellman": zkey.import_bellman}
+                    "Import a contribution of another program.", {"bellman": zkey.import_bellman}
                 ),
             },
         ),
         "powersoftau": Group(
-            "Powers of tau, for keys that nobody can forge for.",
+            "Powers of tau: the first phase of a ceremony.",
             {
                 "new": powersoftau.new,
                 "prepare": powersoftau.prepare,
@@ -64,10 +64,10 @@ COMMANDS = Group(
                 "contribute": powersoftau.contribute,
                 "beacon": powersoftau.beacon,
                 "export": Group(
-                    "Give points to another program.", {"challenge": powersoftau.challenge}
+                    "Export points for another program.", {"challenge": powersoftau.challenge}
                 ),
                 "import": Group(
-                    "Take what another program contributed.", {"response": powersoftau.response}
+                    "Import a contribution of another program.", {"response": powersoftau.response}
                 ),
             },
         ),
@@ -82,7 +82,7 @@ COMMANDS = Group(
         "inspect": inspect.inspect,
         "export-web": export_web.export_web,
         "gkr": Group(
-            "Proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",
+            "GKR proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",
             {
                 "info": gkr.info,
                 "compile": gkr.compile_key,
@@ -92,7 +92,7 @@ COMMANDS = Group(
             },
         ),
         "sapling": Group(
-            "Outputs of Zcash's Sapling: notes to proofs.",
+            "Output proofs of Zcash's Sapling.",
             {
                 "prove-output": sapling.prove_output,
                 "verify-output": sapling.verify_output,
@@ -105,7 +105,7 @@ COMMANDS = Group(
         "status": jobs.status,
         "cancel": jobs.cancel,
         "keys": Group(
-            "The keys of the proving service.",
+            "Keys of the proving service.",
             {
                 "add": keys.add,
                 "list": keys.list_keys,
@@ -120,7 +120,7 @@ COMMANDS = Group(
         ),
         "devices": devices.devices,
         "kernel": Group(
-            "The kernels Quod is made of.",
+            "Kernels of Quod.",
             {
                 "list": kernel.list_kernels,
                 "emit": kernel.emit,

@@ -7,7 +7,7 @@ from quod.cli.parameters import AsJson
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the devices that --device can name."""
+    """List the names that --device takes."""
     from quod.device import devices as find_devices
     from quod.device.backends import backends
 

@@ -12,13 +12,13 @@ from quod.cli.parameters import Argument, InsecureTestKey, Option, Quiet, Timing
 
 def export_web(
     zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
-    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Where the site goes.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the site.")],
     wasm: Annotated[
         Path | None,
         Option(
             "--wasm",
             metavar="FILE",
-            help="The witness calculator that circom made. Without one the page takes witnesses.",
+            help="Witness calculator of circom. Without it the page takes witnesses.",
         ),
     ] = None,
     bellman: Annotated[
@@ -31,38 +31,40 @@ def export_web(
     ] = None,
     sym: Annotated[
         Path | None,
-        Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
+        Option("--sym", metavar="FILE", help="Symbols of circom, which name the inputs."),
     ] = None,
     example: Annotated[
         Path | None,
         Option(
             "--input",
             metavar="FILE",
-            help="An input to offer as an example. It is published with the site.",
+            help="Example input. It is published with the site.",
         ),
     ] = None,
     name: Annotated[
-        str | None, Option("--name", metavar="TEXT", help="What the page calls the circuit.")
+        str | None, Option("--name", metavar="TEXT", help="Name of the circuit on the page.")
     ] = None,
     limbs: Annotated[
         str,
-        Option("--limbs", metavar="NAME", help="How field elements are held; see web.md."),
+        Option(
+            "--limbs", metavar="NAME", help="Representation of field elements on a GPU; see web.md."
+        ),
     ] = "",
     memory: Annotated[
         int,
-        Option("--memory", metavar="MIB", help="Memory of the GPU that a proof may take."),
+        Option("--memory", metavar="MIB", help="Limit of a proof's GPU memory, in MiB."),
     ] = 1024,
     serve: Annotated[
         bool, Option("--serve", help="Serve the site on this machine until Ctrl-C.")
     ] = False,
-    port: Annotated[int, Option("--port", metavar="N", help="The port for --serve.")] = 8000,
+    port: Annotated[int, Option("--port", metavar="N", help="Port for --serve.")] = 8000,
     insecure_test_key: InsecureTestKey = False,
     timings: Timings = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a static site on which anyone can prove the circuit in their own browser.
+    """Write a static site that proves the circuit in the visitor's browser.
 
-    The site needs no server but one for files, and nothing of what is entered leaves the page.
+    The site needs only a file server, and inputs never leave the page.
     """
     from quod.cli.display.progress import followed_timeline
     from quod.codegen.wgsl.machine import DEFAULT_LIMBS

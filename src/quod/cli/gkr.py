@@ -38,31 +38,29 @@ NOT_ZERO_KNOWLEDGE = (
     "and their messages tell about all values"
 )
 
-CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit: of Quod (qcir) or CIRCUIT6.")
+CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit of Quod (qcir) or Expander (CIRCUIT6).")
 KEY = Option("--key", metavar="FILE", help="Verifying key (JSON), from `quod gkr compile`.")
 FIELD = Option("--field", metavar="NAME", help="Field of challenges, such as m31.4.")
 COMMITMENT = Option(
-    "--commitment", metavar="NAME", help="How the inputs are bound: raw, ligero, hyrax, hyperkzg."
+    "--commitment", metavar="NAME", help="Commitment to the inputs: raw, ligero, hyrax, hyperkzg."
 )
 PTAU = Option("--ptau", metavar="FILE", help="Powers of tau, for hyperkzg.")
 INSECURE_SRS = Option(
-    "--insecure-srs", help="Take powers of tau that nobody contributed to. Only for tests."
+    "--insecure-srs", help="Accept powers of tau without a contribution. Only for tests."
 )
-_HASH = Option("--hash", metavar="NAME", help="What makes challenges: sha3-256 or sha-256.")
+_HASH = Option("--hash", metavar="NAME", help="Hash that makes challenges: sha3-256 or sha-256.")
 _COLUMNS = Option(
-    "--columns", help="Send the values of all places: long proofs, made quickly of many instances."
+    "--columns", help="Use the data-parallel reduction: long proofs, fast for many instances."
 )
-RECURSIVE = Option(
-    "--recursive", help="Make challenges with Poseidon2, for verifiers that are circuits."
-)
+RECURSIVE = Option("--recursive", help="Make challenges with Poseidon2, for recursive verifiers.")
 ALLOW_BITS = Option(
-    "--allow-bits", metavar="N", least=0, help="Accept proofs with only N bits, fewer than 100."
+    "--allow-bits", metavar="N", least=0, help="Accept proofs of N bits, fewer than 100."
 )
 ALGEBRAIC = (
     "its challenges are made with Poseidon2, which is cheap for circuits, so that the chain is a "
     "weaker defence against circuits that foretell them; take none from others"
 )
-_OF_CIRCUIT = Argument("CIRCUIT", "Circuit: of Quod (qcir) or of Expander (CIRCUIT6).")
+_OF_CIRCUIT = Argument("CIRCUIT", "Circuit of Quod (qcir) or Expander (CIRCUIT6).")
 
 
 def info(
@@ -72,14 +70,14 @@ def info(
     ptau: Annotated[Path | None, PTAU] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     instances: Annotated[
-        int, Option(metavar="N", least=1, help="Instances that a proof is about.")
+        int, Option(metavar="N", least=1, help="Number of instances in a proof.")
     ] = 1,
     columns: Annotated[bool, _COLUMNS] = False,
     recursive: Annotated[bool, RECURSIVE] = False,
     layers: Annotated[bool, Option("--layers", help="Print a row for each layer.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a circuit is, and what proofs of it show: each error term, and the bits."""
+    """Describe a layered circuit and the soundness of its proofs: error terms and bits."""
     from quod.cli.inspect import show_description
     from quod.gkr.files.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
 
@@ -119,7 +117,7 @@ def info(
 def compile_key(
     circuit: Annotated[Path, _OF_CIRCUIT],
     output: Annotated[
-        Path, Option("--output", "-o", metavar="FILE", help="Where the verifying key goes (JSON).")
+        Path, Option("--output", "-o", metavar="FILE", help="File for the verifying key (JSON).")
     ],
     field: Annotated[str | None, FIELD] = None,
     commitment: Annotated[str, COMMITMENT] = "raw",
@@ -130,11 +128,11 @@ def compile_key(
     columns: Annotated[bool, _COLUMNS] = False,
     allow_bits: Annotated[int | None, ALLOW_BITS] = None,
     circuit_output: Annotated[
-        Path | None, Option(metavar="FILE", help="Where the circuit goes, as Quod's own file.")
+        Path | None, Option(metavar="FILE", help="File for the circuit in Quod's format.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make the verifying key of a circuit: all that a verifier pins beforehand.
+    """Make the verifying key of a circuit, which fixes everything a proof may not choose.
 
     The circuit must come from the verifier's side: the key binds proofs to it.
     """
@@ -174,11 +172,11 @@ def prove(
     circuit: Annotated[Path, CIRCUIT],
     key: Annotated[Path, KEY],
     inputs: Annotated[
-        Path, Option("--inputs", metavar="FILE", help="Inputs (JSON), or a witness of Expander.")
+        Path, Option("--inputs", metavar="FILE", help="Inputs (JSON) or a witness of Expander.")
     ],
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Where the proof goes.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File for the proof.")],
     public: Annotated[
-        Path | None, Option(metavar="FILE", help="Where the public inputs go (JSON).")
+        Path | None, Option(metavar="FILE", help="File for the public inputs (JSON).")
     ] = None,
     instances: Annotated[
         int | None, Option(metavar="N", least=1, help="Prove the first N instances of the inputs.")
@@ -266,11 +264,16 @@ def verify(
     ] = None,
     instances: Annotated[
         int | None,
-        Option(metavar="N", least=1, help="Instances, where no public inputs tell how many."),
+        Option(
+            metavar="N", least=1, help="Number of instances, for circuits without public inputs."
+        ),
     ] = None,
     device: Annotated[
         str | None,
-        Option(metavar="NAME", help="Check it there; else in Python, on the CPU if it is large."),
+        Option(
+            metavar="NAME",
+            help="Device to verify on. Default: plain Python, or the CPU for large circuits.",
+        ),
     ] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     allow_bits: Annotated[int | None, ALLOW_BITS] = None,

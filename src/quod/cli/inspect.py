@@ -15,10 +15,10 @@ _LONGEST_LINE = 76
 
 def inspect(
     # The command reads it and reports unreadable files as other commands do.
-    file: Annotated[Path, Argument("FILE", "Any file Quod can read.", readable=False)],
+    file: Annotated[Path, Argument("FILE", "File that Quod can read.", readable=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.
+    """Describe a file: its kind, curve, constraints, domain, public inputs and sizes.
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
     bellman's keys, layered circuits, their keys, proofs and inputs, Expander's circuits and

@@ -24,16 +24,21 @@ _SERVER = Option(
     "--server", environment="QUOD_SERVER", metavar="ADDRESS", help="unix:PATH or HOST:PORT."
 )
 _TOKEN_FILE = Option(
-    "--token-file", metavar="FILE", help="The token; else that of QUOD_TOKEN, if there is one."
+    "--token-file", metavar="FILE", help="File with the token. Default: QUOD_TOKEN, if set."
 )
-_CERTIFICATE = Option("--certificate", metavar="FILE", help="Of the authority, for TLS.")
-_JOB = Argument("JOB", "What `quod submit` printed.")
+_CERTIFICATE = Option(
+    "--certificate", metavar="FILE", help="Certificate of the authority, for TLS."
+)
+_JOB = Argument("JOB", "Job identifier, as printed by `quod submit`.")
 
 Server = Annotated[str, _SERVER]
 TokenFile = Annotated[Path | None, _TOKEN_FILE]
 Certificate = Annotated[Path | None, _CERTIFICATE]
 Job = Annotated[str, _JOB]
-Files = Annotated[list[Path] | None, Option(metavar="FILE", help="One for each partition.")]
+Files = Annotated[
+    list[Path] | None,
+    Option(metavar="FILE", help="Witness file; may be repeated, one a partition."),
+]
 
 _MOST_TOKEN_BYTES = 1 << 12
 
@@ -80,20 +85,23 @@ def submit(
     inputs: Files = None,
     path: Annotated[
         list[str] | None,
-        Option(metavar="PATH", help="A witness where the server is, below your root."),
+        Option(
+            metavar="PATH",
+            help="Path of a witness on the server, below your root; may be repeated.",
+        ),
     ] = None,
     idempotency_key: Annotated[
-        str, Option(metavar="TEXT", help="The same again is the same job.")
+        str, Option(metavar="TEXT", help="Key of the request: a repeated request is the same job.")
     ] = "",
     priority: Annotated[int, Option(least=0, most=9)] = 0,
     deadline: Annotated[
-        float | None, Option(metavar="SECONDS", help="From now on.", least=0)
+        float | None, Option(metavar="SECONDS", help="Seconds from now.", least=0)
     ] = None,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
-    """Have a server prove; prints the id of the job, which is on the server's disk then."""
+    """Submit a job to a server; print its identifier once it is on the server's disk."""
     with connect(server, token_file, certificate) as client:
         import time
 
@@ -113,8 +121,10 @@ def submit(
 
 def wait(
     job: Job,
-    proof: Annotated[Path | None, Option(metavar="FILE", help="For the proof.")] = None,
-    public: Annotated[Path | None, Option(metavar="FILE", help="For the public values.")] = None,
+    proof: Annotated[Path | None, Option(metavar="FILE", help="File for the proof (JSON).")] = None,
+    public: Annotated[
+        Path | None, Option(metavar="FILE", help="File for the public inputs (JSON).")
+    ] = None,
     timeout: Annotated[float | None, Option(metavar="SECONDS", least=0)] = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
@@ -122,7 +132,7 @@ def wait(
     certificate: Certificate = None,
     quiet: Quiet = False,
 ) -> None:
-    """Wait for a job's end; exit code 0 only if it has succeeded."""
+    """Wait for a job. The exit code is 0 only if it has succeeded."""
     outputs = {"proof": proof, "publicSignals": public}
     wanted = [path for path in outputs.values() if path is not None]
     check_outputs(wanted, [])
@@ -143,13 +153,13 @@ def wait(
 
 
 def status(
-    job: Annotated[str | None, Argument("[JOB]", "All of it, or a job.")] = None,
+    job: Annotated[str | None, Argument("[JOB]", "Job to show. Default: the server.")] = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
-    """Say how a server is, or a job."""
+    """Show the state of a server or a job."""
     from quod.cli.inspect import show_description
     from quod.frozen import fields_of
 
@@ -173,7 +183,7 @@ def cancel(
     certificate: Certificate = None,
     quiet: Quiet = False,
 ) -> None:
-    """End a job, also one that is running; one that has ended stays as it is."""
+    """Cancel a job, waiting or running; a finished job is unchanged."""
     with connect(server, token_file, certificate) as client:
         cancelled = client.cancel(job)
     note(f"The job {job} is {cancelled.state}.", quiet=quiet)

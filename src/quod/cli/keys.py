@@ -17,26 +17,26 @@ _FOLDER = Argument("FOLDER", "Repository of keys.")
 _KEY = Argument("KEY", "Name, NAME:TAG, or identity.")
 Folder = Annotated[Path, _FOLDER]
 Key = Annotated[str, _KEY]
-Worker = Annotated[str, Option(metavar="WORKER", help="One of them; all unless told.")]
+Worker = Annotated[str, Option(metavar="WORKER", help="Worker's name. Default: all workers.")]
 
 
 def add(
     folder: Folder,
     zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
     name: Annotated[
-        list[str] | None, Option(metavar="NAME[:TAG]", help="A name; may be repeated.")
+        list[str] | None, Option(metavar="NAME[:TAG]", help="Name for the key; may be repeated.")
     ] = None,
     wasm: Annotated[
         Path | None, Option(metavar="FILE", help="Witness calculator of circom.")
     ] = None,
     verification_key: Annotated[
-        Path | None, Option(metavar="FILE", help="Must be the verifying key of ZKEY.")
+        Path | None, Option(metavar="FILE", help="Refuse ZKEY unless FILE is its verifying key.")
     ] = None,
-    move: Annotated[bool, Option("--move", help="Take names from other keys.")] = False,
+    move: Annotated[bool, Option("--move", help="Move names from other keys to this one.")] = False,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
-    """Register a key: copy its files, take its SHA-256, point names to it; makes the folder."""
+    """Register a key under names; create the folder and print the key's identity."""
     from quod.service.keys import KeyRepository
 
     repository = KeyRepository(folder, create=True)
@@ -51,7 +51,7 @@ def add(
 
 
 def list_keys(folder: Folder, as_json: AsJson = False) -> None:
-    """List the keys, each with what is wrong with it."""
+    """List the keys and whether each is sound."""
     from quod.service.keys import KeyRepository
 
     listed = KeyRepository(folder).listing()
@@ -79,7 +79,7 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
 
 
 def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
-    """Say what a key is."""
+    """Describe a key."""
     from quod.cli.inspect import show_description
     from quod.service.keys import KeyRepository
 
@@ -99,11 +99,11 @@ def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
 
 def check(
     folder: Folder,
-    key: Annotated[str | None, Argument("[KEY]", "All keys unless one is named.")] = None,
-    deep: Annotated[bool, Option("--deep", help="Take the SHA-256 of all files again.")] = False,
+    key: Annotated[str | None, Argument("[KEY]", "Key to check. Default: all.")] = None,
+    deep: Annotated[bool, Option("--deep", help="Recompute the SHA-256 of every file.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look whether keys are what was registered. The exit code is 0 only if all is well."""
+    """Check keys against their registration. The exit code is 0 only if all are sound."""
     from quod.errors import QuodError
     from quod.service.errors import KeyChangedError
     from quod.service.keys import KeyRepository
@@ -132,7 +132,7 @@ def check(
 
 
 def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
-    """Remove a name, with its key if it has no other; by identity a key with all its names."""
+    """Remove a name, or a key with all its names if KEY is an identity or its last name."""
     from quod.service.keys import KeyRepository
 
     gone = KeyRepository(folder).remove(key)
@@ -174,7 +174,7 @@ def preload(
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
-    """Have the workers of a server load a key. For operators, as what follows."""
+    """Have the workers of a server load a key. Operators only."""
     with connect(server, token_file, certificate) as client:
         client.preload(key, worker, timeout)
 
@@ -183,7 +183,7 @@ def evict(
     key: Key, worker: Worker = "", server: Server = NOWHERE, token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:  # fmt: skip
-    """Have the workers of a server give up a key's memory."""
+    """Have the workers of a server free a key's memory. Operators only."""
     with connect(server, token_file, certificate) as client:
         client.evict(key, worker)
 
@@ -192,7 +192,7 @@ def resume(
     key: Key, server: Server = NOWHERE, token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:  # fmt: skip
-    """Have a server give out the jobs of a suspended key again."""
+    """Have a server resume the jobs of a suspended key. Operators only."""
     with connect(server, token_file, certificate) as client:
         client.resume_key(key)
 

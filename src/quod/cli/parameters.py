@@ -60,7 +60,7 @@ class Group:
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 Device = Annotated[
-    str, Option("--device", metavar="NAME", help="Where to compute; see `quod devices`.")
+    str, Option("--device", metavar="NAME", help="Device to compute on; see `quod devices`.")
 ]
 Force = Annotated[
     bool, Option("--force", help="Replace an existing output, even if it may be the only copy.")
@@ -69,19 +69,22 @@ InsecureTestKey = Annotated[
     bool,
     Option(
         "--insecure-test-key",
-        help="Take a key for which anyone can forge proofs. Only for tests.",
+        help="Accept a key for which anyone can forge proofs. Only for tests.",
     ),
 ]
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Print nothing but results, warnings and errors.")
 ]
-Resume = Annotated[bool, Option(help="Go on where an earlier run was interrupted.")]
+Resume = Annotated[bool, Option(help="Resume an interrupted run.")]
 Seed = Annotated[
     int | None,
     Option(metavar="N", least=0, help="Make the same proof every time. Not zero-knowledge."),
 ]
 SelfCheck = Annotated[bool, Option(help="Verify the proof before writing it.")]
-Timings = Annotated[bool, Option("--timings", help="Print the stage table on standard error.")]
+Timings = Annotated[
+    bool, Option("--timings", help="Print the time of each stage on standard error.")
+]
 Trace = Annotated[
-    Path | None, Option("--trace", metavar="FILE", help="Write a Chrome trace (chrome://tracing).")
+    Path | None,
+    Option("--trace", metavar="FILE", help="File for a Chrome trace (chrome://tracing)."),
 ]

@@ -16,7 +16,7 @@ _LINES = 4096
 
 
 def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
-    """Say what a constraint system is: curve, constraints, wires, inputs."""
+    """Describe a constraint system: curve, constraints, wires, inputs."""
     from quod.formats import R1cs, describe
 
     description = describe(R1cs.open(r1cs).path)
@@ -29,10 +29,10 @@ def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
 def print_constraints(
     r1cs: _R1cs,
     symbols: Annotated[
-        Path | None, Argument("[SYM]", "Names of signals, of circom's --sym.")
+        Path | None, Argument("[SYM]", "Names of signals, from circom's --sym.")
     ] = None,
 ) -> None:
-    """Print the constraints, a line each, with the names of signals."""
+    """Print the constraints, one a line, with the names of signals."""
     from quod.formats import R1cs
     from quod.formats.r1cs_text import constraint, constraint_text
     from quod.formats.sym import wire_names
@@ -47,7 +47,7 @@ def print_constraints(
 
 def json(
     r1cs: _R1cs,
-    out: Annotated[Path, Argument("OUT", "Where it goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "File for the constraint system (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write a constraint system as JSON, as `snarkjs r1cs export json` does."""

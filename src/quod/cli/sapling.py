@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from quod.groth16 import VerifyingKey
     from quod.r1cs.inputs import Inputs
 
-_PARAMETERS = Argument("PARAMS", "The ceremony's sapling-output.params.")
+_PARAMETERS = Argument("PARAMS", "Parameters of the ceremony, sapling-output.params.")
 
 
 def prove_output(
     parameters: Annotated[Path, _PARAMETERS],
     note: Annotated[Path, Argument("NOTE", "Address, value, rseed (JSON).")],
-    output: Annotated[Path, Argument("OUTPUT", "Where the Output goes (JSON).")],
+    output: Annotated[Path, Argument("OUTPUT", "File for the Output (JSON).")],
     secrets: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Where esk and rcv go that NOTE does not say (JSON)."),
+        Option(metavar="FILE", help="New file for generated secrets that NOTE lacks (JSON)."),
     ] = None,
     device: Device = "cpu",
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Prove the Output of a note: cv, cmu, epk, and the proof, which is verified.
+    """Prove the Output of a note, verify the proof, and write cv, cmu, epk and proof.
 
-    rcv, and esk for a note without rseed, come from the system unless NOTE says them; whoever
-    spends needs them, so that they must go somewhere.
+    The command draws rcv, and esk for a note without rseed, unless NOTE contains them. Spending
+    the note needs them, so --secrets must name a file for them.
     """
     secret_files = [] if secrets is None else [secrets]
     exclusive = [] if force else secret_files
@@ -72,7 +72,7 @@ def prove_output(
 def verify_output(
     parameters: Annotated[Path, _PARAMETERS],
     output: Annotated[Path, Argument("OUTPUT", "cv, cmu, epk, proof (JSON).")],
-    batch: Annotated[bool, Option("--batch", help="OUTPUT is a list, verified together.")] = False,
+    batch: Annotated[bool, Option("--batch", help="Batch-verify a list of Outputs.")] = False,
     device: Device = "cpu",
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
@@ -100,19 +100,20 @@ CIRCUITS = ("sapling-output", "masp-output")
 
 def write_circuit(
     name: Annotated[str, Argument("NAME", "sapling-output or masp-output.")],
-    r1cs: Annotated[Path, Argument("R1CS", "Where the constraints go.")],
+    r1cs: Annotated[Path, Argument("R1CS", "File for the constraints.")],
     note: Annotated[
-        Path | None, Option("--note", metavar="FILE", help="A note, rcv and esk with it (JSON).")
+        Path | None,
+        Option("--note", metavar="FILE", help="Note with rcv and esk, or rseed (JSON)."),
     ] = None,
     witness: Annotated[
-        Path | None, Option("--witness", metavar="FILE", help="Where the note's witness goes.")
+        Path | None, Option("--witness", metavar="FILE", help="File for the note's witness.")
     ] = None,
     asset: Annotated[
-        str | None, Option("--asset", metavar="NAME", help="Of masp-output: the asset's name.")
+        str | None, Option("--asset", metavar="NAME", help="Name of the asset, for masp-output.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the constraints of a circuit, and the witness of a note, as circom's tools read them.
+    """Write the constraints of a circuit and the witness of a note in circom's formats.
 
     With `quod groth16 test-key` they make a key of either circuit. The witness holds the secrets.
     """

@@ -20,30 +20,38 @@ _Many = list[str] | None
 
 def serve(
     config: Annotated[
-        Path | None, Option(metavar="FILE", help="quod.toml; flags come over it.")
+        Path | None, Option(metavar="FILE", help="Configuration, quod.toml; flags override it.")
     ] = None,
     data: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Queue and sockets; made with mode 0700.")
+        Path | None,
+        Option(metavar="FOLDER", help="Folder for the queue and sockets; created with mode 0700."),
     ] = None,
     keys: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Keys; `keys` of the data unless told.")
+        Path | None,
+        Option(metavar="FOLDER", help="Repository of keys. Default: `keys` in the data folder."),
     ] = None,
     add_key: Annotated[
         _Many,
-        Option(metavar="NAME=PATH", help="Register a zkey, or a folder with circuit.zkey."),
+        Option(
+            metavar="NAME=PATH",
+            help="Register a zkey, or a folder with circuit.zkey; may be repeated.",
+        ),
     ] = None,
     grpc: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
     http: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
     devices: Annotated[
-        _Many, Option("--device", metavar="NAME", help="A worker's; may be repeated.")
+        _Many, Option("--device", metavar="NAME", help="Device of a worker; may be repeated.")
     ] = None,
-    warm: Annotated[_Many, Option(metavar="KEY", help="Loaded before the server is ready.")] = None,
+    warm: Annotated[
+        _Many,
+        Option(metavar="KEY", help="Key to load before the server is ready; may be repeated."),
+    ] = None,
     ray: Annotated[
         str | None,
-        Option(metavar="ADDRESS", help="Workers are actors of a cluster of Ray's, or auto."),
+        Option(metavar="ADDRESS", help="Ray cluster, or auto, whose actors are the workers."),
     ] = None,
     insecure_no_auth: Annotated[
-        bool, Option("--insecure-no-auth", help="Serve whoever can connect.")
+        bool, Option("--insecure-no-auth", help="Serve anyone who can connect.")
     ] = False,
     insecure_plaintext: Annotated[
         bool,
@@ -51,10 +59,10 @@ def serve(
     ] = False,
     insecure_test_key: InsecureTestKey = False,
     check: Annotated[
-        bool, Option("--check", help="Look at configuration, keys and devices, and end.")
+        bool, Option("--check", help="Check configuration, keys and devices, and exit.")
     ] = False,
     new_token: Annotated[
-        bool, Option("--new-token", help="Print a token and its hash, and end.")
+        bool, Option("--new-token", help="Print a token and its hash, and exit.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

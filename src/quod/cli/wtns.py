@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from quod.witness import WitnessLimits
 
 
-SecondsLimit = Annotated[float, Option(metavar="S", help="The most that the calculator may run.")]
+SecondsLimit = Annotated[float, Option(metavar="S", help="Time limit of the calculator.")]
 MemoryLimit = Annotated[
-    int, Option(metavar="MIB", least=1, most=4096, help="The most that it may hold.")
+    int, Option(metavar="MIB", least=1, most=4096, help="Memory limit of the calculator.")
 ]
 
 
@@ -33,7 +33,7 @@ def limits_of(seconds: float, memory: int) -> WitnessLimits:
 def calculate(
     wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
     inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
-    out: Annotated[Path, Argument("WTNS", "Where the witness goes.")],
+    out: Annotated[Path, Argument("WTNS", "File for the witness.")],
     seconds: SecondsLimit = 3600.0,
     memory: MemoryLimit = 4096,
     quiet: Quiet = False,
@@ -66,18 +66,18 @@ def check(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
     witness: Annotated[Path, Argument("WTNS", "Witness.")],
     symbols: Annotated[
-        Path | None, Argument("[SYM]", "Names of signals, of circom's --sym.")
+        Path | None, Argument("[SYM]", "Names of signals, from circom's --sym.")
     ] = None,
     most: Annotated[
-        int, Option(metavar="N", least=0, help="Print so many failed constraints; 0 for all.")
+        int, Option(metavar="N", least=0, help="Number of failed constraints to print; 0 for all.")
     ] = 20,
     as_json: AsJson = False,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
-    """Say which constraints a witness fails. The exit code is 0 only if there are none, else 6.
+    """Print the constraints that a witness fails. The exit code is 0 if there are none, else 6.
 
-    Prints each with the names and values of its signals, which may be secret.
+    Each has the names and values of its signals, which may be secret.
     """
     from quod.errors import VerificationError
     from quod.witness import check_witness
@@ -109,7 +109,7 @@ def check(
 
 def json(
     witness: Annotated[Path, Argument("WTNS", "Witness.")],
-    out: Annotated[Path, Argument("OUT", "Where its values go (JSON).")],
+    out: Annotated[Path, Argument("OUT", "File for the values (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write the values of a witness as JSON, as `snarkjs wtns export json` does."""

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from quod.ceremony.details import Details
     from quod.device.runtime.timeline import Timeline
 
-Source = Annotated[Path, Argument("FILE", "What the one before made.")]
-Target = Annotated[Path, Argument("OUT", "Where the new file goes.")]
+Source = Annotated[Path, Argument("FILE", "File to contribute to.")]
+Target = Annotated[Path, Argument("OUT", "New file.")]
 Name = Annotated[
-    str, Option("--name", "-n", metavar="NAME", help="Who contributes, for all to read.")
+    str, Option("--name", "-n", metavar="NAME", help="Public name of the contributor.")
 ]
 Entropy = Annotated[
     str,
     Option(
         "--entropy", "-e", metavar="TEXT",
-        help="Mixed into what the system gives, which suffices alone.",
+        help="Text to mix into the system's randomness, which suffices alone.",
     ),
 ]  # fmt: skip
-Value = Annotated[str, Argument("HEX", "A public value, in hexadecimal.")]
-Exponent = Annotated[int, Argument("EXPONENT", "It is hashed 2**EXPONENT times, 10 to 63.")]
+Value = Annotated[str, Argument("HEX", "Public value, in hexadecimal.")]
+Exponent = Annotated[int, Argument("EXPONENT", "Hash HEX 2**EXPONENT times; 10 to 63.")]
 
 
 MaxHashes = Annotated[
@@ -94,9 +94,9 @@ def contributing_commands(
         force: Force = False,
         quiet: Quiet = False,
     ) -> None:
-        """Contribute secrets that are forgotten at once; shows the hash to tell the world.
+        """Contribute secrets and destroy them; print the hash to publish.
 
-        Interrupted, it leaves nothing; begun again, it takes new secrets.
+        An interrupted contribution leaves no file. A new run draws new secrets.
         """
         with followed([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[0]
@@ -116,7 +116,7 @@ def contributing_commands(
         force: Force = False,
         quiet: Quiet = False,
     ) -> None:
-        """Contribute what follows from a value that nobody could know before."""
+        """Contribute secrets derived from a public value that nobody could predict."""
         from quod.ceremony.beacon import Beacon
 
         beacon_value = Beacon.from_hex(value, exponent)

@@ -30,13 +30,13 @@ Source = Annotated[Path, Argument("PTAU", "Powers of tau.")]
 
 def new(
     curve: Annotated[str, Argument("CURVE", "bn254, bls12_381 or bls12_377.")],
-    power: Annotated[int, Argument("POWER", "2**POWER is the largest domain.")],
+    power: Annotated[int, Argument("POWER", "Exponent of the largest domain, 2**POWER.")],
     out: Target,
     resume: Resume = True,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
+    """Start a ceremony: write powers of 1, and print the hash for the first contributor."""
     check_outputs([out], [], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
@@ -57,13 +57,13 @@ def new(
 
 
 def prepare(
-    files: Annotated[list[Path], Argument("[phase2] PTAU OUT", "Powers of tau; new file.")],
+    files: Annotated[list[Path], Argument("[phase2] PTAU OUT", "Powers of tau, and the new file.")],
     device: Device = "cpu",
     resume: Resume = True,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add what the second phase takes: the powers in Lagrange bases of all domains."""
+    """Add the Lagrange bases of all domains, for the second phase."""
     ptau, out = _two_files(files)
     check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
@@ -84,12 +84,12 @@ def truncate(
     ptau: Source,
     powers: Annotated[
         list[int] | None,
-        Option("--power", metavar="POWER", help="Only this one; may be repeated."),
+        Option("--power", metavar="POWER", help="Write only this power; may be repeated."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
+    """Write a file for each smaller power next to PTAU: a_01.ptau for a.ptau ..."""
     from quod.ceremony.powers.truncation import check_smaller_power
     from quod.ceremony.powers.truncation import truncate as run
     from quod.cli.display.progress import followed_timeline
@@ -110,11 +110,11 @@ def truncate(
 
 def challenge(
     ptau: Source,
-    out: Annotated[Path, Argument("OUT", "Where the challenge goes.")],
+    out: Annotated[Path, Argument("OUT", "File for the challenge.")],
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the challenge that other programs contribute to."""
+    """Write the challenge for a contribution of another program."""
     with followed([ptau], out, force=force, quiet=quiet) as timeline:
         from quod.ceremony.powers.challenge_response import export_challenge
 
@@ -124,14 +124,14 @@ def challenge(
 
 def response(
     ptau: Source,
-    file: Annotated[Path, Argument("RESPONSE", "What was contributed.")],
+    file: Annotated[Path, Argument("RESPONSE", "Other program's response to the challenge.")],
     out: Target,
     name: Name = "",
     device: Device = "cpu",
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add the contribution that another program made of a challenge."""
+    """Add another program's contribution to a challenge."""
     with followed([ptau, file], out, force=force, quiet=quiet) as timeline:
         from quod.ceremony.powers.challenge_response import import_response
 
@@ -149,7 +149,7 @@ def verify(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check every contribution and every point. The exit code is 0 only if all is well."""
+    """Check every contribution and every point. The exit code is 0 only if all are valid."""
     from quod.ceremony.powers.verification import verify as run
     from quod.cli.display.progress import followed_timeline
 

@@ -15,10 +15,8 @@ _ASSUMED_CURVE = "bn254"
 
 def solidityverifier(
     key: Annotated[Path, Argument("KEY", "Proving key, or verifying key (JSON).")],
-    out: Annotated[Path, Argument("OUT", "Where the contract goes.")],
-    name: Annotated[
-        str, Option(metavar="NAME", help="What the contract is called.")
-    ] = "Groth16Verifier",
+    out: Annotated[Path, Argument("OUT", "File for the contract.")],
+    name: Annotated[str, Option(metavar="NAME", help="Name of the contract.")] = "Groth16Verifier",
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +43,7 @@ def soliditycalldata(
     public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
     proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
 ) -> None:
-    """Print what the functions of such a contract are called with, as `snarkjs` does."""
+    """Print the call data for such a contract, as `snarkjs` does."""
     from quod.formats.snarkjs_json import parse_proof, read_public
     from quod.formats.strict_json import PROOF, parse_json, read_json
     from quod.groth16 import Proof, solidity_calldata

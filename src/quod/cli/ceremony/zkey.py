@@ -52,7 +52,7 @@ def verify(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check every contribution and point of a key. The exit code is 0 only if all is well."""
+    """Check every contribution and point of a key. The exit code is 0 only if all are valid."""
     kinds = {"r1cs", "init"}
     kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
     if len(files) - bool(kind) != 3:
@@ -106,7 +106,7 @@ def import_bellman(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
+    """Make a key from MPC parameters that were exported from ZKEY and contributed to."""
     with followed([zkey, parameters], out, force=force, quiet=quiet) as timeline:
         from quod.groth16.phase2 import import_bellman as run
 
@@ -118,7 +118,7 @@ def import_bellman(
 
 def verificationkey(
     zkey: _Zkey,
-    out: Annotated[Path, Argument("OUT", "Where the key goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "File for the verifying key (JSON).")],
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
@@ -134,7 +134,7 @@ def verificationkey(
 
 def bellman(
     zkey: _Zkey,
-    out: Annotated[Path, Argument("OUT", "Where the MPC parameters go.")],
+    out: Annotated[Path, Argument("OUT", "File for the MPC parameters.")],
     device: Device = "cpu",
     force: Force = False,
     quiet: Quiet = False,
@@ -151,7 +151,7 @@ def bellman(
 
 def json(
     zkey: _Zkey,
-    out: Annotated[Path, Argument("OUT", "Where it goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "File for the proving key (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write all of a proving key as JSON, as `snarkjs zkey export json` does."""

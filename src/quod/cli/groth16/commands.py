@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 def prove(
     zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
     witness: Annotated[Path, Argument("WTNS", "Witness.")],
-    proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
-    public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "File for the proof (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "File for the public inputs (JSON).")],
     device: Device = "cpu",
     bellman: Annotated[
         Path | None,
         Option(
             "--bellman",
             metavar="R1CS",
-            help="ZKEY is parameters of bellman for this constraint system, PROOF its 192 bytes.",
+            help="Constraint system, if ZKEY is parameters of bellman; PROOF is 192 bytes then.",
         ),
     ] = None,
     seed: Seed = None,
@@ -59,7 +59,7 @@ def prove(
 ) -> None:
     """Prove that the witness satisfies the circuit of the key.
 
-    Writes PROOF and PUBLIC, both or neither, as snarkjs reads them.
+    Writes PROOF and PUBLIC in snarkjs's format, both or neither.
     """
     check_outputs(
         [proof, public, *([] if trace is None else [trace])],
@@ -142,19 +142,19 @@ def verify(
         bool,
         Option(
             "--batch",
-            help="PUBLIC and PROOF are lists, verified together; says which are not valid.",
+            help="Batch-verify lists PUBLIC and PROOF; the error names the invalid ones.",
         ),
     ] = False,
     arkworks: Annotated[
         str | None,
-        Option("--arkworks", metavar="CURVE", help="VKEY and PROOF are arkworks' over this curve."),
+        Option("--arkworks", metavar="CURVE", help="Curve of VKEY and PROOF in arkworks' format."),
     ] = None,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not.
 
-    VKEY may be a verifying key or parameters of bellman as well, and PROOF a proof of it.
+    VKEY may also be a verifying key or parameters of bellman, and PROOF a proof of bellman.
     """
     if batch and arkworks is not None:
         raise WrongUsage("--batch takes proofs of snarkjs and bellman, not with --arkworks")
@@ -214,16 +214,16 @@ def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
 def setup(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
     ptau: Annotated[Path, Argument("PTAU", "Powers of tau, prepared for the second phase.")],
-    zkey: Annotated[Path, Argument("ZKEY", "Where the key goes, to be contributed to.")],
+    zkey: Annotated[Path, Argument("ZKEY", "File for the key, to be contributed to.")],
     device: Device = "cpu",
     resume: Resume = True,
     timings: Timings = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a key of a circuit from powers of tau, for others to contribute to.
+    """Make a circuit's key from powers of tau, for others to contribute to.
 
-    It is the file that snarkjs makes. Prints the circuit hash.
+    The key equals the file that snarkjs makes. Prints the circuit hash.
     """
     check_outputs([zkey], [r1cs, ptau], exclusive=[] if force else [zkey])
     from quod.formats.resumable import expect
@@ -251,15 +251,15 @@ def setup(
 
 def make_test_key(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
-    zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
+    zkey: Annotated[Path, Argument("ZKEY", "File for the proving key.")],
     seed: Annotated[
-        int, Option(metavar="N", least=0, help="The key's secret: equal seeds make equal keys.")
+        int, Option(metavar="N", least=0, help="Secret of the key: equal seeds make equal keys.")
     ],
     insecure_test_key: Annotated[
         bool,
         Option(
             "--insecure-test-key",
-            help="Required: says that you know that anyone with the seed can forge proofs.",
+            help="Required: confirm that anyone with the seed can forge proofs.",
         ),
     ] = False,
     device: Device = "cpu",

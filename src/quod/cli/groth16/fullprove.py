@@ -21,8 +21,8 @@ def fullprove(
     inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
     wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
     zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
-    proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
-    public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "File for the proof (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "File for the public inputs (JSON).")],
     device: Device = "cpu",
     seed: Seed = None,
     self_check: SelfCheck = True,
@@ -32,9 +32,9 @@ def fullprove(
     trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compute the witness of a circuit from its inputs, and prove it.
+    """Compute the witness of a circuit from its inputs and prove it.
 
-    What `quod wtns calculate` and `quod groth16 prove` do; no witness is written anywhere.
+    Runs `quod wtns calculate` and `quod groth16 prove`, and writes no witness.
     """
     check_outputs([proof, public, *([] if trace is None else [trace])], [inputs, wasm, zkey])
 

@@ -10,7 +10,7 @@ from quod.cli.display.terminal import note, show, show_json, show_table
 from quod.cli.parameters import Argument, AsJson, Device, Option, Quiet, WrongUsage
 from quod.codegen.targets import TARGETS
 
-_NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is imported."
+_NAME = "Name that `list` shows, or path.py:name for a kernel of a file, which is imported."
 
 # mypy requires literal members.
 Form = StrEnum("Form", ["ir", *TARGETS])  # type: ignore[misc]
@@ -37,17 +37,21 @@ def list_kernels(as_json: AsJson = False) -> None:
 
 def emit(
     name: Annotated[str, Argument("NAME", _NAME)],
-    target: Annotated[Form, Option(help="The form to print.")] = _IR,
+    target: Annotated[Form, Option(help="Form to print.")] = _IR,
     arch: Annotated[
         str | None,
-        Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
+        Option(metavar="NAME", help="NVIDIA architecture to print it for, such as sm_90a."),
     ] = None,
     workgroup: Annotated[
         int | None,
-        Option(least=1, most=1024, help="Instances a workgroup, for an NVIDIA architecture."),
+        Option(
+            least=1,
+            most=1024,
+            help="Number of instances in a workgroup, for an NVIDIA architecture.",
+        ),
     ] = None,
 ) -> None:
-    """Print a kernel as Quod's intermediate representation or as what it is compiled to.
+    """Print a kernel as Quod's intermediate representation, LLVM, PTX or WGSL.
 
     PTX is for sm_90a and workgroups of 128 unless the kernel or an option says otherwise, WGSL for
     browsers. With --arch or --workgroup, `ir` is the representation that the PTX is made from.
@@ -69,17 +73,17 @@ def emit(
 def analyze(
     name: Annotated[str, Argument("NAME", _NAME)],
     arch: Annotated[
-        str | None, Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
+        str | None, Option(metavar="NAME", help="NVIDIA architecture, such as sm_90a.")
     ] = None,
     workgroup: Annotated[
-        int | None, Option(least=1, most=1024, help="Instances a workgroup.")
+        int | None, Option(least=1, most=1024, help="Number of instances in a workgroup.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a kernel costs on an NVIDIA GPU, and which Python lines make it so.
+    """Show a kernel's costs on an NVIDIA GPU, and the Python lines that cause them.
 
     Live registers, accesses to memory, divergence and instruction mix follow from the intermediate
-    representation; registers and spills are the assembler's. No GPU is needed.
+    representation; registers and spills are the assembler's. The command needs no GPU.
     """
     from quod.cli.kernel import report as kernel_report
     from quod.codegen.ptx.machine import DEFAULT_ARCH
@@ -92,16 +96,14 @@ def analyze(
 
 
 def build(
-    out: Annotated[
-        Path, Option("--out", "-o", metavar="FOLDER", help="A folder that is not there yet.")
-    ],
+    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="New folder for the code.")],
     architectures: Annotated[
         list[str] | None,
         Option(
             "--arch",
             metavar="NAME",
-            help="An NVIDIA architecture, may be repeated; sm_80, sm_89, sm_90a, sm_100a and "
-            "sm_120a if absent.",
+            help="NVIDIA architecture; may be repeated. Default: sm_80, sm_89, sm_90a, sm_100a "
+            "and sm_120a.",
         ),
     ] = None,
     patterns: Annotated[
@@ -109,18 +111,18 @@ def build(
         Option(
             "--kernel",
             metavar="PATTERN",
-            help="Names that `list` shows, with * and ?; may be repeated. If absent, all but those "
-            "for processors alone.",
+            help="Pattern of names that `list` shows, with * and ?; may be repeated. Default: all "
+            "except kernels for CPUs only.",
         ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Assemble kernels ahead of time, for GPUs that are not here.
+    """Assemble kernels ahead of time, for GPUs that this machine lacks.
 
-    Devices whose QUOD_KERNELS names the folder take the code from there. Kernels that cannot be
-    made for an architecture are listed with the reason, and the exit code is 8 then. No GPU is
-    needed, but the extra `build`.
+    Devices load the code from the folder that QUOD_KERNELS names. Kernels that cannot be built
+    for an architecture are listed with the reason, and the exit code is 8. The command needs
+    the extra `build` and no GPU.
     """
     from quod.cli.kernel import build as kernel_build
 
@@ -143,18 +145,20 @@ def bench(
         list[str],
         Argument(
             "PARAMETER=NUMBER...",
-            "What each parameter gets; of an array the number of its elements.",
+            "Value of each parameter; for an array the number of its elements.",
         ),
     ],
     device: Device = "cpu",
-    zeros: Annotated[bool, Option("--zeros", help="Arrays of zeros, not random ones.")] = False,
-    seconds: Annotated[float, Option(least=0.0, help="Measure at least so long.")] = 1.0,
+    zeros: Annotated[
+        bool, Option("--zeros", help="Fill arrays with zeros instead of random numbers.")
+    ] = False,
+    seconds: Annotated[float, Option(least=0.0, help="Shortest measurement.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Time a kernel: the median of its launches, and what its arrays make in GB/s.
+    """Time a kernel: the median of its launches, and the bandwidth of its arrays in GB/s.
 
-    Arrays lie where the device computes. An array that is stored to counts twice. Whether arrays
-    are long enough only `--device cpu:checked` looks.
+    Arrays are in the device's memory. An array that the kernel stores to counts twice. Only
+    `--device cpu:checked` checks that arrays are long enough.
     """
     from quod.cli.kernel import bench as kernel_bench
 
