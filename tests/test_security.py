@@ -84,7 +84,7 @@ def test_bits_are_of_all_terms_together(terms: list[Fraction], bits: int) -> Non
 
 def test_the_bound_is_lowered_by_name_alone() -> None:
     terms = {"rounds": Fraction(1, 1 << 90), "columns": Fraction(1, 1 << 80)}
-    said = "a proof shows 79 bits, and at least 100 .* term is 'columns'.* say allow_bits=79"
+    said = "a proof shows 79 bits, and at least 100 .* term is 'columns'.* pass allow_bits=79"
     with pytest.raises(InputError, match=said):
         check_bits("a proof", terms, LEAST_BITS)
     with pytest.raises(InputError, match="at least 80"):
@@ -96,9 +96,9 @@ def test_the_bound_is_lowered_by_name_alone() -> None:
             check_bits("a proof", terms, wrong)
 
 
-def refused(call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
-    with pytest.raises(InputError, match="at least 100 are asked for"):
-        call(*arguments, **named)
+def refused(call: Callable[..., Any], *given: Any, **named: Any) -> None:
+    with pytest.raises(InputError, match="at least 100 are required"):
+        call(*given, **named)
 
 
 @pytest.mark.parametrize("name", ["m31", "m31.2", "m31.3", "goldilocks"])
@@ -196,5 +196,5 @@ def test_new_keys_reach_the_bound_for_many_images(widths: tuple[int, ...]) -> No
 def test_many_images_by_an_older_key() -> None:
     key = key_of((4096,) * 9, FIELDS[0])
     key.check_bits(1, LEAST_BITS)
-    with pytest.raises(InputError, match="at least 100 are asked for"):
+    with pytest.raises(InputError, match="at least 100 are required"):
         key.check_bits(1 << 12, LEAST_BITS)

@@ -78,7 +78,7 @@ def find(name: str) -> RegisteredKernel:
         hint = (
             f"did you mean {close}?"
             if close
-            else "`quod kernel list` shows the names, and a kernel of a file is path.py:name"
+            else "`quod kernel list` shows the names; for a kernel of a file give path.py:name"
         )
         raise InputError(f"there is no kernel {name}; {hint}")
     return rows[name]

@@ -31,7 +31,7 @@ def bits_of(terms: Iterable[Fraction]) -> int:
 
 
 def check_bits(
-    what: str, terms: Mapping[str, Fraction], allow_bits: object, *, remedy: str = "say"
+    what: str, terms: Mapping[str, Fraction], allow_bits: object, *, remedy: str = "pass"
 ) -> None:
     """Raise InputError if the error terms leave fewer bits than `allow_bits`.
 
@@ -43,6 +43,7 @@ def check_bits(
     if bits < asked_for:
         largest = max(terms, key=lambda name: terms[name], default="none")
         raise InputError(
-            f"{what} shows {bits} bits, and at least {asked_for} are asked for (the largest error "
-            f"term is {largest!r}); take parameters that reach it, or {remedy} allow_bits={bits}"
+            f"{what} shows {bits} bits, and at least {asked_for} are required (the "
+            f"largest error term is {largest!r}); choose stronger parameters, or "
+            f"{remedy} allow_bits={bits}"
         )

@@ -108,19 +108,19 @@ def test_details_come_back(details: Details) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("02000000 00000000", "of type 2"),
+        ("02000000 00000000", "the unknown type 2"),
         ("00000000 05000000 0101", "needs 5 bytes"),
         ("00000000 04000000 01054142", "end within"),
         ("00000000 01000000 01", "end within"),
         ("00000000 06000000 010141 010141", "ascending"),
         ("01000000 07000000 03 01 ff 02 0a 01 00", "ascending"),
         ("00000000 02000000 0400", "a number 4"),
-        ("01000000 00000000", "not those of its type"),
-        ("00000000 02000000 020a", "not those of its type"),
-        ("00000000 03000000 0101ff", "no UTF-8"),
-        ("01000000 05000000 0209 0301ff", "no beacon"),
-        ("01000000 05000000 0240 0301ff", "no beacon"),
-        ("01000000 04000000 020a 0300", "no beacon"),
+        ("01000000 00000000", "do not belong to its type"),
+        ("00000000 02000000 020a", "do not belong to its type"),
+        ("00000000 03000000 0101ff", "not UTF-8"),
+        ("01000000 05000000 0209 0301ff", "not a valid beacon"),
+        ("01000000 05000000 0240 0301ff", "not a valid beacon"),
+        ("01000000 04000000 020a 0300", "not a valid beacon"),
     ],
 )
 def test_details_that_are_none_are_refused(data: str, message: str) -> None:

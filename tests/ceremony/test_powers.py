@@ -207,11 +207,8 @@ _FORGED: dict[str, tuple[Change, str]] = {
         "contribution 2: the hash of its response",
     ),
     "another beacon": (
-        lambda contributions: [
-            contributions[0],
-            replace(contributions[1], details=Details("", Beacon(b"\1", 10))),
-        ],
-        "contribution 2: its keys are not those of its beacon",
+        lambda given: [given[0], replace(given[1], details=Details("", Beacon(b"\1", 10)))],
+        "contribution 2: its keys do not follow from its beacon",
     ),
 }
 
@@ -365,7 +362,7 @@ def test_the_commands(
     assert shown[0] == "1 contribution a: " + said.splitlines()[0].removeprefix("Contribution 1: ")
     assert shown[1].startswith("2 beacon without a name: ")
     assert shown[2].startswith("Names are not authenticated")
-    assert shown[3].startswith("All hashes but the last one are only what the file states")
+    assert shown[3].startswith("All hashes but the last one are unverified")
     assert shown[4] == "OK: 2**2 powers of bn254, 2 contributions."
     assert entry.run([*start, "verify", "2.ptau", "--json"]) == 0
     contributions = json.loads(capsys.readouterr().out)["contributions"]

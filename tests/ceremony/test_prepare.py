@@ -104,7 +104,7 @@ def test_damaged_points_are_named(prepared: dict[str, Path], tmp_path: Path) -> 
 
 
 def test_what_cannot_be_prepared(prepared: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is prepared already"):
+    with pytest.raises(InputError, match="is already prepared"):
         prepare(prepared["bn254"], tmp_path / "x.ptau")
     raw = bytearray(PTAU["bn254"].read_bytes())
     place = Iden3File.open(PTAU["bn254"], "ptau", 1).sections[5].offset + 2 * 64
@@ -125,7 +125,7 @@ def test_the_command(
     assert (tmp_path / "a.ptau").read_bytes() == (tmp_path / "b.ptau").read_bytes()
     assert entry.run(["powersoftau", "prepare", source]) == 2
     assert entry.run(["powersoftau", "prepare", "a.ptau", "c.ptau"]) == 3
-    assert "prepared already" in capsys.readouterr().err
+    assert "already prepared" in capsys.readouterr().err
 
 
 def test_goes_on_after_being_killed(
@@ -141,8 +141,8 @@ def test_goes_on_after_being_killed(
         )  # fmt: skip
         assert not out.exists()
     assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
-    assert "going on after an interruption" in capsys.readouterr().err
-    assert out.read_bytes() == complete
+    assert "resuming after an interruption" in capsys.readouterr().err
+    assert out.read_bytes() == whole
     assert os.listdir(tmp_path) == ["out.ptau"]
 
 

@@ -62,7 +62,7 @@ def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) ->
         said: list[str] = []
         assert new_powers("bn254", 4, "out.ptau", report=said.append) == challenge
         assert len(written) == count - place
-        assert (f"{place} parts are there" in "".join(said)) == (place > 0)
+        assert (f"{place} parts are done" in "".join(said)) == (place > 0)
         assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
         assert sorted(os.listdir()) == ["out.ptau", "whole.ptau"]
         Path("out.ptau").unlink()
@@ -71,7 +71,10 @@ def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) ->
         new_powers("bn254", 4, "out.ptau")
     stopping(-1)
     new_powers("bn254", 3, "out.ptau", report=said.append)
-    assert said[-1] == "out.ptau: what an earlier run left is of other inputs; begun anew"
+    assert (
+        said[-1]
+        == "out.ptau: the partial output of an earlier run is for other inputs; starting again"
+    )
 
 
 def test_new_powers_go_on_after_being_killed(
@@ -83,7 +86,7 @@ def test_new_powers_go_on_after_being_killed(
     )  # fmt: skip
     new = ["powersoftau", "new", "bn254", "4"]
     assert entry.run([*new, "out.ptau"]) == 0
-    assert "going on after an interruption" in capsys.readouterr().err
+    assert "resuming after an interruption" in capsys.readouterr().err
     assert entry.run([*new, "whole.ptau", "--no-resume", "-q"]) == 0
     assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
 
@@ -100,17 +103,17 @@ def test_interrupted_before_the_first_part(
     with monkeypatch.context() as patch:
         patch.setattr(new, "first_challenge", interrupt)
         assert entry.run(words) == 130
-        assert "it has left no unfinished file behind" in capsys.readouterr().err
+        assert "no partial file is left" in capsys.readouterr().err
     with monkeypatch.context() as patch:
         patch.setattr(new, "contributions_data", interrupt)
         assert entry.run(words) == 130
-        assert "run it again to go on with out.ptau" in capsys.readouterr().err
+        assert "run the command again to resume out.ptau" in capsys.readouterr().err
         resumable.kept.clear()
         patch.setattr(new, "first_challenge", interrupt)
         assert entry.run(words) == 130
-        assert "run it again to go on with out.ptau" in capsys.readouterr().err
+        assert "run the command again to resume out.ptau" in capsys.readouterr().err
     assert entry.run(words) == 0
-    assert "13 parts are there" in capsys.readouterr().err
+    assert "13 parts are done" in capsys.readouterr().err
 
 
 def test_what_is_prepared_is_told_by_its_contents(
@@ -139,7 +142,7 @@ def test_what_is_prepared_is_told_by_its_contents(
         file.write(Path("3.ptau").read_bytes())
     os.utime("in.ptau", ns=(status.st_atime_ns, status.st_mtime_ns))
     assert entry.run(words) == 0
-    assert "of other inputs; begun anew" in capsys.readouterr().err
+    assert "for other inputs; starting again" in capsys.readouterr().err
     assert entry.run(["powersoftau", "prepare", "3.ptau", "whole.ptau"]) == 0
     assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
 
@@ -200,8 +203,8 @@ def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stoppi
         said: list[str] = []
         remaining = stopping()
         assert verify(path, report=said.append) == expected
-        assert remaining == all_of_them[place:]
-        assert said == ([f"{path}: going on after an interruption"] if place else [])
+        assert rest == all_of_them[place:]
+        assert said == ([f"{path}: resuming after an interruption"] if place else [])
     again = stopping()
     verify(path, report=said.append)
     assert again == all_of_them
@@ -255,7 +258,7 @@ def test_what_changed_meanwhile_is_looked_at(
     said: list[str] = []
     with pytest.raises(error, match=message):
         verify(path, report=said.append)
-    assert said == [f"{path}: going on after an interruption"]
+    assert said == [f"{path}: resuming after an interruption"]
 
 
 def test_what_changes_after_it_was_looked_at_is_not_found_good(
@@ -297,8 +300,8 @@ def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stop
     all_of_them = stopping()
     said: list[str] = []
     verify(path, report=said.append)
-    assert said == [f"{path}: going on after an interruption"]
-    checked = len(all_of_them)
+    assert said == [f"{path}: resuming after an interruption"]
+    rest = len(all_of_them)
     verify(path)
     assert len(all_of_them) - checked == 6 + checked
 
@@ -328,7 +331,7 @@ def test_nothing_is_promised_where_nothing_is_kept(
     # A file, in which nothing can be kept.
     monkeypatch.setattr(verified_parts, "CompileCache", lambda: CompileCache(path))
     assert entry.run(["powersoftau", "verify", str(path)]) == 130
-    assert "it has left no unfinished file behind" in capsys.readouterr().err
+    assert "no partial file is left" in capsys.readouterr().err
     looked = stopping()
     assert entry.run(["powersoftau", "verify", str(path)]) == 0
     assert "going on" not in capsys.readouterr().err
@@ -341,10 +344,10 @@ def test_the_command_goes_on(
     path = str(_copy(tmp_path / "c.ptau"))
     stopping(6, KeyboardInterrupt())
     assert entry.run(["powersoftau", "verify", path]) == 130
-    assert f"run it again to go on with {path}" in capsys.readouterr().err
+    assert f"run the command again to resume {path}" in capsys.readouterr().err
     stopping()
     assert entry.run(["powersoftau", "verify", path]) == 0
-    output = capsys.readouterr()
-    assert "going on after an interruption" in output.err
-    assert "OK: 2**" in output.out
+    found = capsys.readouterr()
+    assert "resuming after an interruption" in found.err
+    assert "OK: 2**" in found.out
     assert entry.run(["powersoftau", "verify", path, "--no-resume", "-q"]) == 0

@@ -109,21 +109,21 @@ def test_few_bits_are_allowed_by_name_alone(
     assert entry.run(words) == 3
     text = said(capsys)
     assert "a proof of this circuit over m31.3 shows" in text
-    assert "or say --allow-bits 8" in text
+    assert "or pass --allow-bits 8" in text
     assert not Path("k.json").exists()
     assert entry.run([*words, "--allow-bits", "80"]) == 0
-    assert "warning: k.json: proofs for this key may show as few as 80 bits" in said(capsys)
+    assert "warning: k.json: proofs for this key may have as few as 80 bits" in said(capsys)
     assert json.loads(Path("k.json").read_text())["bits"] == 80
     files = ["k.json" if word == "key.json" else word for word in MADE]
     assert entry.run(files) == 3
-    assert "or say --allow-bits 8" in said(capsys)
+    assert "or pass --allow-bits 8" in said(capsys)
     assert entry.run([*files, "--allow-bits", "80"]) == 0
     files = ["k.json" if word == "key.json" else word for word in VERIFY]
     files += ["--public", "public.json", "-q"]
     assert entry.run(files) == 3
-    assert "or say --allow-bits 8" in said(capsys)
+    assert "or pass --allow-bits 8" in said(capsys)
     assert entry.run([*files, "--allow-bits", "80"]) == 0
-    assert "warning: k.json: the key takes proofs that show as few as 80 bits" in said(capsys)
+    assert "warning: k.json: the key accepts proofs with as few as 80 bits" in said(capsys)
     # Of more instances fewer bits are left.
     key = json.loads(Path("k.json").read_text())
     bits = security_of("m31.3", 1)
@@ -178,7 +178,7 @@ def test_recursive_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert entry.run([*words, "--hash", "poseidon2-m31"]) == 3
     assert "compile with --recursive" in said(capsys)
     assert entry.run([*words, "--hash", "sha-256", "--recursive"]) == 3
-    assert "sha-256 is not for recursive verifiers; leave --recursive out" in said(capsys)
+    assert "sha-256 is not for recursive verifiers; omit --recursive" in said(capsys)
     assert not Path("k.json").exists()
     assert entry.run([*words, "--recursive"]) == 0
     assert f"warning: k.json: {ALGEBRAIC}" in said(capsys)
@@ -274,7 +274,7 @@ def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert json.loads(Path("public.json").read_text()) == [["6"], ["35"]]
     assert entry.run([*VERIFY, "--public", "public.json", "--instances", "2", "-q"]) == 0
     assert entry.run([*VERIFY, "--public", "public.json", "--instances", "3", "-q"]) == 4
-    assert "public.json: has public inputs of 2 instances, not of 3" in said(capsys)
+    assert "public.json: has public inputs for 2 instances, not for 3" in said(capsys)
     assert entry.run([*MADE, "--instances", "4"]) == 3
     assert "there are inputs of 3 instances, not of 4" in said(capsys)
     # The public inputs of others.
@@ -356,7 +356,7 @@ def proved(folder: Path) -> list[str]:
 def test_verify_needs_the_public_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     proved(folder)
     assert entry.run(VERIFY) == 2
-    assert "the circuit has 1 public input: pass --public FILE" in said(capsys)
+    assert "the circuit has 1 public input; pass --public FILE" in said(capsys)
 
 
 def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -422,7 +422,7 @@ def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFix
     assert entry.run(["gkr", "prove", "--circuit", "c.circ"]) == 2
     capsys.readouterr()
     assert entry.run(["gkr", "compile", "c.circ", "-o", "c.circ"]) == 2
-    assert "named twice" in said(capsys)
+    assert "given twice" in said(capsys)
     assert entry.run([*MADE[:-1], "--trace", "key.json"]) == 2
     assert entry.run(["gkr", "compile", "c.circ", "-o", "no/k.json"]) == 5
     assert all(name in COMMITMENT.help for name in SCHEMES)

@@ -59,10 +59,10 @@ def test_a_kernel_of_a_file(
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        (["n=8", "x=8"], "needs y=ELEMENTS out=ELEMENTS, too"),
-        (["n=8", "z=8"], "'z=8' is no parameter of examples.vector_add; it has n, x, y, out"),
-        (["n=8", "n=8"], "'n=8' is the second number of n"),
-        (["n=many"], "'n=many' gives no number; write n=1000"),
+        (["n=8", "x=8"], "also needs y=ELEMENTS out=ELEMENTS"),
+        (["n=8", "z=8"], "'z=8' is not a parameter of examples.vector_add; it has n, x, y, out"),
+        (["n=8", "n=8"], "'n=8' is the second value of n"),
+        (["n=many"], "'n=many' has no number; write n=1000"),
     ],
 )
 def test_sizes_that_are_none(

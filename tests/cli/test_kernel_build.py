@@ -121,7 +121,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     out = tmp_path / "kernels"
     assert entry.run([*BUILD, *words, "-o", str(out)]) == KernelError.exit_code
     shown = capsys.readouterr()
-    assert "1 of 4 kernels asked for were not made" in shown.err
+    assert "1 of 4 requested kernels were not built" in shown.err
     (line,) = [line for line in shown.out.splitlines() if line.startswith(LARGE)]
     assert "sm_120" in line
     assert "shared memory" in line
@@ -135,7 +135,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_none_made_is_no_folder(tmp_path: Path) -> None:
-    told = r"none of the kernels was made: msm\.accumulate\S+: is for processors alone"
+    told = r"no kernel was built: msm\.accumulate\S+: is for CPUs only"
     with pytest.raises(KernelError, match=told):
         kernel_build.build(tmp_path / "k", ["sm_80"], ["msm.accumulate[bn254.g1]"])
     assert not (tmp_path / "k").exists()
@@ -173,8 +173,8 @@ def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         (["--arch", "sm_91"], "there is no architecture sm_91"),
         (["--kernel", "examples.saxpi"], "did you mean examples.saxpy"),
-        (["--kernel", "nothing.*"], "no registered kernel is named nothing.*"),
-        (["--kernel", "file.py:name"], "no registered kernel is named file.py:name"),
+        (["--kernel", "nothing.*"], "no registered kernel matches nothing.*"),
+        (["--kernel", "file.py:name"], "no registered kernel matches file.py:name"),
     ],
 )
 def test_what_there_is_not(
@@ -203,7 +203,7 @@ def test_nothing_is_replaced(tmp_path: Path, there: str) -> None:
         out.write_text("mine")
     else:
         out.symlink_to("nowhere")
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="already exists"):
         kernel_build.build(out, ["sm_80"], ["examples.saxpy"])
     with pytest.raises(OutputError, match="could not be written"):
         kernel_build.build(tmp_path / "none" / "k", ["sm_80"], ["examples.saxpy"])

@@ -47,7 +47,7 @@ def test_list_and_show(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_remove(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "remove", folder, "small:v1")
-    assert (code, "has others" in err) == (0, True)
+    assert (code, "has other names" in err) == (0, True)
     code, _, err = run(capsys, "remove", folder, "small")
     assert (code, "Removed the key" in err) == (0, True)
     code, _, err = run(capsys, "remove", folder, "small")
@@ -72,7 +72,7 @@ def test_check(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, *words)
         assert (code, str(path) in err) == (10, True)
     out, err = run(capsys, "list", folder)[1:]
-    assert "not sound" in out
+    assert "damaged" in out
     assert str(path) in err
     assert run(capsys, "add", folder, ZKEY, "-q")[0] == 0
     assert run(capsys, "check", folder, "small")[0] == 0

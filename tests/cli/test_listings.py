@@ -69,7 +69,7 @@ def test_inspect_of_what_may_not_be_read(
     # Root may read all.
     monkeypatch.setattr("os.access", lambda *_, **__: False)
     assert entry.run(["inspect", str(EXAMPLE / "circuit.zkey")]) == 3
-    assert "may not be read; check its permissions" in capsys.readouterr().err
+    assert "permission denied; check the file's permissions" in capsys.readouterr().err
 
 
 def test_a_name_with_a_line_break_begins_no_line(

@@ -149,14 +149,14 @@ class TestAsking:
         [
             (["submit", "membership"], 3, "give one of wtns, path and inputs, not 0"),
             (["submit", "membership", "--wtns", "none"], 3, "none: does not exist"),
-            (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
+            (["submit", "membership", "--inputs", WITNESS], 3, "is not JSON"),
             (["submit", "none", "--wtns", WITNESS], 10, "`quod keys served` those of a server"),
             (["wait", "1-none"], 10, "no such job"),
             (
                 ["status", "--server", "unix:/nowhere"],
                 11,
-                "the server at unix:/nowhere does not answer (No such file or directory); name the "
-                "address of a server with --server or QUOD_SERVER",
+                "the server at unix:/nowhere does not answer (No such file or directory); give the "
+                "server's address with --server or QUOD_SERVER",
             ),
             (["status", "--server", "nowhere"], 3, "unix:PATH or HOST:PORT"),
             (["status", "--token-file", "none"], 3, "none: does not exist"),

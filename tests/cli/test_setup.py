@@ -111,13 +111,13 @@ def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "code", "message"),
     [
         (["verify", "c.r1cs", "p.ptau", "0.zkey"], 6, "nobody contributed to it"),
-        (["verify", "c.r1cs", "p.ptau"], 2, "give three files"),
+        (["verify", "c.r1cs", "p.ptau"], 2, "expected three files"),
         (["verify", "init", "c.r1cs", "p.ptau", "0.zkey"], 3, "is not a zkey file"),
         (["verify", "missing", "p.ptau", "0.zkey"], 3, "missing"),
         (["verify", "other.r1cs", "p.ptau", "0.zkey"], 4, "over bn254"),
         (["contribute", "0.zkey", "0.zkey"], 2, "0.zkey"),
         (["contribute", "p.ptau", "out.zkey"], 3, "is not a zkey file"),
-        (["beacon", "0.zkey", "out.zkey", "xyz", "10"], 3, "a beacon is bytes in hexadecimal"),
+        (["beacon", "0.zkey", "out.zkey", "xyz", "10"], 3, "a beacon must be bytes in hexadecimal"),
         (["beacon", "0.zkey", "out.zkey", "01", "9"], 3, "the exponent of a beacon"),
     ],
 )

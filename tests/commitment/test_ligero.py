@@ -89,7 +89,7 @@ def test_trees_of_a_hash_over_the_field_are_asked_for() -> None:
     builder = CircuitBuilder(NAMED["m31"], 2)
     builder.layer(1).multiply(0, 0, 3)
     circuit, scheme = builder.finished(), Ligero(hash=Hash.POSEIDON2_M31)
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         VerifyingKey.of(circuit, M31_4, commitment=scheme)
     key = VerifyingKey.of(circuit, M31_4, commitment=scheme, recursive=True)
     proof = Prover("cpu", key, circuit).prove([0, 1, 2, 0])

@@ -122,7 +122,7 @@ Q = BLS12_381_FQ.value.to_bytes(48, "big")
         (put(AT_H - 4, lambda b: 0xFF), "h", AT_H, "the list of 4278190083 points needs"),
         (lambda d: d + b"\0", "transcript", None, "the hash of the circuit needs 64 bytes"),
         (lambda d: d + bytes(64), "transcript", None, "the count of contributions needs 4 bytes"),
-        (lambda d: d + bytes(68) + b"x", "transcript", None, "1 bytes more than the header calls"),
+        (lambda d: d + bytes(68) + b"x", "transcript", None, "1 bytes more than the header"),
         (lambda d: d + bytes(67) + b"\1", "transcript", None, "1 contributions needs 544 bytes"),
         (lambda d: d[: KEY_BYTES - 292] + bytes(4) + d[KEY_BYTES:], "ic", None, "ic is empty"),
         (lambda d: d[: AT_B2 - 4] + b"\0\0\0\1" + d[AT_B2 : AT_B2 + 192], "b_g2", AT_B2,
@@ -160,7 +160,7 @@ def test_every_truncation_is_told(data: bytes, tmp_path: Path) -> None:
 
 def test_a_key_alone_is_no_parameters(points: dict[str, Words], tmp_path: Path) -> None:
     write_bellman_key(tmp_path / "key", points)
-    with pytest.raises(InputError, match="is a verifying key alone; give the parameters"):
+    with pytest.raises(InputError, match="is only a verifying key; give the parameters"):
         BellmanParameters.open(tmp_path / "key")
 
 

@@ -181,36 +181,36 @@ DIMENSIONS = 24 + 8 + 1 + 4
         (gguf_file([], counts=(0, 2**64 - 1)), ["pairs of metadata", "too short", "offset 16"]),
         (
             gguf_file([], [], bytes(25 * MOST_TENSORS + 50), counts=(MOST_TENSORS + 1, 0)),
-            [f"more than Quod takes ({MOST_TENSORS})", "offset 8"],
+            [f"more than the limit of {MOST_TENSORS}", "offset 8"],
         ),
         (
             gguf_file([], [], bytes(14 * MOST_PAIRS + 50), counts=(0, MOST_PAIRS + 1)),
-            [f"more than Quod takes ({MOST_PAIRS})", "offset 16"],
+            [f"more than the limit of {MOST_PAIRS}", "offset 16"],
         ),
         (gguf_file([(b"", 0, b"\0")], [], ROOM), ["a key is empty", "offset 24"]),
-        (gguf_file([(b"\xff", 0, b"\0")]), ["is no UTF-8", "offset 32"]),
+        (gguf_file([(b"\xff", 0, b"\0")]), ["is not UTF-8", "offset 32"]),
         (gguf_file([(b"k", 0, b"\0")] * 2), ["'k' occurs twice", "offset 38"]),
         (
             b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**64 - 8) + bytes(32),
-            ["longer than any (65535)", "offset 24"],
+            ["more than the limit of 65535", "offset 24"],
         ),
         (pair(13, b"\0" * 8), ["metadata 'key'", "the type 13", "offset 35"]),
         (pair(7, b"\2"), ["metadata 'key'", "is 2, neither 0 nor 1", f"offset {VALUE}"]),
         (pair(10, b"")[:VALUE] + b"1234", ["'key'", "the value needs 8 bytes", f"offset {VALUE}"]),
         (pair(8, struct.pack("<Q", 2**63)), ["'key'", "the text needs", f"offset {VALUE + 8}"]),
-        (pair(8, text(b"ab\x80")), ["'key'", "is no UTF-8", f"offset {VALUE + 10}"]),
+        (pair(8, text(b"ab\x80")), ["'key'", "is not UTF-8", f"offset {VALUE + 10}"]),
         (pair(9, array(9, 0, b"")), ["'key'", "array of arrays", f"offset {VALUE}"]),
         (pair(9, array(13, 0, b"")), ["'key'", "the type 13", f"offset {VALUE}"]),
         (pair(9, array(10, 2**61, b"")), ["'key'", f"{2**61} values", f"offset {VALUE + 12}"]),
         (pair(9, array(7, 3, b"\0\1\2")), ["'key'", "is 2, neither", f"offset {VALUE + 14}"]),
-        (pair(9, array(8, 2**60, b"")), ["'key'", "texts", "too short", f"offset {VALUE + 12}"]),
+        (pair(9, array(8, 2**60, b"")), ["'key'", "strings", "too short", f"offset {VALUE + 12}"]),
         (
             pair(9, array(8, 2, text(b"a") + struct.pack("<Q", 2**64 - 1))),
             ["text 1 of 2 runs past the end", f"offset {VALUE + 12 + 9}"],
         ),
         (
             pair(9, array(8, MOST_STRINGS + 1, bytes(8 * MOST_STRINGS + 8))),
-            ["'key'", f"({MOST_STRINGS})", f"offset {VALUE + 12}"],
+            ["'key'", f"the limit of {MOST_STRINGS}", f"offset {VALUE + 12}"],
         ),
         (pair(4, u32(24), b"general.alignment"), ["general.alignment", "power of two"]),
         (pair(4, u32(0), b"general.alignment"), ["general.alignment", "power of two"]),
@@ -233,12 +233,12 @@ DIMENSIONS = 24 + 8 + 1 + 4
         ),
         (
             gguf_file([], [tensor(dimensions=(128, 2))], ROOM),
-            ["'w'", "128 values are no whole blocks of Q4_K", f"offset {DIMENSIONS + 16}"],
+            ["'w'", "128 values are not whole blocks of Q4_K", f"offset {DIMENSIONS + 16}"],
         ),
         (gguf_file([], [tensor(dimensions=())], ROOM), ["'w'", "rows of 1 values"]),
         (
             gguf_file([], [tensor(offset=16)], ROOM),
-            ["'w'", "no multiple of 32", f"offset {DIMENSIONS + 12}"],
+            ["'w'", "not a multiple of 32", f"offset {DIMENSIONS + 12}"],
         ),
         (
             gguf_file([], [tensor(offset=896)], ROOM),
@@ -265,7 +265,7 @@ def test_text_of_an_array_is_looked_at_when_it_is_asked_for() -> None:
     assert tokens[0] == "a"
     with pytest.raises(InputError) as error:
         tokens[1]
-    refused(error, "metadata 'key'", "is no UTF-8", f"offset {VALUE + 12 + 9 + 9}")
+    refused(error, "metadata 'key'", "is not UTF-8", f"offset {VALUE + 12 + 9 + 9}")
 
 
 def test_every_cut_of_a_file_is_refused() -> None:

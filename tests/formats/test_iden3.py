@@ -101,7 +101,7 @@ def test_reads_past_a_section_name_it_and_its_offset(tmp_path: Path) -> None:
     assert reader.u32("the count") == int.from_bytes(b"abcd", "little")
     reader.finish()
     reader = opened(tmp_path, GOOD).section(7, "header")
-    with pytest.raises(InputError, match="4 bytes more than the header calls for"):
+    with pytest.raises(InputError, match="4 bytes more than the header"):
         reader.finish()
     with pytest.raises(InputError, match=r"the prime cannot be \d+ bytes long"):
         reader.modulus("the prime")

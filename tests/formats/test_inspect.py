@@ -107,25 +107,25 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (tmp_path / "p.ptau").write_bytes(container(b"ptau", 1, [(1, header), (12, b"")]))
         return tmp_path / "p.ptau"
 
-    report = describe(stored(CURVES["bn254"].fq.value))
-    assert (report["kind"], report["curve"]) == ("powers of tau (ptau)", "bn254")
-    assert (report["log2_powers"], report["log2_ceremony_powers"]) == (12, 28)
-    assert report["prepared"] is True
-    with pytest.raises(InputError, match="no curve that Quod knows"):
+    found = describe(stored(CURVES["bn254"].fq.value))
+    assert (found["kind"], found["curve"]) == ("powers of tau (ptau)", "bn254")
+    assert (found["log2_powers"], found["log2_ceremony_powers"]) == (12, 28)
+    assert found["prepared"] is True
+    with pytest.raises(InputError, match="not the prime of a supported curve"):
         describe(stored(101))
 
 
 @pytest.mark.parametrize(
     ("data", "part"),
     [
-        (b"\x7fELF....", "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys"),
-        (b"hello", "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys"),
-        (b"{}", "is JSON, but no proof, verification key or list of public inputs"),
-        (b"3", "is JSON, but no proof"),
-        (b'["-1"]', "is JSON, but no proof"),
+        (b"\x7fELF....", "is not a file that Quod knows"),
+        (b"hello", "is not a file that Quod knows"),
+        (b"{}", "is JSON, but not a proof, a verification key or a list of public inputs"),
+        (b"3", "is JSON, but not a proof"),
+        (b'["-1"]', "is JSON, but not a proof"),
         (b'{"pi_a": []}', "pi_a must have 3 elements"),
         (b'{"pi_a": [], "curve": "secp256k1"}', '"curve" must be one of'),
-        (b'{"pi_a": [NaN]}', 'holds a value that is no number ("NaN")'),
+        (b'{"pi_a": [NaN]}', 'holds a value that is not a number ("NaN")'),
         (b"\n [1.5]", "holds a fraction"),
         (b"[1, 2", "is not JSON"),
         (b"", "is empty"),

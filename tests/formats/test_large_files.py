@@ -186,7 +186,7 @@ def test_proofs_have_a_longest_length(tmp_path: Path) -> None:
     start = start[:-8] + limit.to_bytes(8, "little")
     path = sparse(tmp_path / "p.qinp", start, len(start) + limit)
     error = refusal(read_inference_proof, path)
-    assert "is longer than a proof of inferences may be" in str(error)
+    assert "is longer than the limit for a proof of inferences" in str(error)
 
 
 def test_inputs_of_another_circuit_are_not_read(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_a_lack_of_memory_is_an_error_that_names_the_file(
         raise MemoryError
 
     monkeypatch.setattr("quod.formats.source.np.empty", full)
-    with pytest.raises(InputError, match=r"witness\.wtns: needs more memory than there is"):
+    with pytest.raises(InputError, match=r"witness\.wtns: needs more memory than is available"):
         Witness.open(DATA / "bn254" / "witness.wtns")
     monkeypatch.setattr("quod.formats.source.io.BytesIO", full)
-    with pytest.raises(InputError, match=r"proof\.json: needs more memory than there is"):
+    with pytest.raises(InputError, match=r"proof\.json: needs more memory than is available"):
         read_proof(DATA / "bn254" / "proof.json", curve="bn254")
 
 

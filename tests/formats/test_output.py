@@ -62,7 +62,7 @@ def test_private_and_exclusive_files_may_be_named_by_path_or_text(tmp_path: Path
     path = tmp_path / "secret"
     write_all_atomically({path: b"first"}, private=[str(path)])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         write_all_atomically({str(path): b"second"}, exclusive=[path])
     assert path.read_bytes() == b"first"
 
@@ -80,7 +80,7 @@ def test_a_file_that_exists_is_kept(
     target = tmp_path / "out"
     write_atomically(target, b"first", replace=False)
     ran: list[BinaryIO] = []
-    with pytest.raises(OutputError, match=r"exists already.*--force") as error:
+    with pytest.raises(OutputError, match=r"already exists.*--force") as error:
         write_atomically(target, ran.append, replace=False)
     assert (error.value.exit_code, ran) == (5, [])
     assert str(target) in str(error.value)
@@ -102,7 +102,7 @@ def test_a_file_that_appears_meanwhile_is_kept(
         file.write(b"ours")
         target.write_bytes(b"theirs")
 
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         write_all_atomically({other: b"other", target: write}, exclusive=[target])
     assert target.read_bytes() == b"theirs"
     # Nothing of what belongs to it was put in place.

@@ -75,7 +75,7 @@ def test_the_points_are_powers(curve: str) -> None:
         ({1: header(4, 4) + b"\0"}, ["section 1 (header)", "1 bytes more"]),
         ({1: header(4, 4)[:-1]}, ["the power of the ceremony needs 4 bytes"]),
         ({1: header(4, 4, length=40)}, ["q of bn254 takes 32 bytes, not 40"]),
-        ({1: header(4, 4, q=101)}, ["offset 24", "q = 0x65 is no curve"]),
+        ({1: header(4, 4, q=101)}, ["offset 24", "q = 0x65 is not the prime"]),
         ({1: header(4, 4, q=5, length=7 * 8 + 1)}, ["cannot be 57 bytes"]),
         ({1: header(4, 4, CURVES["bls12_381"].fq.value, 48)}, ["section 2 (tau_g1)"]),
         ({3: b""}, ["section 3 (tau_g2)", "needs 2048 bytes and 0 are left"]),

@@ -171,7 +171,7 @@ def header(**changes: int) -> bytes:
         ({1: header(prime=FR.value - 2)}, ["section 1 (header)", "compile the circuit with"]),
         (
             {1: header(prime=CURVES["bn254"].fr.value + 2)},
-            ["is not one that Quod knows", "grumpkin"],
+            ["is not supported", "grumpkin"],
         ),
         ({1: header(wires=2)}, ["2 wires cannot hold the constant 1, 1 outputs and 1 public"]),
         ({1: header(inputs=2**32 - 1)}, ["5 wires cannot hold"]),
@@ -183,7 +183,7 @@ def header(**changes: int) -> bytes:
         ({2: None}, ["section 2 (constraints)", "is missing"]),
         ({3: bytes(8)}, ["section 3 (labels)", "8 bytes are not the labels of 5 wires"]),
         ({4: struct.pack("<I", 1) + b"gate\0"}, ["section 4 (custom gates)", "custom_templates"]),
-        ({5: struct.pack("<I", 1)}, ["section 5 (custom gates)", "Groth16 does not have"]),
+        ({5: struct.pack("<I", 1)}, ["section 5 (custom gates)", "Groth16 does not support"]),
     ],
 )
 def test_damaged_system(tmp_path: Path, changes: dict[int, bytes | None], parts: list[str]) -> None:

@@ -75,9 +75,9 @@ def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> 
     assert (tmp_path / ".out.quod-part").stat().st_mode & 0o777 == 0o640
     assert path.read_bytes() == b"old"
     assert resumable.kept == [str(path)]
-    numbers, said = _run(path)
-    assert numbers == [2, 3]
-    assert said == [f"{path}: going on after an interruption; 2 parts are there"]
+    made, said = _run(path)
+    assert made == [2, 3]
+    assert said == [f"{path}: resuming after an interruption; 2 parts are done"]
     assert path.read_bytes() == WHOLE
     assert path.stat().st_mode & 0o777 == 0o440
     assert os.listdir(tmp_path) == ["out"]
@@ -108,9 +108,11 @@ def test_wrong_arguments_touch_nothing(wrong: dict[str, Any], tmp_path: Path) ->
 def test_other_inputs_begin_anew(tmp_path: Path) -> None:
     path = tmp_path / "out"
     _run(path, stop=3, error=KeyboardInterrupt())
-    numbers, said = _run(path, identity="b")
-    assert numbers == [0, 1, 2, 3]
-    assert said == [f"{path}: what an earlier run left is of other inputs; begun anew"]
+    made, said = _run(path, identity="b")
+    assert made == [0, 1, 2, 3]
+    assert said == [
+        f"{path}: the partial output of an earlier run is for other inputs; starting again"
+    ]
     _run(path, stop=3, error=KeyboardInterrupt())
     assert _run(path, resume=False) == ([0, 1, 2, 3], [])
     assert os.listdir(tmp_path) == ["out"]
@@ -120,7 +122,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     """From the start, and if it appears while parts are made, which stay for `replace`."""
     path, appeared = tmp_path / "out", []
     path.write_bytes(b"theirs")
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         _run(path, replace=False)
     assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], b"theirs")
     path.unlink()
@@ -130,12 +132,12 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
             path.write_bytes(b"theirs")
         appeared.append(0)
 
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         _run(path, check=check, replace=False)
     assert path.read_bytes() == b"theirs"
-    numbers, said = _run(path)
-    assert numbers == []
-    assert said == [f"{path}: going on after an interruption; 4 parts are there"]
+    made, said = _run(path)
+    assert made == []
+    assert said == [f"{path}: resuming after an interruption; 4 parts are done"]
     assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], WHOLE)
     path.unlink()
     _run(path, replace=False)
@@ -237,7 +239,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "out"
 
     def write(parts: Parts) -> None:
-        with pytest.raises(OutputError, match="another process is writing it"):
+        with pytest.raises(OutputError, match="another process is writing this file"):
             _run(path)
         parts.file.write(b"mine")
 

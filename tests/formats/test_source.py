@@ -42,9 +42,14 @@ def test_files_and_pipes_up_to_the_limit(tmp_path: Path, size: int) -> None:
 
 def test_more_than_the_limit(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(101))
-    with pytest.raises(InputError, match=r"file: is longer than a test may be \(100 bytes\)"):
+    with pytest.raises(
+        InputError, match=r"file: is longer than the limit for a test \(100 bytes\)"
+    ):
         small(tmp_path / "file")
-    with piped(bytes(101)) as pipe, pytest.raises(InputError, match="is longer than a test"):
+    with (
+        piped(bytes(101)) as pipe,
+        pytest.raises(InputError, match="is longer than the limit for a test"),
+    ):
         small(pipe)
 
 

@@ -40,11 +40,11 @@ def test_names(r1cs: R1cs, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"1,1,0\n", "c.sym: line 1 is no line of a .sym file"),
-        (b"1,1,0,main.a\nx,2,0,main.b\n", "line 2 is no line"),
-        (b"1,1.5,0,main.a\n", "line 1 is no line"),
-        (b"1,99999999999999999999,0,main.a\n", "line 1 is no line"),
-        (b"1,1,0,main.a\n\n", "line 2 is no line"),
+        (b"1,1,0\n", "c.sym: line 1 is not a line of circom's .sym format"),
+        (b"1,1,0,main.a\nx,2,0,main.b\n", "line 2 is not a line"),
+        (b"1,1.5,0,main.a\n", "line 1 is not a line"),
+        (b"1,99999999999999999999,0,main.a\n", "line 1 is not a line"),
+        (b"1,1,0,main.a\n\n", "line 2 is not a line"),
         (b"1,1,0,main.a\n2,2,0,\xff\n", "offset 19: is not text"),
     ],
 )
@@ -59,5 +59,5 @@ def test_what_is_none(content: bytes, message: str, r1cs: R1cs, tmp_path: Path) 
 )
 def test_of_another_circuit(content: str, r1cs: R1cs, tmp_path: Path) -> None:
     (tmp_path / "c.sym").write_text(content)
-    with pytest.raises(MismatchError, match="names of another circuit"):
+    with pytest.raises(MismatchError, match="belongs to another circuit"):
         wire_names(tmp_path / "c.sym", r1cs)

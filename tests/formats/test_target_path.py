@@ -72,7 +72,7 @@ def test_a_descriptor_of_another_process(tmp_path: Path) -> None:
         for folder in (f"/proc/{os.getpid()}/fd", f"/proc/{os.getpid()}/task/{os.getpid()}/fd"):
             with pytest.raises(subprocess.CalledProcessError) as error:
                 write_in_child(f"{folder}/{file.fileno()}", stderr=subprocess.PIPE)
-            assert b"is a descriptor of another process" in error.value.stderr
+            assert b"is another process's descriptor" in error.value.stderr
     assert target.read_bytes() == b"before\n"
 
 
@@ -124,7 +124,7 @@ def test_a_link_of_another_user_in_a_sticky_folder(tmp_path: Path, part: str) ->
         pytest.skip("needs a link of another user, which root can make")
     for name in ("link", "folder"):
         os.lchown(shared / name, 12345, 12345)
-    with pytest.raises(OutputError, match="is a link of another user") as error:
+    with pytest.raises(OutputError, match="is another user's link") as error:
         write_atomically(shared / part, b"x")
     assert error.value.exit_code == 5
     assert (home / "victim").read_bytes() == b"precious"

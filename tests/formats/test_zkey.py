@@ -256,10 +256,10 @@ TOO_MANY = header(domain=1 << 29)
     [
         ({1: struct.pack("<I", 2)}, ["is a PLONK proving key and Quod proves Groth16"]),
         ({1: struct.pack("<I", 10)}, ["is a FFLONK proving key", "quod groth16 setup"]),
-        ({1: struct.pack("<I", 3)}, ["section 1 (protocol)", "protocol 3 is not known"]),
+        ({1: struct.pack("<I", 3)}, ["section 1 (protocol)", "protocol 3 is unknown"]),
         ({1: struct.pack("<II", 1, 0)}, ["section 1 (protocol)", "4 bytes more"]),
         ({1: None}, ["section 1 (protocol)", "is missing"]),
-        ({2: header(q=101, r=97)}, ["section 2 (header)", "no curve that Quod knows"]),
+        ({2: header(q=101, r=97)}, ["section 2 (header)", "not the prime of a supported curve"]),
         ({2: header(q=CURVES["bls12_381"].fr.value)}, ["belong to different curves"]),
         ({2: header(r=97)}, ["belong to different curves"]),
         ({2: header(variables=2)}, ["2 variables cannot hold 2 public ones"]),
@@ -273,7 +273,7 @@ TOO_MANY = header(domain=1 << 29)
         ({2: header(domain=4)}, ["section 9 (h)", "256 bytes more"]),
         ({2: header(variables=6)}, ["section 5 (a)", "a needs 384 bytes and 320 are left"]),
         ({2: header(variables=2**32 - 1)}, ["section 5 (a)", "a needs 274877906880 bytes"]),
-        ({2: header(public=1)}, ["section 3 (ic)", "64 bytes more than the header calls for"]),
+        ({2: header(public=1)}, ["section 3 (ic)", "64 bytes more than the header"]),
         ({2: header() + b"\0"}, ["section 2 (header)", "1 bytes more"]),
         ({2: header()[:-1]}, ["section 2 (header)", "delta_g2 needs 128 bytes and 127 are left"]),
         ({2: header()[:3]}, ["section 2 (header)", "the length of q needs 4 bytes"]),
@@ -285,7 +285,7 @@ TOO_MANY = header(domain=1 << 29)
         ({4: SECTIONS[4][:2]}, ["the count of coefficients needs 4 bytes and 2 are left"]),
         ({4: coefficient(0, b"\2")}, ["coefficient 1 is for a matrix other than A (0) and B (1)"]),
         ({4: coefficient(4, b"\x08")}, ["coefficient 1 is for a constraint outside the domain"]),
-        ({4: coefficient(8, b"\5")}, ["coefficient 1 is for a variable outside the 5"]),
+        ({4: coefficient(8, b"\5")}, ["coefficient 1 is for a variable beyond the circuit's 5"]),
         (
             {4: coefficient(12, FR.value.to_bytes(32, "little"))},
             ["coefficient 1 is not below the prime of bn254"],
@@ -318,7 +318,7 @@ def test_later_chunks_of_coefficients_are_checked(tmp_path: Path) -> None:
     entries = np.zeros(count, dtype=coefficient_dtype(8))
     entries["signal"][count - 2] = 5
     section = struct.pack("<I", count) + entries.tobytes()
-    with pytest.raises(InputError, match=f"coefficient {count - 2} is for a variable outside"):
+    with pytest.raises(InputError, match=f"coefficient {count - 2} is for a variable beyond"):
         opened(tmp_path, replaced(BN254, {4: section}))
     entries["signal"] = 0
     entries["value"][count - 1] = 0xFFFFFFFF

@@ -110,13 +110,13 @@ def test_hashes_over_fields_are_asked_for() -> None:
     assert (key.hash, key.recursive, key.chain) == (Hash.POSEIDON2_M31, True, depth)
     assert VerifyingKey.of(circuit, field).hash is Hash.SHA3_256
     assert VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_M31, recursive=True) == key
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_M31)
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         with_other(key, recursive=False)
-    with pytest.raises(InputError, match="leave recursive out"):
+    with pytest.raises(InputError, match="omit recursive"):
         VerifyingKey.of(circuit, field, hash=Hash.SHA_256, recursive=True)
-    with pytest.raises(InputError, match="makes challenges of goldilocks"):
+    with pytest.raises(InputError, match="makes challenges in goldilocks"):
         VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_GOLDILOCKS, recursive=True)
     with pytest.raises(InputError, match="chain of 69 hashes is too short for 70 layers"):
         with_other(key, chain=depth - 1).check_circuit(circuit)
@@ -412,20 +412,20 @@ def test_a_public_input_that_multiplies_is_the_same_everywhere() -> None:
 
 def test_few_bits_are_refused() -> None:
     circuit, *_ = satisfied(NAMED["m31"], 1, layers=2)
-    with pytest.raises(InputError, match="at least 100 are asked for"):
+    with pytest.raises(InputError, match="at least 100 are required"):
         VerifyingKey.of(circuit, EXTENSIONS["m31.3"])
     bits = security_bits(circuit, EXTENSIONS["m31.3"])
     assert 80 <= bits < 93
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.3"], allow_bits=bits)
     for call in (Prover, Verifier):
-        with pytest.raises(InputError, match=f"at least 100 .* or say allow_bits={bits}"):
+        with pytest.raises(InputError, match=f"at least 100 .* or pass allow_bits={bits}"):
             call("cpu", key, circuit)
         call("cpu", key, circuit, allow_bits=bits)
         with pytest.raises(
             InputError, match=f"at least {bits} .* or make the key with allow_bits="
         ):
             call("cpu", key, circuit, instances=1 << 20, allow_bits=0)
-    with pytest.raises(InputError, match="at least 100 are asked for"):
+    with pytest.raises(InputError, match="at least 100 are required"):
         verify(key, circuit, [0], b"")
     with pytest.raises(InputError, match="the proof ends"):
         verify(key, circuit, [[0] * circuit.public], b"", allow_bits=bits)

@@ -160,9 +160,9 @@ def test_inspect(
 def test_files_of_another_kind(files: tuple[Path, Path, Path]) -> None:
     params, r1cs, wtns = files
     for wrong in (r1cs, wtns):
-        with pytest.raises(InputError, match=r"offset 0: is a \w{4} file, and no key of bellman"):
+        with pytest.raises(InputError, match=r"offset 0: is a \w{4} file, not a key of bellman"):
             ProvingKey.from_bellman(wrong, r1cs)
-        with pytest.raises(InputError, match=r"is a \w{4} file, and no key of bellman"):
+        with pytest.raises(InputError, match=r"is a \w{4} file, not a key of bellman"):
             read_verifying_key(wrong)
     with pytest.raises(InputError, match="is not a r1cs file"):
         ProvingKey.from_bellman(params, params)

@@ -45,7 +45,7 @@ def rename_over(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "part"),
-    [(scribble, "was written to"), (cut, "was written to"), (rename_over, "another file took")],
+    [(scribble, "was written to"), (cut, "was written to"), (rename_over, "another file replaced")],
 )
 def test_a_mapped_key_notices_that_its_file_changed(
     circuit_files: Make, path: Path, change: Callable[[Path], None], part: str

@@ -96,7 +96,7 @@ TRACES: dict[str, Callable[[], object]] = {
 def test_a_hash_of_the_host_alone_is_refused_by_name(name: str) -> None:
     assert HOST_ONLY.digest(b"abc") == toy(b"abc")
     assert not HOST_ONLY.has_kernel
-    with pytest.raises(InputError, match="toy-host has no form inside kernels"):
+    with pytest.raises(InputError, match="toy-host is not available inside kernels"):
         TRACES[name]()
 
 

@@ -242,7 +242,7 @@ def test_a_key_of_another_protocol(key_bytes: bytes) -> None:
         ({4: None}, "section 4 (weights proof): is missing"),
         ({5: b""}, "section 5"),
         ({2: bytes(35)}, "the row of layer 2 needs 12 bytes and 11 are left"),
-        ({2: bytes(40)}, "4 bytes more than the header calls for"),
+        ({2: bytes(40)}, "4 bytes more than the header"),
         ({3: bytes(12) + b"\xff" * 4 + bytes(8)}, "a multiplier is 4294967295, not below 2^31"),
         ({3: bytes(24)}, "section 1 (header)"),
         ({4: bytes(31)}, "the digest of the proof needs 32 bytes"),
@@ -263,9 +263,9 @@ def test_sections_that_are_none(
         ({1: bytes(44)}, "0 logits of 0 images are none"),
         ({1: bytes(32) + struct.pack("<QI", 1 << 60, 3)}, "are none, or too many"),
         ({1: bytes(32) + struct.pack("<QI", 2, 5000)}, "are none, or too many"),
-        ({1: bytes(45)}, "1 bytes more than the header calls for"),
+        ({1: bytes(45)}, "1 bytes more than the header"),
         ({1: bytes(32) + struct.pack("<QI", 3, 3)}, "the logits needs 36 bytes and 24 are left"),
-        ({2: bytes(28)}, "4 bytes more than the header calls for"),
+        ({2: bytes(28)}, "4 bytes more than the header"),
         ({2: bytes(20) + struct.pack("<i", -(1 << 31))}, "a logit is not above -2^31"),
         ({3: None}, "section 3 (proof): is missing"),
         ({4: b"more"}, "section 4"),
@@ -386,7 +386,7 @@ def test_proofs_of_fewer_bits_are_refused(
         partial(Prover, "cpu", prover.perceptron),
         partial(prover.prove, IMAGES),
     ):
-        with pytest.raises(InputError, match=r"99 bits, and at least 100 .* say allow_bits=99"):
+        with pytest.raises(InputError, match=r"99 bits, and at least 100 .* pass allow_bits=99"):
             call()
     claimed.verify(key, IMAGES, allow_bits=99)
     verify(key, IMAGES, inference.logits, inference.proof, allow_bits=99)

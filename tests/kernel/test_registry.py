@@ -58,7 +58,7 @@ def test_find() -> None:
     assert row.trace(FOUR).workgroup_size == 4
 
 
-LISTED = "`quod kernel list` shows the names, and a kernel of a file is path.py:name"
+LISTED = "`quod kernel list` shows the names; for a kernel of a file give path.py:name"
 
 
 @pytest.mark.parametrize(

@@ -182,5 +182,5 @@ def test_what_expander_has_not_is_refused(build: object, said: str) -> None:
 
 
 def test_fields_that_expander_has_not_are_refused() -> None:
-    with pytest.raises(InputError, match=r"files of Expander are over m31, .* not over koala_bear"):
+    with pytest.raises(InputError, match=r"Expander's files are over m31, .* not over koala_bear"):
         to_circuit6(layered("koala_bear"))

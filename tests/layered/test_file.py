@@ -110,7 +110,7 @@ def put(data: bytes, at: int, piece: bytes) -> bytes:
         (1, 32, u64(5), "are not 5 coefficients"),
         (1, 40, u32(0), "layers must be 1 to 4096"),
         (1, 40, u32(3), "a layer's values needs 4 bytes and 0 are left"),
-        (1, 40, u32(1), "bytes more than the header calls for"),
+        (1, 40, u32(1), "bytes more than the header"),
         (2, 0, b"\3", "of the sort 3"),
         (3, 0, u32(0), r"2\*\*0 values"),
         (3, 0, u32(2**32 - 1), r"2\*\*4294967295 values"),

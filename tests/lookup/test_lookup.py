@@ -411,12 +411,12 @@ def test_lookups_of_other_hashes(hash: Hash) -> None:
         verify_committed(statement, proof, entries, **options)
         with pytest.raises((VerificationError, InputError)):
             verify_committed(statement, proof, entries, scheme=scheme)
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         verify_committed(statement, proof, entries, hash=Hash.POSEIDON2_M31)
     tree = Ligero(hash=Hash.POSEIDON2_M31)
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         prove_committed("cpu", field, arrays, entries, scheme=tree)
-    with pytest.raises(InputError, match="say recursive=True"):
+    with pytest.raises(InputError, match="pass recursive=True"):
         verify_committed(statement, proof, entries, scheme=tree)
 
 

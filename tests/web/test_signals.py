@@ -39,7 +39,9 @@ def test_names_and_indices() -> None:
     ],
 )  # fmt: skip
 def test_lines_that_are_none(line: bytes) -> None:
-    with pytest.raises(InputError, match=r"^symbols: line 2 is no line of a \.sym file"):
+    with pytest.raises(
+        InputError, match=r"^symbols: line 2 is not a line of circom's \.sym format"
+    ):
         parse_symbols(b"1,1,0,main.a\n" + line + b"\n", 1)
 
 

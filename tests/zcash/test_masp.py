@@ -91,4 +91,4 @@ def test_its_files_make_a_key_and_a_proof(
     capsys.readouterr()
     Path("note.json").write_text(json.dumps({name: NOTE[name] for name in NOTE if name != "rcv"}))
     assert entry.run([*write, "--asset", "default"]) == 3
-    assert "does not say rcv" in capsys.readouterr().err
+    assert "lacks rcv" in capsys.readouterr().err

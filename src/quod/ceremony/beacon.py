@@ -42,7 +42,7 @@ class Beacon:
         object.__setattr__(self, "value", value)
         if not 1 <= len(self.value) <= MOST_BYTES:
             raise InputError(
-                f"the value of a beacon has 1 to {MOST_BYTES} bytes, not {len(self.value)}"
+                f"the value of a beacon must have 1 to {MOST_BYTES} bytes, not {len(self.value)}"
             )
 
     @classmethod
@@ -54,7 +54,7 @@ class Beacon:
         except ValueError:
             value = b""
         if not value or len(value) * 2 != len(digits):
-            raise InputError(f"a beacon is bytes in hexadecimal digits, not {text[:80]!r}")
+            raise InputError(f"a beacon must be bytes in hexadecimal, not {text[:80]!r}")
         return cls(value, exponent)
 
     def stream(self, report: Callable[[float], None] | None = None) -> ChaChaStream:

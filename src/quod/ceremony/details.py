@@ -31,9 +31,11 @@ class Details:
         try:
             size = len(self.name.encode())
         except UnicodeEncodeError as error:
-            raise InputError(f"{self.name!r} is no name: it has no UTF-8") from error
+            raise InputError(
+                f"{self.name!r} is not a valid name: it cannot be encoded in UTF-8"
+            ) from error
         if size > _MOST_BYTES:
-            raise InputError(f"a name has {_MOST_BYTES} bytes of UTF-8 at most, not {size}")
+            raise InputError(f"a name must have at most {_MOST_BYTES} bytes of UTF-8, not {size}")
 
     @property
     def described(self) -> str:
@@ -47,7 +49,9 @@ class Details:
         start = section.offset
         kind = section.u32("the type of a contribution")
         if kind > 1:
-            section.fail(f"a contribution of type {kind} is none; the file is damaged", start)
+            section.fail(
+                f"the contribution has the unknown type {kind}; the file is damaged", start
+            )
         start = section.offset
         length = section.u32("the length of parameters")
         parameters = bytes(section.take(length, "the parameters of a contribution"))
@@ -66,21 +70,21 @@ class Details:
             size = 1 if number == _EXPONENT else parameters[at + 1] if at + 1 < length else 0
             at += 1 if number == _EXPONENT else 2
             if at + size > length:
-                fail("end within one of them")
+                fail("end within a parameter")
             fields[number] = parameters[at : at + size]
             at += size
         if (kind == 1) != (_EXPONENT in fields) or (kind == 1) != (_VALUE in fields):
-            fail("are not those of its type")
+            fail("do not belong to its type")
         try:
             name = fields.get(_NAME, b"").decode()
         except UnicodeDecodeError:
             name = ""
-            fail("have a name that is no UTF-8")
+            fail("have a name that is not UTF-8")
         if kind == 0:
             return cls(name)
         exponent, value = fields[_EXPONENT][0], fields[_VALUE]
         if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT or not value:
-            fail(f"are those of no beacon: it is hashed 2**{exponent} times")
+            fail(f"are not a valid beacon: its value is hashed 2**{exponent} times")
         return cls(name, Beacon(value, exponent))
 
     def data(self) -> bytes:

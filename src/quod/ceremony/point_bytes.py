@@ -64,7 +64,9 @@ def decompressed(
     is not 3 modulo 4.
     """
     if group.coordinates.value % 4 != 3 or group.parameters.a not in (0, (0, 0)):
-        raise InputError(f"compressed points of {group.name} are not read; take uncompressed ones")
+        raise InputError(
+            f"compressed points of {group.name} are not supported; use uncompressed ones"
+        )
     degree = group.degree
     raw = np.frombuffer(data, np.uint8).reshape(-1, group.coordinates.bytes * degree).copy()
     count, flags = len(raw), raw[:, 0] & (LARGER | INFINITY)
@@ -83,7 +85,7 @@ def decompressed(
     if (bad | off).any():
         place = int(np.argmax(bad | off))
         return points, (place, "is infinity or not below the modulus" if bad[place]
-                        else "has an x that no point of the curve has")  # fmt: skip
+                        else "has an x-coordinate without a point on the curve")  # fmt: skip
     turned = _larger(group, _canonical(device, group, points)) != (flags & LARGER != 0)
     points[turned] = negate(device, group, points[turned])
     return points, None

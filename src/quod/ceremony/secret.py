@@ -75,13 +75,13 @@ class Secret:
             secret.wipe()
             raise
         secret.wipe()
-        raise DeviceError("the system's source of random numbers is broken: nothing is below r")
+        raise DeviceError("the system's random number generator is broken: no number is below r")
 
     @classmethod
     def of_public(cls, modulus: Modulus, number: int) -> Secret:
         """A scalar that anyone may know, as that of a beacon; InputError unless 1 to r - 1."""
         if number == 0:
-            raise InputError("a contribution of 0 would leave nothing; take another beacon")
+            raise InputError("the beacon gives the secret 0; use another beacon")
         return cls(modulus, integers_to_words(modulus, [number])[0])
 
     def inverse(self) -> Secret:
@@ -106,7 +106,7 @@ class Secret:
         return f"<Secret of {self.modulus.name}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not copied")
+        raise TypeError("a secret cannot be copied")
 
 
 @contextlib.contextmanager

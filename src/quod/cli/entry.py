@@ -72,13 +72,15 @@ def run(arguments: Sequence[str]) -> int:
         is_broken_pipe = isinstance(error.__cause__, BrokenPipeError)
         return _failed(error, EXIT_BROKEN_PIPE if is_broken_pipe else error.exit_code)
     except MemoryError as error:
-        return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
+        return _failed(
+            error, DeviceError.exit_code, "out of memory; free memory or prove on a larger machine"
+        )
     except Exception as error:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             advice = "no thread could be started; allow more memory or processes (ulimit -v, -u)"
             return _failed(error, DeviceError.exit_code, advice)
         if isinstance(error, ImportError) and memory_limit() is not None:
-            advice = "out of memory: a library could not be loaded; raise `ulimit -v`"
+            advice = "out of memory while loading a library; raise `ulimit -v`"
             return _failed(error, DeviceError.exit_code, advice)
         _show_traceback()
         fail(
@@ -135,7 +137,7 @@ def _failed(error: BaseException, code: int, message: str | None = None) -> int:
     _show_traceback()
     resumable = sys.modules.get("quod.formats.resumable")
     kept = "" if resumable is None else ", ".join(resumable.kept)
-    hint = f"; then run it again to go on with {kept}" if kept else ""
+    hint = f"; then run the command again to resume {kept}" if kept else ""
     fail(f"error: {message or str(error) or type(error).__name__}{hint}")
     return code
 
@@ -144,9 +146,9 @@ def _interrupted() -> int:
     resumable = sys.modules.get("quod.formats.resumable")
     kept_files = [] if resumable is None else resumable.resumable_targets()
     if kept_files:
-        fail(f"interrupted; run it again to go on with {', '.join(kept_files)}")
+        fail(f"interrupted; run the command again to resume {', '.join(kept_files)}")
     else:
-        fail("interrupted; it has left no unfinished file behind")
+        fail("interrupted; no partial file is left")
     return EXIT_INTERRUPTED
 
 

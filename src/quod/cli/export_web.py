@@ -72,9 +72,9 @@ def export_web(
     from quod.web.site import export_site
 
     if wasm is None and example is not None:
-        raise WrongUsage("--input goes with --wasm, which takes it")
+        raise WrongUsage("--input requires --wasm")
     if memory < 1:
-        raise WrongUsage("--memory is at least 1 MiB")
+        raise WrongUsage("--memory must be at least 1 MiB")
     try:
         LimbChoice.parse(limbs or DEFAULT_LIMBS)
     except ValueError as error:
@@ -105,5 +105,5 @@ def _serve(folder: Path, port: int) -> None:
     from quod.web.serve import site_server
 
     with site_server(folder, port) as server:
-        show(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+        show(f"http://localhost:{server.server_port}/ (Ctrl-C to stop)")
         server.serve_forever()

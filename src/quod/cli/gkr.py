@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from quod.layered import LayeredCircuit
 
 NOT_ZERO_KNOWLEDGE = (
-    "proofs of layered circuits are not zero knowledge: what they open is the inputs themselves, "
-    "and their messages tell about all values"
+    "proofs of layered circuits are not zero knowledge: their openings contain inputs, "
+    "and their messages reveal information about all values"
 )
 
 CIRCUIT = Option("--circuit", metavar="FILE", help="Circuit of Quod (qcir) or Expander (CIRCUIT6).")
@@ -57,8 +57,9 @@ ALLOW_BITS = Option(
     "--allow-bits", metavar="N", least=0, help="Accept proofs of N bits, fewer than 100."
 )
 ALGEBRAIC = (
-    "its challenges are made with Poseidon2, which is cheap for circuits, so that the chain is a "
-    "weaker defence against circuits that foretell them; take none from others"
+    "its challenges come from Poseidon2, which is cheap in circuits, so the sequential "
+    "hash delay is a weaker defence against circuits that predict challenges; do not "
+    "accept circuits from others"
 )
 _OF_CIRCUIT = Argument("CIRCUIT", "Circuit of Quod (qcir) or Expander (CIRCUIT6).")
 
@@ -158,7 +159,7 @@ def compile_key(
             recursive=recursive, reduction=reduction,
         )  # fmt: skip
     if allowed < LEAST_BITS:
-        warn(f"{output}: proofs for this key may show as few as {allowed} bits")
+        warn(f"{output}: proofs for this key may have as few as {allowed} bits")
     if key.recursive:
         warn(f"{output}: {ALGEBRAIC}")
     contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, layered)}
@@ -292,18 +293,18 @@ def verify(
         rows = read_public_inputs(public, layered)
     elif layered.public:
         inputs = counted(layered.public, "public input")
-        raise WrongUsage(f"the circuit has {inputs}: pass --public FILE")
+        raise WrongUsage(f"the circuit has {inputs}; pass --public FILE")
     else:
         rows = [[] for _ in range(instances or 1)]
     if instances is not None and instances != len(rows):
         raise MismatchError(
-            f"has public inputs of {counted(len(rows), 'instance')}, not of {instances}",
+            f"has public inputs for {counted(len(rows), 'instance')}, not for {instances}",
             path=public,
         )
     file = read_proof(proof)
     file.check(verifying, len(rows))
     if verifying.bits < LEAST_BITS:
-        warn(f"{key}: the key takes proofs that show as few as {verifying.bits} bits")
+        warn(f"{key}: the key accepts proofs with as few as {verifying.bits} bits")
     if verifying.recursive:
         warn(f"{key}: {ALGEBRAIC}")
     try:
@@ -332,9 +333,9 @@ def verify(
 
 _OPTIONS = {
     "make the key with allow_bits=": "compile with --allow-bits ",
-    "say allow_bits=": "say --allow-bits ",
-    "say recursive=True": "compile with --recursive",
-    "leave recursive out": "leave --recursive out",
+    "pass allow_bits=": "pass --allow-bits ",
+    "pass recursive=True": "compile with --recursive",
+    "omit recursive": "omit --recursive",
 }
 
 
@@ -355,8 +356,8 @@ def _options_named() -> Iterator[None]:
 def _fails_so_too(key: VerifyingKey) -> str:
     """Describe a key for errors, as a proof does not identify its own key."""
     return (
-        f"one made with another key does not fit either: this key is of {key.field.name} by "
-        f"{key.reduction.value}, {key.commitment.name}, {key.hash.value}"
+        f"or the proof was made with a different key (this key: {key.field.name}, "
+        f"{key.reduction.value}, {key.commitment.name}, {key.hash.value})"
     )
 
 
@@ -364,7 +365,7 @@ def _check_ptau(commitment: str, ptau: Path | None) -> None:
     from quod.commitment.scheme_names import WITH_POWERS
 
     if (commitment == WITH_POWERS) != (ptau is not None):
-        need = "needs powers of tau: say" if ptau is None else "takes no powers of tau: leave out"
+        need = "needs powers of tau: pass" if ptau is None else "takes no powers of tau: omit"
         raise WrongUsage(f"the commitment {commitment} {need} --ptau FILE")
 
 

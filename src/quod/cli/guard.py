@@ -60,6 +60,6 @@ def run_guarded(run: Callable[[], int]) -> int:
     os.close(writing)
     if not os.read(reading, 1) and code != -signal.SIGKILL:
         limit = (memory_limit() or 0) >> 20
-        fail(f"error: out of memory, of which the process may take {limit} MiB; raise `ulimit -v`")
+        fail(f"error: out of memory: the process is limited to {limit} MiB; raise `ulimit -v`")
         return DeviceError.exit_code
     return code if code >= 0 else 128 - code

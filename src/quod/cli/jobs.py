@@ -52,7 +52,9 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
     try:
         from quod.service.client import Client
     except ImportError as error:
-        raise ServiceError(f"this needs {error.name}: {installation('client')}") from None
+        raise ServiceError(
+            f"this command needs the package {error.name}; {installation('client')}"
+        ) from None
     token = os.environ.get("QUOD_TOKEN") or None
     if token_file is not None:
         from quod.formats.source import read_small
@@ -68,13 +70,17 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
         if token is not None:
             raise
         raise UnauthenticatedError(
-            f"{error}; name a file with the token by --token-file, or set QUOD_TOKEN"
+            f"{error}; pass the file with the token as --token-file, or set QUOD_TOKEN"
         ) from None
     except UnavailableError as error:
         may_have_tls = certificate is None and not server.startswith("unix:")
         raise UnavailableError(
-            f"{error}; name the address of a server with --server or QUOD_SERVER"
-            + (", and if it has TLS its authority with --certificate" if may_have_tls else ""),
+            f"{error}; give the server's address with --server or QUOD_SERVER"
+            + (
+                ", and for TLS the authority's certificate with --certificate"
+                if may_have_tls
+                else ""
+            ),
             retry_seconds=error.retry_seconds,
         ) from None
 
@@ -201,7 +207,7 @@ def _inputs(path: Path) -> Any:
     try:
         return shallow_json.load(read_json(path, CIRCUIT_INPUT))
     except ValueError:
-        raise InputError("is no JSON", path=path) from None
+        raise InputError("is not JSON", path=path) from None
 
 
 def _described(job: RemoteJob) -> dict[str, Any]:

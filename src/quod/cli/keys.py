@@ -69,7 +69,7 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
         record = key.record
         if record is None:
             warn(key.problem)
-            cells = ("", "", "", "not sound")
+            cells = ("", "", "", "damaged")
         else:
             size = sum(file.bytes for file in record.files.values())
             cells = (record.curve, f"{record.constraints:,}", f"{size:,}", "sound")
@@ -125,8 +125,8 @@ def check(
         warn(problem)
     if failed or problems:
         raise KeyChangedError(
-            f"{failed} of {len(wanted)} keys are not what was registered, and "
-            f"{len(problems)} other things are wrong; see the warnings",
+            f"{failed} of {len(wanted)} keys differ from their registration, and there "
+            f"are {len(problems)} other problems; see the warnings",
             path=str(folder),
         )
 
@@ -140,7 +140,7 @@ def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
     if gone.key:
         note(f"Removed the key {gone.identity}{f' ({names})' if names else ''}.", quiet=quiet)
     else:
-        note(f"Removed the name {names}; the key {gone.identity} has others.", quiet=quiet)
+        note(f"Removed the name {names}; the key {gone.identity} has other names.", quiet=quiet)
 
 
 def served(

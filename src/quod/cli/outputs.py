@@ -30,7 +30,7 @@ def check_outputs(
         with reported(str(path)):
             replaced = _replaced(path)
             if replaced.keys() & seen.keys():
-                raise WrongUsage(f"{path} is named twice; give each file its own name")
+                raise WrongUsage(f"{path} is given twice; give each file its own name")
             seen |= replaced
     for path in outputs:
         with reported(str(path)):

@@ -54,7 +54,9 @@ def prove_output(
     plain_note, *scalars = read_note(note)
     if secrets is None and None in scalars:
         raise InputError(
-            "leaves esk or rcv to the system; say with --secrets where they go", path=str(note)
+            "has no esk or rcv, which the command would generate; name a file for them "
+            "with --secrets",
+            path=str(note),
         )
     esk, rcv = (random_scalar() if scalar is None else scalar for scalar in scalars)
     prover = OutputProver(parameters, device)
@@ -118,11 +120,11 @@ def write_circuit(
     With `quod groth16 test-key` they make a key of either circuit. The witness holds the secrets.
     """
     if name not in CIRCUITS:
-        raise WrongUsage(f"there is no circuit {name!r}; take {alternatives(CIRCUITS)}")
+        raise WrongUsage(f"unknown circuit {name!r}; use {alternatives(CIRCUITS)}")
     if (note is None) != (witness is None):
-        raise WrongUsage("--note and --witness go together")
+        raise WrongUsage("--note and --witness require each other; give both or neither")
     if (asset is None) != (name == CIRCUITS[0] or note is None):
-        raise WrongUsage("--asset goes with the note of masp-output, which has to have one")
+        raise WrongUsage("--asset is required for a note of masp-output, and only there")
     check_outputs([r1cs, *([] if witness is None else [witness])], [] if note is None else [note])
     from quod.zcash.masp import masp_output_circuit
     from quod.zcash.output import output_circuit
@@ -148,7 +150,7 @@ def _inputs(path: Path, asset: str | None) -> Inputs:
 
     note, esk, rcv = read_note(path)
     if esk is None or rcv is None:
-        raise InputError("does not say rcv, or neither rseed nor esk", path=str(path))
+        raise InputError("lacks rcv, or both rseed and esk; add them", path=str(path))
     if asset is None:
         return output_inputs(note, esk, rcv)
     return masp_output_inputs(note, asset_identifier(asset.encode()), esk, rcv)

@@ -113,7 +113,7 @@ def _run(config: Config) -> None:
         sys.stdout.flush()
 
     if not asyncio.run(run(config, make_pool, started)):
-        warn("what was not finished is given out again at the next start")
+        warn("unfinished jobs are queued again at the next start")
 
 
 def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) -> None:
@@ -157,15 +157,17 @@ def _check(config: Config, as_json: bool) -> None:
             )
             for cost in costs
         ]  # fmt: skip
-        columns = ("key", "device", "bytes read", "of memory", "of the device", "seconds to load")
+        columns = ("key", "device", "bytes read", "host memory", "device memory", "seconds to load")
         show_table(columns, rows, right=columns[2:])
     bad = [cost for cost in costs if cost.problem]
     for cost in bad:
         warn(f"{cost.key} on {cost.device}: {cost.problem}")
     if bad:
-        raise ServiceError(f"{len(bad)} of {len(costs)} keys cannot be proven with; see above")
+        raise ServiceError(
+            f"{len(bad)} of {len(costs)} keys cannot be used for proofs; see the warnings above"
+        )
     if config.workers.ray is not None:
-        note("The configuration is sound; devices of the cluster were not looked at.")
+        note("The configuration is sound; the cluster's devices were not checked.")
         return
     note("The configuration, the keys and the devices are sound.")
 
@@ -180,7 +182,9 @@ def _show_token(as_json: bool) -> None:
     else:
         show(token)
         show(hashed_token(token))
-        note("The first line is for the client; the second is its `tokens` of quod.toml.")
+        note(
+            "The first line is the client's token; the second goes into its `tokens` in quod.toml."
+        )
 
 
 def _need_libraries() -> None:
@@ -189,4 +193,6 @@ def _need_libraries() -> None:
         import grpc_reflection  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise ServiceError(f"serving needs {error.name}: {installation('service')}") from None
+        raise ServiceError(
+            f"quod serve needs the package {error.name}; {installation('service')}"
+        ) from None

@@ -142,7 +142,7 @@ class BellmanParameters(_BellmanKey):
         parts = _read_key(data, name)
         if parts.offset == len(data):
             raise InputError(
-                "is a verifying key alone; give the parameters, which have the bases of proofs too",
+                "is only a verifying key; give the parameters, which also have the proving key",
                 path=name,
                 offset=parts.offset,
             )
@@ -193,7 +193,7 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
     for bit, what in (
         (_COMPRESSED, "is flagged as compressed; keys have uncompressed points"),
         (_INFINITY, "is the point at infinity, which a key does not have"),
-        (_SIGN, "has a sign bit, which an uncompressed point has not"),
+        (_SIGN, "has a sign bit, which an uncompressed point cannot have"),
     ):
         if (flags & bit).any():
             index = int(np.argmax(flags & bit != 0))
@@ -214,8 +214,7 @@ def _read_key(data: memoryview, name: str) -> _Parts:
     """Read the verifying key at the start of the file."""
     if (kind := bytes(data[:4])) in _OTHERS:
         raise InputError(
-            f"is a {kind.decode()} file, and no key of bellman, which begins with a point; check "
-            "that the right file was given",
+            f"is a {kind.decode()} file, not a key of bellman; check that the right file was given",
             path=name,
             offset=0,
         )
@@ -224,7 +223,7 @@ def _read_key(data: memoryview, name: str) -> _Parts:
         parts.single(point, group)
     parts.list("ic", 1)
     if not len(parts.points["ic"]):
-        raise parts.places["ic"].error(0, "ic is empty, which has a point for the constant")
+        raise parts.places["ic"].error(0, "ic is empty, but must have a point for the constant 1")
     return parts
 
 
@@ -235,7 +234,7 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
     b = parts.points["b_g1"], parts.points["b_g2"]
     if len(b[0]) != len(b[1]):
         raise parts.places["b_g2"].error(
-            0, f"b has {len(b[0])} points in G1 and {len(b[1])} in G2, which are of the same terms"
+            0, f"b has {len(b[0])} points in G1 and {len(b[1])} in G2; the counts must be equal"
         )
     if parts.offset == size:
         return None, 0

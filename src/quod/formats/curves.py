@@ -59,8 +59,8 @@ def pairing_curve(name: str, path: str) -> PairingCurve:
     """
     if name in OTHER_FIELDS:
         raise InputError(
-            f"is over {name}, which has no pairing, and Groth16 needs one; compile the circuit "
-            f"with --prime for one of {supported_curves()}",
+            f"is over {name}, which has no pairing, as Groth16 requires; compile the "
+            f"circuit with --prime for one of {supported_curves()}",
             path=path,
         )
     return curve_named(name)
@@ -98,9 +98,9 @@ def read_field(header: SectionReader) -> tuple[str, Modulus]:
     named_field = field_of_prime(prime)
     if named_field is None:
         header.fail(
-            f"the prime 0x{prime:x} is not one that Quod knows: it must be that of "
-            f"{', '.join([*CURVES, *OTHER_FIELDS])}; compile the circuit with --prime for one of "
-            "them",
+            f"the prime 0x{prime:x} is not supported: it must be the prime of "
+            f"{', '.join([*CURVES, *OTHER_FIELDS])}; compile the circuit with --prime "
+            "for one of them",
             start,
         )
     name, field = named_field

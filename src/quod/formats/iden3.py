@@ -107,10 +107,10 @@ class SectionReader:
         start = self._position
         length = self.u32(f"the length of the {name}")
         if length > _MOST_TEXT:
-            self.fail(f"the {name} has {length} bytes, and at most {_MOST_TEXT} are read", start)
+            self.fail(f"the {name} has {length} bytes, more than the limit of {_MOST_TEXT}", start)
         data = bytes(self.take(length, f"the {name}"))
         if not data.isascii() or not data.decode().isprintable():
-            self.fail(f"the {name} is no text; the file is damaged, copy it again", start)
+            self.fail(f"the {name} is not text; the file is damaged, copy it again", start)
         return data.decode()
 
     def modulus(self, what: str) -> int:
@@ -130,8 +130,8 @@ class SectionReader:
         """Check that the whole section was read."""
         if self.remaining:
             self.fail(
-                f"{self.remaining} bytes more than the header calls for; "
-                "the file is damaged or of another program, make it again"
+                f"{self.remaining} bytes more than the header states; the file is "
+                "damaged or from another program, make it again"
             )
 
 
@@ -237,8 +237,8 @@ class Iden3File:
         count = int.from_bytes(data[8:12], "little")
         if count > _MOST_SECTIONS:
             fail(
-                f"has {count} sections, and no format has more than {_MOST_SECTIONS}; "
-                "the file is damaged, make or copy it again",
+                f"has {count} sections, more than the limit of {_MOST_SECTIONS}; the "
+                "file is damaged, make or copy it again",
                 8,
             )
         sections: dict[int, Section] = {}
@@ -289,8 +289,8 @@ class Iden3File:
         for section in self.sections.values():
             if section.id not in identifiers:
                 raise InputError(
-                    f"is none of a {self.kind} file of version {self.version}; the file is damaged "
-                    "or of another program, make it again",
+                    f"does not exist in a {self.kind} file of version {self.version}; "
+                    "the file is damaged or from another program, make it again",
                     path=self.path, section=str(section.id), offset=section.offset,
                 )  # fmt: skip
 

@@ -211,8 +211,8 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
         if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):
             raise
         raise InputError(
-            "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys; "
-            "check that the right file was given",
+            "is not a file that Quod knows (zkey, wtns, r1cs, ptau, gguf, JSON, "
+            "bellman's keys); check that the right file was given",
             path=path,
             offset=0 if error.offset is None else error.offset,
         ) from error
@@ -253,7 +253,7 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
             "public": key.public,
         }
     raise InputError(
-        "is JSON, but no proof, verification key or list of public inputs; "
+        "is JSON, but not a proof, a verification key or a list of public inputs; "
         "check that the right file was given",
         path=path,
     )

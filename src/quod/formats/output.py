@@ -33,7 +33,7 @@ _ADVICE = {
     errno.EFBIG: "raise the limit on file sizes (ulimit -f) or write to another file system",
     errno.ENOENT: "create its directory first",
     errno.ENOTDIR: "name a path whose parent is a directory",
-    errno.EPIPE: "whoever read it has closed it",
+    errno.EPIPE: "the reader has closed it",
     errno.EISDIR: "name a file, not a directory",
     errno.EACCES: "choose a directory that you may write to",
     errno.EPERM: "choose a directory that you may write to",
@@ -78,12 +78,12 @@ def write_all_atomically(
     `exclusive` must not exist yet. Raises as `write_atomically` does, and InputError for content of
     another type.
     """
-    instance("contents", contents, Mapping, "map each path to what goes there")  # type: ignore[type-abstract]
+    instance("contents", contents, Mapping, "map each path to its content")  # type: ignore[type-abstract]
     for path, content in contents.items():
         if not isinstance(content, bytes | bytearray | memoryview) and not callable(content):
             raise InputError(
-                f"what {file_path(path)} gets must be bytes or a function that writes, "
-                f"not {shown_kind(content)}"
+                f"the content of {file_path(path)} must be bytes or a function that "
+                f"writes, not {shown_kind(content)}"
             )
     # A Path and its text name one file.
     private_names, exclusive_names = set(map(file_path, private)), set(map(file_path, exclusive))
@@ -175,8 +175,8 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
 def exists(name: str) -> OutputError:
     """The error for an existing file that must not be replaced."""
     return OutputError(
-        f"{name}: exists already, and may be the only copy; name another file, or replace it with "
-        "--force (in Python replace=True)"
+        f"{name}: already exists and may be the only copy; name another file, or "
+        "replace it with --force (in Python replace=True)"
     )
 
 

@@ -150,8 +150,9 @@ def read_ptau_header(file: Iden3File) -> PtauHeader:
     section.finish()
     if not 1 <= power <= ceremony_power <= curve.fr.two_adicity:
         section.fail(
-            f"2**{power} powers of a ceremony of 2**{ceremony_power} are none of {curve.name}, "
-            f"which has from 2 to 2**{curve.fr.two_adicity}; the file is damaged, copy it again",
+            f"2**{power} powers of a ceremony of 2**{ceremony_power} do not exist for "
+            f"{curve.name}, which has 2 to 2**{curve.fr.two_adicity}; the file is "
+            "damaged, copy it again",
             start,
         )
     return PtauHeader(curve, power, ceremony_power)
@@ -162,5 +163,7 @@ def _read_curve(section: SectionReader) -> PairingCurve:
     q = section.modulus("q")
     curve = next((curve for curve in CURVES.values() if curve.fq.value == q), None)
     if curve is None:
-        section.fail(f"q = 0x{q:x} is no curve that Quod knows ({supported_curves()})", start)
+        section.fail(
+            f"q = 0x{q:x} is not the prime of a supported curve ({supported_curves()})", start
+        )
     return curve

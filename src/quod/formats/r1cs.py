@@ -289,7 +289,7 @@ def _refuse_custom_gates(file: Iden3File) -> None:
             start = section.offset
             if section.length != 4 or section.u32("the count of custom gates"):
                 raise InputError(
-                    "the circuit uses custom gates, which Groth16 does not have; "
+                    "the circuit uses custom gates, which Groth16 does not support; "
                     "compile it from a source without `pragma custom_templates`",
                     path=file.path,
                     section=f"{identifier} (custom gates)",

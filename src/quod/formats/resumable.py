@@ -235,13 +235,16 @@ def write_resumably(
             part_count = parts.recover() if resume else None
             if part_count is None:
                 if resume and os.path.lexists(journal):
-                    report(f"{name}: what an earlier run left is of other inputs; begun anew")
+                    report(
+                        f"{name}: the partial output of an earlier run is for other "
+                        "inputs; starting again"
+                    )
                 _remove(journal)
                 if os.path.lexists(journal):
                     raise _in_the_way(name, journal)
                 file.truncate(0)
             else:
-                report(f"{name}: going on after an interruption; {part_count} parts are there")
+                report(f"{name}: resuming after an interruption; {there} parts are done")
             if mode is not None:
                 # The owner must be able to write until the file is complete.
                 os.fchmod(file.fileno(), stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)
@@ -301,16 +304,20 @@ def _locked(temporary: str, name: str) -> BinaryIO:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
-            raise OutputError(f"{name}: another process is writing it; wait for that one") from None
+            raise OutputError(
+                f"{name}: another process is writing this file; wait for it"
+            ) from None
         # The previous owner may have renamed or removed the file in between.
         if _is_at(temporary, file):
             return file
         file.close()
-    raise OutputError(f"{name}: could not be written ({temporary} comes and goes)")
+    raise OutputError(
+        f"{name}: could not be written (other processes keep replacing {temporary}); stop them"
+    )
 
 
 def _in_the_way(name: str, path: str) -> OutputError:
-    return OutputError(f"{name}: could not be written ({path} is in the way); remove that one")
+    return OutputError(f"{name}: could not be written ({path} is in the way); remove that path")
 
 
 def _is_owned(descriptor: int) -> bool:

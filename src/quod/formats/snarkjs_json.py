@@ -94,7 +94,7 @@ class _Reader:
     """A validator of the values of one file; errors name the key, as ``IC[2][0]``."""
 
     def __init__(self, path: str) -> None:
-        self.path = instance("name", path, str, "say where the text comes from")
+        self.path = instance("name", path, str, "name the source of the text")
 
     def fail(self, key: str, message: str) -> NoReturn:
         raise InputError(f"{key} {message}", path=self.path)

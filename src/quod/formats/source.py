@@ -69,7 +69,7 @@ class FileIdentity:
             return
         if now == self:
             return
-        what = "another file took its place" if now.inode != self.inode else "it was written to"
+        what = "another file replaced it" if now.inode != self.inode else "it was written to"
         raise InputError(
             f"has changed since it was opened ({what}); open it again, and replace keys by "
             "renaming a complete file over them",
@@ -95,7 +95,7 @@ class FileView:
     def __getitem__(self, key: slice) -> memoryview:
         start, stop, step = key.indices(self._size)
         if step != 1:
-            raise ValueError("a view of a file has slices of step 1")
+            raise ValueError("slices of a file's view must have step 1")
         length = max(stop - start, 0)
         if not self._start <= start <= start + length <= self._start + len(self._window):
             self._start = start
@@ -174,7 +174,8 @@ def check_length(length: int, limit: int, what: str, name: str) -> None:
     """Raise InputError if a file is longer than `limit`; errors call its type `what`."""
     if length > limit:
         raise InputError(
-            f"is longer than {what} may be ({limit:,} bytes); check that the right file was given",
+            f"is longer than the limit for {what} ({limit:,} bytes); check that the "
+            "right file was given",
             path=name,
         )
 
@@ -278,13 +279,15 @@ def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_resu
     except FileNotFoundError as error:
         raise InputError("does not exist; check the path", path=name) from error
     except PermissionError as error:
-        raise InputError("may not be read; check its permissions", path=name) from error
+        raise InputError("permission denied; check the file's permissions", path=name) from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno is not None else str(error)
         advice = "; free some memory" if error.errno == errno.ENOMEM else ""
         raise InputError(f"could not be read ({reason}){advice}", path=name) from error
     except MemoryError as error:
-        raise InputError("needs more memory than there is; free some", path=name) from error
+        raise InputError(
+            "needs more memory than is available; free some memory", path=name
+        ) from error
     except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
         raise InputError(f"could not be read ({error})", path=name) from error
 

@@ -91,7 +91,7 @@ def parse_json(
         return refused
 
     def count(text: str) -> int:
-        return int(text) if len(text) <= _MOST_DIGITS else no("a number of too many digits")(text)
+        return int(text) if len(text) <= _MOST_DIGITS else no("a number with too many digits")(text)
 
     if not isinstance(data, str | bytes):
         refuse(f"must be given as str or bytes, not {type(data).__name__}")
@@ -100,14 +100,14 @@ def parse_json(
             data = data.encode()
         if len(data) * (1 if data.isascii() else 4) > kind.most_bytes:
             refuse(
-                f"is longer than {kind.what} may be ({kind.most_bytes:,} bytes); "
+                f"is longer than the limit for {kind.what} ({kind.most_bytes:,} bytes); "
                 "check that the right file was given"
             )
         _check_size(data, kind, refuse)
         document = json.loads(
             data.decode(),
             object_pairs_hook=pairs,
-            parse_constant=no("a value that is no number"),
+            parse_constant=no("a value that is not a number"),
             parse_float=no("a fraction"),
             parse_int=integer or count,
         )
@@ -115,7 +115,9 @@ def parse_json(
             json.dumps(document, ensure_ascii=False).encode()
         return document
     except MemoryError as error:
-        raise InputError("needs more memory than there is; free some", path=name) from error
+        raise InputError(
+            "needs more memory than is available; free some memory", path=name
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(
             "is not text in UTF-8; check that this is the right file",
@@ -124,8 +126,8 @@ def parse_json(
         ) from error
     except UnicodeEncodeError as error:
         raise InputError(
-            r"has half of a pair of surrogates (\ud800 to \udfff) in a text, which is no "
-            "character; write the character itself",
+            "has half of a pair of surrogates (\ud800 to \udfff) in a string, which is "
+            "not a character; write the character itself",
             path=name,
         ) from error
     except json.JSONDecodeError as error:
@@ -160,8 +162,8 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
         values += int((steps > 0).sum()) + int(((piece == _COMMA) & ~quoted).sum())
         if values > kind.most_values:
             refuse(
-                f"has more values than {kind.what} may have ({kind.most_values:,}); "
-                "check that this is the right file",
+                f"has more values than the limit for {kind.what} "
+                f"({kind.most_values:,}); check that this is the right file",
                 start,
             )
 

@@ -51,7 +51,7 @@ def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
 
 def no_symbols(line: int, name: str) -> InputError:
     """Return the error for line `line`, which is not a line of a .sym file."""
-    return InputError(f"line {line} is no line of a .sym file of circom", path=name)
+    return InputError(f"line {line} is not a line of circom's .sym format", path=name)
 
 
 def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> dict[int, str]:
@@ -81,7 +81,7 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
 
 def _of_another(r1cs: R1cs, name: str) -> MismatchError:
     return MismatchError(
-        f"has the names of another circuit than {r1cs.path}; give the .sym that circom wrote with "
-        "it",
+        f"belongs to another circuit than {r1cs.path}; give the .sym file that circom "
+        "wrote with that circuit",
         path=name,
     )

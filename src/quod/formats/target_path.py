@@ -57,7 +57,7 @@ def follow(path: str) -> str | int:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         _check_owner(below, status, os.stat(place))
         if not any(parts) and _DESCRIPTORS.fullmatch(place):
-            raise ForeignLinkError(errno.EACCES, f"{below} is a descriptor of another process")
+            raise ForeignLinkError(errno.EACCES, f"{below} is another process's descriptor")
         target = os.readlink(below)
         if target.startswith("/"):
             place = "/"
@@ -75,5 +75,5 @@ def _check_owner(link: str, status: os.stat_result, folder: os.stat_result) -> N
     if shared and status.st_uid not in (os.geteuid(), folder.st_uid):
         raise ForeignLinkError(
             errno.EACCES,
-            f"{link} is a link of another user in a folder that everybody may write to",
+            f"{link} is another user's link in a world-writable folder",
         )

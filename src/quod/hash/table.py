@@ -130,7 +130,7 @@ class Hash(Enum):
         """
         if not self.has_kernel:
             names = ", ".join(each.value for each in Hash if each.has_kernel)
-            raise InputError(f"{self.value} has no form inside kernels; take one of {names}")
+            raise InputError(f"{self.value} is not available inside kernels; use one of {names}")
         return self.function.in_kernel(k, alone=alone)
 
     def takes(self, field: FieldSpec | None) -> bool:
@@ -141,8 +141,8 @@ class Hash(Enum):
         """Raise InputError for a field in which the hash derives no challenges."""
         if self.field is not None and self.field != field.modulus:
             raise InputError(
-                f"{self.value} makes challenges of {self.field.name} and its extensions, none of "
-                f"{field.name}"
+                f"{self.value} makes challenges in {self.field.name} and its "
+                f"extensions, not in {field.name}"
             )
 
 
@@ -158,7 +158,7 @@ def recursive_hash(field: FieldSpec) -> Hash:
     if field.modulus not in hashes:
         names = ", ".join(modulus.name for modulus in hashes if modulus is not None)
         raise InputError(
-            f"there is no hash over {field.modulus.name} for recursive verifiers, only over {names}"
+            f"Quod has no hash over {field.modulus.name} for recursive verifiers, only over {names}"
         )
     return hashes[field.modulus]
 
@@ -168,10 +168,10 @@ def checked_hash(hash: Hash, recursive: bool) -> Hash:
     if flag("recursive", recursive) == hash.is_algebraic:
         return hash
     if recursive:
-        raise InputError(f"{hash.value} is not for recursive verifiers; leave recursive out")
+        raise InputError(f"{hash.value} is not for recursive verifiers; omit recursive")
     raise InputError(
-        f"{hash.value} is cheap for circuits, which makes challenges of it less safe; take it for "
-        "recursive verifiers only, and say recursive=True"
+        f"{hash.value} is cheap in circuits, which makes its challenges less safe; use "
+        "it for recursive verifiers only, and pass recursive=True"
     )
 
 

@@ -114,7 +114,7 @@ def test_a_server(start: object, capsys: pytest.CaptureFixture[str]) -> None:  #
     ("words", "code", "message"),
     [
         (["unix:none.sock", "k", "none.wtns"], 3, "none.wtns"),
-        (["nowhere", "k", "none.wtns"], 3, "address of a server"),
+        (["nowhere", "k", "none.wtns"], 3, "server's address"),
         (["unix:none.sock", "k", "none.wtns", "--rate", "0"], 2, "above 0"),
         (["unix:none.sock", "k", "none.wtns", "--token-file", "none"], 3, "none"),
     ],

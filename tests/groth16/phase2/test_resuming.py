@@ -82,9 +82,9 @@ def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
         remaining = stop(-1, None)
         assert new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append) == circuit_hash
         # Before the first window is made there is nothing to keep.
-        assert len(remaining) == WINDOWS - place
-        assert (f"interruption; {place} parts are there" in "".join(said)) == (place > 0)
-        assert Path("out.zkey").read_bytes() == complete
+        assert len(rest) == WINDOWS - place
+        assert (f"interruption; {place} parts are done" in "".join(said)) == (place > 0)
+        assert Path("out.zkey").read_bytes() == whole
         assert sorted(os.listdir()) == ["c.r1cs", "out.zkey", "p.ptau", "whole.zkey"]
         Path("out.zkey").unlink()
 
@@ -99,7 +99,7 @@ def test_goes_on_after_being_killed(folder: Path, capsys: pytest.CaptureFixture[
     )  # fmt: skip
     assert not Path("out.zkey").exists()
     assert entry.run([*setup, "out.zkey"]) == 0
-    assert "going on after an interruption" in capsys.readouterr().err
+    assert "resuming after an interruption" in capsys.readouterr().err
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
 
 
@@ -121,8 +121,10 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
     mixed("bn254", 28).write_r1cs(folder / "c.r1cs")
     starts = stop(-1, None)
     new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append)
-    assert starts[0] == 0
-    assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
+    assert made[0] == 0
+    assert said == [
+        "out.zkey: the partial output of an earlier run is for other inputs; starting again"
+    ]
     new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
 
@@ -153,13 +155,15 @@ def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
             file.write(Path("other").read_bytes())
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    windows, said, first = again(copied, "c.r1cs", "p.ptau")
-    assert windows == WINDOWS - 9
-    assert said == ["out.zkey: going on after an interruption; 9 parts are there"]
+    made, said, first = again(copied, "c.r1cs", "p.ptau")
+    assert made == WINDOWS - 9
+    assert said == ["out.zkey: resuming after an interruption; 9 parts are done"]
     write_known_powers("other", "bn254", 5, seed=PTAU_SEED + 1)
-    windows, said, second = again(replaced, "p.ptau")
-    assert windows == WINDOWS
-    assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
+    made, said, second = again(replaced, "p.ptau")
+    assert made == WINDOWS
+    assert said == [
+        "out.zkey: the partial output of an earlier run is for other inputs; starting again"
+    ]
     new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert second == Path("whole.zkey").read_bytes() != first
 
@@ -178,11 +182,11 @@ def test_the_command_says_that_it_can_go_on(
     assert entry.run(setup) == code
     said = capsys.readouterr().err
     assert words in said
-    assert said.endswith("; then run it again to go on with out.zkey\n")
+    assert said.endswith("; then run the command again to resume out.zkey\n")
     resumable.kept.clear()
     stop(-1, None)
     assert entry.run(setup) == 0
-    assert "3 parts are there" in capsys.readouterr().err
+    assert "3 parts are done" in capsys.readouterr().err
 
 
 def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,8 +256,8 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
         verified_key = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
         assert verified_key == expected
         of_c = sum(place > window for window in (3, 5, 7, 9))
-        assert len(checks) == count - place + of_c
-        assert said == (["1.zkey: going on after an interruption"] if place else [])
+        assert len(rest) == count - place + of_c
+        assert said == (["1.zkey: resuming after an interruption"] if place else [])
 
 
 def test_a_verification_by_the_first_key_goes_on(
@@ -264,11 +268,11 @@ def test_a_verification_by_the_first_key_goes_on(
     words = ["zkey", "verify", "0.zkey", "p.ptau", "1.zkey"]
     looking(3, KeyboardInterrupt())
     assert entry.run(words) == 130
-    assert "run it again to go on with 1.zkey" in capsys.readouterr().err
-    checks = looking(-1, None)
+    assert "run the command again to resume 1.zkey" in capsys.readouterr().err
+    rest = looking(-1, None)
     assert entry.run(words) == 0
-    assert len(checks) == 1
-    assert "going on after an interruption" in capsys.readouterr().err
+    assert len(rest) == 1
+    assert "resuming after an interruption" in capsys.readouterr().err
     again = looking(-1, None)
     assert entry.run([*words, "--no-resume", "-q"]) == 0
     assert len(again) == 4
@@ -294,4 +298,4 @@ def test_what_changed_meanwhile_is_looked_at(
     said: list[str] = []
     with pytest.raises(VerificationError, match=rf"1.zkey: {name} (of the key )?is not that of"):
         verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
-    assert said == ["1.zkey: going on after an interruption"]
+    assert said == ["1.zkey: resuming after an interruption"]

@@ -69,12 +69,14 @@ def test_commands_name_the_options_that_are_missing(
     monkeypatch.delenv("QUOD_TOKEN", raising=False)
     address = server.listeners.grpc[1]
     with (
-        pytest.raises(UnavailableError, match="if it has TLS its authority with --certificate"),
+        pytest.raises(
+            UnavailableError, match="for TLS the authority's certificate with --certificate"
+        ),
         connect(address, None, None) as client,
     ):
         client.status()
     with (
-        pytest.raises(UnauthenticatedError, match="by --token-file, or set QUOD_TOKEN"),
+        pytest.raises(UnauthenticatedError, match="as --token-file, or set QUOD_TOKEN"),
         connect(address, None, certificate / "cert.pem") as client,
     ):
         client.status()

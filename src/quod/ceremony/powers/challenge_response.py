@@ -73,7 +73,7 @@ def export_challenge(
         file.file.check_unchanged()
         if hasher.digest() != expected:
             raise VerificationError(
-                f"{file.path}: its points are not those of its last contribution; get it again"
+                f"{file.path}: its points do not match its last contribution; get the file again"
             )
 
     write_atomically(target, write, replace=replace)
@@ -119,7 +119,7 @@ def import_response(
     reader = SectionReader(path, "response", data, 0, len(data))
     if bytes(reader.take(HASH_BYTES, "the challenge")) != challenge:
         raise MismatchError(
-            "answers another challenge than that of these powers; contribute again", path=path,
+            "answers another challenge; contribute to the challenge of these powers", path=path,
             section="response", offset=0,
         )  # fmt: skip
     keys = _keys(SectionReader(path, "keys", data, needed, key_bytes), curve.name, groups, sizes)

@@ -30,8 +30,8 @@ def check_hashes(
         exponent = (total - 1).bit_length()
         what = "beacons" if beacons >= first_challenge else "first challenge"
         raise InputError(
-            f"needs more than {limit:,} hashes, for its {what}; if it is from a source that "
-            f"you trust, allow them with --max-hashes {exponent} (in Python "
+            f"needs more than {limit:,} hashes for its {what}; if you trust its source, "
+            f"allow them with --max-hashes {exponent} (in Python "
             f"max_hashes=2**{exponent})",
             path=path,
         )

@@ -104,5 +104,5 @@ def _check_levels(
         follows = same_ratio(curve, (law.multiply(last, before), difference), tau)
     if not follows:
         raise VerificationError(
-            f"{file.path}: the {lagrange.name} are not those of its powers; prepare the file again"
+            f"{file.path}: the {lagrange.name} do not match its powers; prepare the file again"
         )

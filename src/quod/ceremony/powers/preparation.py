@@ -41,7 +41,9 @@ def prepare(
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
     if file.prepared:
-        raise InputError("is prepared already; there is nothing to do", path=file.path)
+        raise InputError(
+            "is already prepared for the second phase; use it as it is", path=file.path
+        )
     curve, power = file.curve_parameters, file.power
     # Before anything is written: the largest transform is that of the first section.
     for lagrange in LAGRANGE:

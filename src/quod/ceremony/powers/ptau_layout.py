@@ -166,7 +166,9 @@ class PtauWriter:
         kind = os.fstat(file.fileno()).st_mode
         flags = fcntl.fcntl(file, fcntl.F_GETFL)
         if not stat.S_ISREG(kind) or flags & (os.O_ACCMODE | os.O_APPEND) != os.O_RDWR:
-            raise OutputError("powers of tau are read again while written: name a regular file")
+            raise OutputError(
+                "powers of tau are read back while they are written; name a regular file"
+            )
         self._file = file
         self._curve = curve
         self._places: dict[int, int] = {}
@@ -224,8 +226,9 @@ def check_not_truncated(file: PowersOfTau) -> None:
     """InputError for a file that was cut from a larger ceremony: its challenge is not known."""
     if file.power != file.ceremony_power:
         raise InputError(
-            f"has 2**{file.power} of the 2**{file.ceremony_power} powers of its ceremony, and only "
-            "all of them can be contributed to; take the file that it was cut from",
+            f"has 2**{file.power} of the 2**{file.ceremony_power} powers of its "
+            "ceremony, and a contribution needs all of them; use the file that it was "
+            "truncated from",
             path=file.path,
         )
 

@@ -141,10 +141,10 @@ def check_contribution(
         second = hash_to_g2(curve, digest(key.first_bytes(curve)))
         ratio = (second, key.g2_spx)
         if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            _refuse(path, f"contribution {number}: its key of {name} proves no secret: its "
-                    "challenge or its points are others")  # fmt: skip
+            _refuse(path, f"contribution {number}: its key of {name} is not a proof of "
+                          "knowledge of a secret: its challenge or its points differ")  # fmt: skip
         if key.g1_sx is not None and key.g1_s is not None and key.g1_sx[0] == key.g1_s[0]:
-            _refuse(path, f"contribution {number}: its {name} is 1 or -1, which is no secret")
+            _refuse(path, f"contribution {number}: its {name} is 1 or -1, which is not secret")
         pairs: tuple[tuple[str, G1Point, G1Point], ...] = {
             "tau": (("tau_g1", before.tau_g1, after.tau_g1),),
             "alpha": (("alpha_g1", before.alpha_g1, after.alpha_g1),),
@@ -161,7 +161,7 @@ def check_contribution(
                 _differs(path, number, what, name)
     beacon = contribution.details.beacon
     if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != contribution.keys:
-        _refuse(path, f"contribution {number}: its keys are not those of its beacon")
+        _refuse(path, f"contribution {number}: its keys do not follow from its beacon")
 
 
 def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
@@ -175,7 +175,10 @@ def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
     beginnings = results_of(lambda section: section.points(file)[:2], curve)
     for what in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
         if getattr(beginnings, what) != getattr(last, what):
-            _refuse(file.path, f"contribution {number}: {what} of the file is not what it says")
+            _refuse(
+                file.path,
+                f"contribution {number}: {what} of the file differs from the one it states",
+            )
 
 
 def _check_points(
@@ -231,7 +234,7 @@ def _check_order(file: PowersOfTau, section: PointSection) -> None:
     points = section.points(file)
     for place in range(file.power + 1):
         if 1 << place < len(points) and np.array_equal(points[1 << place], points[0]):
-            _refuse(file.path, f"{section.name}: tau**(2**{place}) is 1, so that tau is no secret")
+            _refuse(file.path, f"{section.name}: tau**(2**{place}) is 1, so tau is not secret")
 
 
 def _check_last(
@@ -259,11 +262,11 @@ def _check_last(
         if response_hash != last.response_hash(curve):
             _refuse(
                 file.path,
-                f"contribution {number}: the hash of its response is not that of the points",
+                f"contribution {number}: the hash of its response does not match the points",
             )
         if challenge_after(host, curve, response_hash, of_file) != last.next_challenge:
             _refuse(
-                file.path, f"contribution {number}: its next challenge is not that of the points"
+                file.path, f"contribution {number}: its next challenge does not match the points"
             )
 
     response_key = (curve.name, challenge.hex(), last.data(curve).hex())

@@ -53,7 +53,7 @@ class VerifiedParts:
         self._last = monotonic()
         self._kept = False
         if self._looks:
-            report(f"{self._name}: going on after an interruption")
+            report(f"{self._name}: resuming after an interruption")
 
     def once(self, what: What, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
         """Call `check`, which raises on failure, unless an earlier run has verified this part.

@@ -53,7 +53,9 @@ def new(
             report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     show_beside(out, f"First challenge: {in_words(challenge)}")
-    note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
+    note(
+        f"Wrote {out}: 2**{power} powers of {name}; next: quod powersoftau contribute.", quiet=quiet
+    )
 
 
 def prepare(
@@ -173,8 +175,8 @@ def verify(
     if len(verified.contributions) > is_whole:
         which = "but the last one " if is_whole else ""
         show(
-            f"All hashes {which}are only what the file states: their points are gone. Compare each "
-            "with the one that its contributor published."
+            f"All hashes {which}are unverified, because the file no longer has their "
+            "points. Compare each with the hash that its contributor published."
         )
     count = counted(len(verified.contributions), "contribution")
     show(f"OK: 2**{verified.power} powers of {verified.curve}, {count}.")
@@ -184,7 +186,7 @@ def _two_files(files: list[Path]) -> tuple[Path, Path]:
     """Return the two files, without snarkjs's word "phase2"; raises WrongUsage otherwise."""
     named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
     if len(named) != 2:
-        raise WrongUsage("name the powers of tau and the file to write, two files")
+        raise WrongUsage("expected two files: the powers of tau and the output")
     return named[0], named[1]
 
 
@@ -196,7 +198,7 @@ def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
 
 def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
     show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
-    note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
+    note(f"Wrote {out}. Next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
 
 
 contribute, beacon = contributing_commands(_steps, _show_receipt)

@@ -56,7 +56,7 @@ def verify(
     kinds = {"r1cs", "init"}
     kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
     if len(files) - bool(kind) != 3:
-        raise WrongUsage("give three files: R1CS or INIT, PTAU, ZKEY")
+        raise WrongUsage("expected three files: R1CS or INIT, PTAU, ZKEY")
     first, ptau, zkey = files[-3:]
     from quod.cli.display.progress import followed_timeline
     from quod.formats.source import map_file

@@ -34,8 +34,8 @@ class _StandardOutput(io.FileIO):
             raise StdoutClosed from error
         except OSError as error:
             raise OutputError(
-                f"standard output could not be written ({os.strerror(error.errno or 0)}); "
-                "send it elsewhere"
+                "standard output could not be written "
+                f"({os.strerror(error.errno or 0)}); redirect it to another file"
             ) from error
 
 

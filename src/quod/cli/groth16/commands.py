@@ -102,7 +102,10 @@ def prove_to(
 ) -> None:
     """Open a key, prove a witness, and write the proof and its public inputs."""
     if seed is not None:
-        warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
+        warn(
+            "--seed fixes the proof's blinding: anyone who knows the seed can learn "
+            "secrets from the proof"
+        )
 
     from quod.cli.display.progress import followed_timeline
     from quod.formats import public_to_json, write_all_atomically
@@ -157,7 +160,7 @@ def verify(
     VKEY may also be a verifying key or parameters of bellman, and PROOF a proof of bellman.
     """
     if batch and arkworks is not None:
-        raise WrongUsage("--batch takes proofs of snarkjs and bellman, not with --arkworks")
+        raise WrongUsage("--batch accepts proofs of snarkjs and bellman; omit --arkworks")
     key = verifying_key_in(vkey, device, arkworks, allow_insecure=insecure_test_key)
     if batch:
         from quod.cli.groth16.verify_batch import verify_lists
@@ -268,14 +271,17 @@ def make_test_key(
     """Make a key for tests and benchmarks. INSECURE: the seed is the secret of the key."""
     if not insecure_test_key:
         raise WrongUsage(
-            "whoever knows the seed can forge proofs for this key; "
-            "say --insecure-test-key if it is only for tests, "
-            "else make one from powers of tau (quod groth16 setup) and contribute to it"
+            "anyone who knows the seed can forge proofs for this key; pass "
+            "--insecure-test-key if it is only for tests, otherwise make a key from "
+            "powers of tau (quod groth16 setup) and contribute to it"
         )
     check_outputs([zkey], [r1cs])
     from quod.groth16 import generate_key
 
     begin = perf_counter()
     generate_key(r1cs, zkey, seed, device=device)
-    warn(f"{zkey} is INSECURE: it is for tests, anyone with the seed can forge proofs for it")
+    warn(
+        f"{zkey} is INSECURE: anyone who knows the seed can forge proofs for it; use "
+        "it only for tests"
+    )
     note(f"Made the key in {perf_counter() - begin:.2f} s.", quiet=quiet)

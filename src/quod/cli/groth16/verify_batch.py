@@ -60,7 +60,7 @@ def read_lists(
             f"{counted(len(proofs), 'proof')}; give lists of the same proofs in the same order"
         )
     if not proofs:
-        raise InputError("has no proofs, of which nothing can be said", path=proof)
+        raise InputError("has no proofs; give a list of at least one", path=proof)
     return inputs, proofs
 
 

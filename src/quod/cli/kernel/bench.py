@@ -88,20 +88,22 @@ def _numbers(
     for text in sizes:
         parameter, _, number = text.partition("=")
         if parameter in values:
-            raise InputError(f"{text!r} is the second number of {parameter}; give it one")
+            raise InputError(f"{text!r} is the second value of {parameter}; give one value")
         if parameter not in parameters:
-            raise InputError(f"{text!r} is no parameter of {name}; it has {', '.join(parameters)}")
+            raise InputError(
+                f"{text!r} is not a parameter of {name}; it has {', '.join(parameters)}"
+            )
         try:
             values[parameter] = int(number, 0) if "." not in number else float(number)
         except ValueError:
-            raise InputError(f"{text!r} gives no number; write {parameter}=1000") from None
+            raise InputError(f"{text!r} has no number; write {parameter}=1000") from None
     missing = [
         f"{parameter}={'ELEMENTS' if isinstance(type_, PointerType) else 'NUMBER'}"
         for parameter, type_ in parameters.items()
         if parameter not in values
     ]
     if missing:
-        raise InputError(f"{name} needs {' '.join(missing)}, too")
+        raise InputError(f"{name} also needs {' '.join(missing)}")
     return {parameter: values[parameter] for parameter in parameters}
 
 

@@ -80,7 +80,7 @@ def build(
             tasks = {arch: _traced(kernel, arch) for arch in built.made}
             if _is_for_processors(kernel, tasks.values()):
                 if patterns:
-                    reason = "is for processors alone"
+                    reason = "is for CPUs only"
                     built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
                 continue
             codes = pool.map(
@@ -99,7 +99,7 @@ def build(
                 os.rmdir(folder / arch)
         if not any(built.made.values()):
             skipped = built.skipped[0]
-            raise KernelError(f"none of the kernels was made: {skipped.kernel}: {skipped.reason}")
+            raise KernelError(f"no kernel was built: {skipped.kernel}: {skipped.reason}")
     return built
 
 
@@ -112,7 +112,9 @@ def matching(patterns: Sequence[str]) -> list[str]:
         matched = fnmatch.filter(names, pattern.replace("[", "[[]"))
         if not matched:
             if ".py:" in pattern or set("*?") & set(pattern):
-                raise InputError(f"no registered kernel is named {pattern}; see quod kernel list")
+                raise InputError(
+                    f"no registered kernel matches {pattern}; `quod kernel list` shows the names"
+                )
             find(pattern)
         matches |= dict.fromkeys(matched)
     return [name for name in names if name in matches]
@@ -160,7 +162,7 @@ def _assembled(
 def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `out`, or removed after a failure."""
     if os.path.lexists(out):
-        raise OutputError(f"{out}: is there already; name a folder that is not, or remove it")
+        raise OutputError(f"{out}: already exists; name a new folder, or remove this one")
     folder = out.parent / f".quod-{os.urandom(8).hex()}.tmp"
     try:
         # Devices accept code only from folders that others cannot write.
@@ -227,6 +229,6 @@ def check_all_made(built: Built) -> None:
     done = sum(map(len, built.made.values()))
     if built.skipped:
         raise KernelError(
-            f"{len(built.skipped)} of {done + len(built.skipped)} kernels asked for were not made; "
-            "the list says why"
+            f"{len(built.skipped)} of {done + len(built.skipped)} requested kernels "
+            "were not built; the list gives the reasons"
         )

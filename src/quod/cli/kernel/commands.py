@@ -64,7 +64,7 @@ def emit(
         show(emit_registered(find(name), target.value))
         return
     if target is not _IR and not TARGETS[target.value].on_gpu:
-        raise WrongUsage("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
+        raise WrongUsage("--arch and --workgroup are for NVIDIA GPUs; use --target ptx")
     kernel = find(name)
     size = workgroup or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     show(emit_registered(kernel, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))

@@ -68,7 +68,7 @@ def field_of(modulus: Modulus) -> Circuit6Field:
         if field.value == modulus.value:
             return field
     names = ", ".join(field.name for field in FIELDS)
-    raise InputError(f"files of Expander are over {names}, not over {modulus.name}")
+    raise InputError(f"Expander's files are over {names}, not over {modulus.name}")
 
 
 def read_field(reader: SectionReader) -> Circuit6Field:
@@ -78,5 +78,5 @@ def read_field(reader: SectionReader) -> Circuit6Field:
     field = next((field for field in FIELDS if field.value == prime), None)
     if field is None:
         names = ", ".join(field.name for field in FIELDS)
-        reader.fail(f"the prime 0x{prime:x} is none of {names}; compile for one of them", start)
+        reader.fail(f"the prime 0x{prime:x} is not one of {names}; compile for one of them", start)
     return field

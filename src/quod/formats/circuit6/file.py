@@ -211,8 +211,7 @@ class _CircuitReader:
             if claimed_count > length:
                 reader.label = "header"
                 reader.fail(
-                    f"{claimed_count} {what} are more than the last layer has values, {length}; "
-                    f"{_DAMAGED}",
+                    f"{claimed} {what} are more than the last layer's {length} values; {_DAMAGED}",
                     start + 8 * number,
                 )
         return Circuit6(
@@ -226,8 +225,8 @@ class _CircuitReader:
         count = reader.u64(f"the count of {what}")
         if count > reader.remaining // least:
             reader.fail(
-                f"{count} {what} take at least {least} bytes each, and {reader.remaining} bytes "
-                f"are left; {_DAMAGED}",
+                f"{count} {what} take at least {least} bytes each, and "
+                f"{reader.remaining} bytes are left; {_DAMAGED}",
                 start,
             )
         return count
@@ -241,8 +240,8 @@ class _CircuitReader:
             length = reader.u64(f"the length of the {what}")
             if not 1 <= length <= MOST_LENGTH or length & (length - 1):
                 reader.fail(
-                    f"the length of the {what} is {length}, no power of two up to {MOST_LENGTH}; "
-                    f"{_DAMAGED}",
+                    f"the length of the {what} is {length}, not a power of two up to "
+                    f"{MOST_LENGTH}; {_DAMAGED}",
                     start,
                 )
             lengths.append(length)
@@ -262,7 +261,7 @@ class _CircuitReader:
         reader, start = self._reader, self._reader.offset
         segment = reader.u64("the segment of a child")
         if segment >= segments:
-            reader.fail(f"a child is segment {segment} of {segments}; {_DAMAGED}", start)
+            reader.fail(f"a child refers to segment {segment} of {segments}; {_DAMAGED}", start)
         count = self._count("offsets", 16)
         self._places[number].append(reader.offset)
         data = reader.take(16 * count, "the offsets of a child")
@@ -277,7 +276,7 @@ class _CircuitReader:
 
         def cyclic(number: int) -> None:
             reader.label = f"segment {number}, children"
-            reader.fail(f"segment {number} is within itself; {_DAMAGED}", self._places[number][0])
+            reader.fail(f"segment {number} contains itself; {_DAMAGED}", self._places[number][0])
 
         reaches = [(0, 0)] * len(segments)
         for number in _children_first(segments, cyclic):
@@ -309,7 +308,7 @@ class _CircuitReader:
         """Raise InputError for a layer that is not a segment, or does not fit the layer below."""
         reader = self._reader
         if not layers:
-            reader.fail(f"there is no layer; {_DAMAGED}", first - 8)
+            reader.fail(f"the circuit has no layers; {_DAMAGED}", first - 8)
         length = None
         for at, number in enumerate(layers):
             if number >= len(segments):

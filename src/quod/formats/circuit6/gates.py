@@ -93,9 +93,9 @@ class GateReader:
             for number, power in _EXPONENTS.items():
                 exponent[places[:, 0] == number] = power
             if not exponent.all():
-                fail(exponent == 0, 0, "a unary gate is of the kind {}, neither 12345 nor 12346")
+                fail(exponent == 0, 0, "a unary gate has the kind {}, not 12345 or 12346")
             if (places[:, 1] != 1).any():
-                fail(places[:, 1] != 1, 8, "a unary gate has {} inputs in place of 1")
+                fail(places[:, 1] != 1, 8, "a unary gate has {} inputs, not 1")
         first = places.shape[1] - KINDS[kind] - 1
         limits = [self.inputs] * KINDS[kind] + [self.outputs]
         for column, limit in enumerate(limits, first):
@@ -105,7 +105,10 @@ class GateReader:
                 text = f"the {end} of the {kind} gate is {{}}, and there are {limit}"
                 fail(beyond, 8 * column, text)
         if kind != "const" and (tag == PUBLIC).any():
-            text = f"the coefficient of the {kind} gate is a public input, which only constants are"
+            text = (
+                f"the coefficient of the {kind} gate is a public input, which is "
+                "allowed only for constants"
+            )
             fail(tag == PUBLIC, fixed - 1, text)
         narrow = places[:, first:].astype(np.uint32)
         columns = [np.ascontiguousarray(narrow[:, at]) for at in range(KINDS[kind] + 1)]
@@ -128,7 +131,7 @@ class GateReader:
             beyond = numbers >= self.public
             if beyond.any():
                 number = int(numbers[beyond.argmax()])
-                text = f"a constant is public input {number}, and there are {self.public}"
+                text = f"a constant refers to public input {number} of {self.public}"
                 fail(np.arange(count) == public_gates[beyond.argmax()], fixed, text)
             value[public_gates, 0] = numbers
         return Circuit6Gates(tuple(columns[:-1]), columns[-1], tag, value, exponent)

@@ -85,8 +85,8 @@ class GgufTensor:
         """Raise InputError for a tensor of a type that Quod does not know."""
         if not self.type.is_known:
             raise InputError(
-                f"tensor {shown(self.name)} has {self.type.name} of GGUF, which Quod does not "
-                "know; convert the model to another type"
+                f"tensor {shown(self.name)} has {self.type.name} of GGUF, which Quod "
+                "does not support; convert the model to another type"
             )
 
     def array(self) -> NDArray[Any]:
@@ -203,7 +203,7 @@ def _version(reader: SectionReader) -> int:
     start = reader.offset
     version = reader.u32("the version")
     if version.to_bytes(4, "big")[0] and not version & 0xFFFFFF:
-        reader.fail("is big-endian, and Quod reads little-endian GGUF files; convert it", start)
+        reader.fail("is big-endian; Quod reads only little-endian GGUF files, so convert it", start)
     if version not in VERSIONS:
         why = ", with counts and lengths of 32 bits," if version == 1 else ""
         reader.fail(
@@ -218,9 +218,9 @@ def _check_count(
     reader: SectionReader, count: int, what: str, most: int, least: int, offset: int
 ) -> None:
     if count > reader.remaining // least:
-        reader.fail(f"states {count} {what}, for which it is too short; {_DAMAGED}", offset)
+        reader.fail(f"states {count} {what}, but is too short for them; {_DAMAGED}", offset)
     if count > most:
-        reader.fail(f"has {count} {what}, more than Quod takes ({most})", offset)
+        reader.fail(f"has {count} {what}, more than the limit of {most}", offset)
 
 
 def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> int:
@@ -265,7 +265,7 @@ class _Tensors:
         offset = reader.u64("the offset")
         if offset % self._alignment:
             reader.fail(
-                f"its data's offset {offset} is no multiple of {self._alignment}; {_DAMAGED}",
+                f"its data's offset {offset} is not a multiple of {self._alignment}; {_DAMAGED}",
                 place,
             )
         self._tensors[name] = kind, shape, place, offset
@@ -276,8 +276,8 @@ class _Tensors:
         kind = BY_NUMBER.get(number) or unknown_type(number)
         if (shape[-1] if shape else 1) % kind.elements:
             self._reader.fail(
-                f"rows of {shape[-1] if shape else 1} values are no whole blocks of {kind.name}, "
-                f"which have {kind.elements}; {_DAMAGED}",
+                f"rows of {shape[-1] if shape else 1} values are not whole blocks of "
+                f"{kind.name}, which have {kind.elements} values; {_DAMAGED}",
                 start,
             )
         return kind
@@ -293,8 +293,9 @@ class _Tensors:
             if start + least > len(data):
                 self._fail(
                     name, place,
-                    f"its {counted(least, 'byte')} of data at {start} run past the end of the "
-                    f"file, {len(data)} bytes; it is truncated or damaged, copy it again",
+                    f"its {counted(least, 'byte')} of data at {start} run past the end "
+                    f"of the file at {len(data)} bytes; it is truncated or damaged, "
+                    "copy it again",
                 )  # fmt: skip
             placed[name] = GgufTensor(name, kind, shape, start, data[start : start + length])
         filled = (tensor for tensor in placed.values() if prod(tensor.shape))

@@ -114,7 +114,7 @@ class MetadataReader:
         if kind == _BOOL:
             return self._truths(count).view(np.bool_)
         if kind == _ARRAY:
-            reader.fail("is an array of arrays, which Quod does not read; leave the key out", start)
+            reader.fail("is an array of arrays, which Quod does not support; remove the key", start)
         if kind not in _NUMBERS:
             self._unknown(kind, start + 4)
         dtype = _NUMBERS[kind]
@@ -134,11 +134,14 @@ class MetadataReader:
     def _texts(self, count: int) -> GgufStrings:
         reader, start = self._reader, self._reader.offset
         if count > reader.remaining // _U64.size:
-            reader.fail(f"states {count} texts, for which the file is too short; {_DAMAGED}", start)
+            reader.fail(
+                f"states {count} strings, but the file is too short for them; {_DAMAGED}", start
+            )
         self._strings += count
         if self._strings > MOST_STRINGS:
             reader.fail(
-                f"{self._strings} texts in arrays are more than Quod takes ({MOST_STRINGS})", start
+                f"{self._strings} strings in arrays are more than the limit of {MOST_STRINGS}",
+                start,
             )
         end, position, ends = start + reader.remaining, start, array("Q", [start])
         length_at = _U64.unpack_from
@@ -169,7 +172,7 @@ def read_string(reader: SectionReader, what: str, *, most: int | None = None) ->
     start = reader.offset
     length = reader.u64(f"the length of {what}")
     if most is not None and length > most:
-        reader.fail(f"{what} of {length} bytes is longer than any ({most}); {_DAMAGED}", start)
+        reader.fail(f"{what} has {length} bytes, more than the limit of {most}; {_DAMAGED}", start)
     position = reader.offset
     return _text(reader.path, reader.label, reader.take(length, what), position)
 
@@ -179,7 +182,7 @@ def _text(path: str, label: str, data: memoryview, start: int) -> str:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"is no UTF-8; {_DAMAGED}", path=path, section=label, offset=start + error.start
+            f"is not UTF-8; {_DAMAGED}", path=path, section=label, offset=start + error.start
         ) from error
 
 
@@ -212,7 +215,7 @@ def string_bytes(name: str, value: object, *, most: int | None = None) -> bytes:
     try:
         data = value.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} is no text that UTF-8 can hold: {shown(value)}") from error
+        raise InputError(f"{name} cannot be encoded in UTF-8: {shown(value)}") from error
     if most is not None and not 0 < len(data) <= most:
         raise InputError(f"{name} must have 1 to {most} bytes, not {len(data)}")
     return _U64.pack(len(data)) + data
@@ -237,8 +240,8 @@ def _value_bytes(name: str, value: object) -> bytes:
         texts = [string_bytes(f"{name}[{index}]", text) for index, text in enumerate(value)]
         return _array_bytes(_STRING, len(value), b"".join(texts))
     raise InputError(
-        f"{name} must be text, a truth value, a NumPy number or array, which say their type, or a "
-        f"list of text, not {shown_kind(value)}"
+        f"{name} must be a string, a bool, a NumPy number or array, or a list of "
+        f"strings, not {shown_kind(value)}"
     )
 
 

@@ -155,7 +155,7 @@ class Zkey:
             fields, public, domain_size, coefficients, points, circuit_hash
         )
         return cls(
-            path=instance("name", name, str, "name the key for messages"),
+            path=instance("name", name, str, "give a name for messages"),
             _identity=None,
             curve=curve,
             variables=len(points["a"]),
@@ -340,7 +340,7 @@ def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficient
         refuse(
             part["signal"] >= header.variables,
             chunk,
-            f"is for a variable outside the {header.variables} of the circuit",
+            f"is for a variable beyond the circuit's {header.variables}",
         )
         bad = first_at_or_above(part["value"], header.curve.fr)
         if bad is not None:

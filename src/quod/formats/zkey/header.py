@@ -44,7 +44,8 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
     number = section.u32("the protocol")
     if number not in PROTOCOLS:
         section.fail(
-            f"protocol {number} is not known; Quod proves Groth16 keys (protocol {GROTH16})", start
+            f"the protocol {number} is unknown; Quod supports Groth16 keys (protocol {GROTH16})",
+            start,
         )
     section.finish()
     section = file.section(2, "header")
@@ -57,8 +58,8 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
         section.fail(
             "q and r belong to different curves; the file is damaged, make it again"
             if mixed
-            else f"q = 0x{q:x} is no curve that Quod knows ({supported_curves()}); "
-            "make the key for one of them",
+            else f"q = 0x{q:x} is not the prime of a supported curve "
+            f"({supported_curves()}); make the key for one of them",
             start,
         )
     if section.offset - start != 8 + curve.fq.bytes + curve.fr.bytes:
