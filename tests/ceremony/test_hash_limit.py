@@ -93,10 +93,12 @@ def test_a_few_powers_of_a_large_ceremony(tmp_path: Path, monkeypatch: pytest.Mo
     """A first challenge of terabytes is not hashed; one of the table need not be."""
     monkeypatch.setattr(challenge, "computed_challenge", _endless)
     path = _of_ceremony("bls12_381", 32, tmp_path / "x.ptau")
-    with pytest.raises(InputError, match=r"hashes, for its first challenge; .* --max-hashes 35 "):
+    with pytest.raises(InputError, match=r"hashes for its first challenge; .* --max-hashes 35 "):
         verify(path)
     path = _of_ceremony("bn254", len(FIRST_CHALLENGES["bn254"]), tmp_path / "x.ptau")
-    with pytest.raises(VerificationError, match="contribution 1: its key of tau proves no secret"):
+    with pytest.raises(
+        VerificationError, match="contribution 1: its key of tau is not a proof of knowledge"
+    ):
         verify(path)
 
 

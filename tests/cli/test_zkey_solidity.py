@@ -95,7 +95,7 @@ def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     proof = json.loads(Path("proof.json").read_text())
     Path("other.json").write_text(json.dumps(proof | {"pi_a": ["1", "1", "1"]}))
     assert entry.run([*calldata, "public.json", "other.json"]) == 3
-    assert "pi_a is no point of the curve" in capsys.readouterr().err
+    assert "pi_a is not a point on the curve" in capsys.readouterr().err
     del proof["curve"]
     Path("other.json").write_text(json.dumps(proof))
     assert entry.run([*calldata, "public.json", "other.json"]) == 0

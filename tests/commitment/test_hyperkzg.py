@@ -214,12 +214,12 @@ def test_what_is_none_is_refused() -> None:
     device = open_device("cpu")
     with pytest.raises(InputError, match=r"of bn254\.fr"):
         SCHEME.committer(device, NAMED["m31"], 2)
-    with pytest.raises(InputError, match="a variable at least"):
+    with pytest.raises(InputError, match="at least one variable"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    instance = statement(2, 1)
-    with pytest.raises(InputError, match="before a commitment"):
-        committer.open(instance.claims, writer)
+    own = statement(2, 1)
+    with pytest.raises(InputError, match="open needs a commitment"):
+        committer.open(own.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     assert sum(SCHEME.error_terms(FIELD, 24).values()) < 2**-210

@@ -110,8 +110,8 @@ def test_a_row_with_the_right_value_is_not_enough() -> None:
     row[0] = (row[0] + weights[1]) % R
     row[1] = (row[1] - weights[0]) % R
     forged = proof[:128] + reference.elements(row)
-    with pytest.raises(VerificationError, match="not the one committed to"):
-        verify(SCHEME, instance.variables, instance.claims, forged)
+    with pytest.raises(VerificationError, match="does not match the commitment"):
+        verify(SCHEME, own.variables, own.claims, forged)
 
 
 def test_what_is_none_is_refused() -> None:
@@ -121,12 +121,12 @@ def test_what_is_none_is_refused() -> None:
             SCHEME.committer(device, field, 2)
         with pytest.raises(InputError, match=r"of bn254\.fr"):
             SCHEME.read(ProofReader(b"", begun()), field, 2)
-    with pytest.raises(InputError, match="a variable at least"):
+    with pytest.raises(InputError, match="at least one variable"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    instance = statement(2, 1)
-    with pytest.raises(InputError, match="before a commitment"):
-        committer.open(instance.claims, writer)
+    own = statement(2, 1)
+    with pytest.raises(InputError, match="open needs a commitment"):
+        committer.open(own.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     with pytest.raises(InputError, match="at least one Claim"):

@@ -160,7 +160,7 @@ def test_a_false_claim_is_refused() -> None:
     checker = OpeningChecker("cpu", scheme.shape(instance.field, instance.variables))
     for error in errors(checker, scheme, instance, proof):
         assert isinstance(error, VerificationError)
-        assert "not what the claims say" in str(error)
+        assert "does not match the claims" in str(error)
 
 
 def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:

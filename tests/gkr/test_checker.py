@@ -322,7 +322,7 @@ def test_other_inputs_than_those_of_the_commitment_are_refused(
     statement = Statement(proven.key, proven.circuit, proven.public, instances)
     for OtherInputs.place in range(0, len(proven.inputs[0]) * instances, 3):
         proof = OtherInputs(statement, proven.inputs).prove()
-        with pytest.raises(VerificationError, match="the committed table has another value"):
+        with pytest.raises(VerificationError, match="the committed table has a different value"):
             verifier.verify(proven.public, proof)
         assert isinstance(proven.expected(proof), VerificationError)
 

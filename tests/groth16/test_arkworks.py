@@ -108,7 +108,7 @@ def test_malformed_keys(proved: Set) -> None:
     key = proved[0]
     data = verifying_key_to_bytes(key)
     for wrong in (b"", data[:-1], data + b"\0", bytes(100), data + data):
-        with pytest.raises(InputError, match="are no verifying key of arkworks over"):
+        with pytest.raises(InputError, match="are not a verifying key of arkworks over"):
             verifying_key_from_bytes(wrong, key.curve, allow_insecure=True)
     size = CURVES[key.curve].fq.bytes
     last = b"\xff" * size

@@ -77,7 +77,7 @@ def test_files(proof: Proof, tmp_path: Path) -> None:
         read_proof(tmp_path / "bad")
     assert caught.value.path == str(tmp_path / "bad")
     assert caught.value.offset == 191
-    with pytest.raises(InputError, match="191 bytes are no whole number of proofs"):
+    with pytest.raises(InputError, match="191 bytes are not a whole number of proofs"):
         read_proofs(tmp_path / "bad")
 
 

@@ -157,7 +157,7 @@ def test_a_list_that_changes_while_it_is_looked_at() -> None:
 def test_values_of_other_types(honest: Set, circuit_files: Make) -> None:
     key, public, proof = honest
     for bad in (None, proof.to_json(), (proof.a, proof.b, proof.c)):
-        with pytest.raises(InputError, match=r"^a proof is a Proof, not"):
+        with pytest.raises(InputError, match=r"^the proof must be a Proof, not"):
             key.verify(public, bad)  # type: ignore[arg-type]
     for none in (bytearray(len(public)), memoryview(bytes(len(public)))):
         with pytest.raises(InputError, match=r"^the public inputs must be a list, not"):
@@ -191,7 +191,7 @@ def test_a_witness_of_other_words(circuit_files: Make) -> None:
         values[:, :4], values.astype(np.uint64), values.view(np.uint64), values.tolist(), values[0]
     ]  # fmt: skip
     for bad in words:
-        with pytest.raises(InputError, match=r"^x: the values of a witness are uint32 words"):
+        with pytest.raises(InputError, match=r"^x: the values of a witness must be uint32 words"):
             key.prove(Witness("x", "bn254", bad, 0))
 
 

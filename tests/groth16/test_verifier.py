@@ -169,7 +169,7 @@ def test_the_inverse_of_what_a_proof_must_make_up(pairing_device: AnyDevice, cur
 @ON_BN254
 def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
     key, public, proof = proved
-    with pytest.raises(InputError, match="takes A and B before C"):
+    with pytest.raises(InputError, match="needs A and B before C"):
         key.begin(public).finish(proof.c)
 
 
@@ -363,7 +363,7 @@ def test_a_key_with_a_bad_ic(proved: Proved) -> None:
     for bad, reason in (((x, y ^ 1), "is not on the curve"), ((x, y + q), "is not below q")):
         with pytest.raises(InputError, match=rf"IC\[2\] {reason}"):
             rebuilt(key, ic=(*key.ic[:2], bad))
-    with pytest.raises(InputError, match="IC must have a point"):
+    with pytest.raises(InputError, match="IC must have at least one point"):
         rebuilt(key, ic=())
 
 

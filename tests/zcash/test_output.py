@@ -101,7 +101,7 @@ def test_what_is_not_so_fails_where_it_is_said(note: sapling.Note) -> None:
         ({"rcm": "01" + "00" * 31}, "either rseed"),
         ({"esk": "01" + "00" * 31}, "either rseed"),
         ({"rcv": "ff" * 32}, "rcv must be a scalar"),
-        ({"more": 1}, "no more than"),
+        ({"more": 1}, "and optionally"),
     ],
 )
 def test_wrong_notes_are_refused(note_file: Path, change: dict[str, object], message: str) -> None:

@@ -106,7 +106,7 @@ def verify_reduction(
     for factor, claim in zip(factors, claims, strict=True):
         weight += factor * equality(field, claim.point, point)
     if weight * PlainElement(field, value) != last_claim:
-        raise VerificationError("the committed table has another value at a point")
+        raise VerificationError("the committed table has a different value at a point")
     return Claim(tuple(point), value)
 
 

@@ -109,7 +109,7 @@ class HyperKzgCommitment:
         for (x,), pair in zip(reversed(claim.point), pairs, strict=True):
             squares.append(folded_value(p, r, x, pair))
         if squares.pop() != claim.value[0]:
-            raise VerificationError("the folds of the committed table end in another value")
+            raise VerificationError("the folds of the committed table end in a different value")
         (q,) = reader.transcript.challenge(field)
         (quotient,) = reader.points(Label.OPENING, GROUP, 1)
         factors = [pow(q, number, p) for number in range(n)]
@@ -121,7 +121,7 @@ class HyperKzgCommitment:
             ),
         )  # fmt: skip
         if not self._holds(factors, [self.point, *folds], remainder, r * r % p, quotient):
-            raise VerificationError("the values of the folds are not those of their commitments")
+            raise VerificationError("the values of the folds do not match their commitments")
 
     def _holds(
         self, factors: Sequence[int], points: Sequence[Point], remainder: Sequence[int], s: int,

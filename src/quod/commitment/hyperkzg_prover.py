@@ -32,8 +32,8 @@ class HyperKzgCommitter(GroupCommitter):
         count = 1 << log2_size
         if count > len(reference):
             raise InputError(
-                f"the reference string has {len(reference)} powers, too few for 2**{log2_size} "
-                "coefficients; read more of a larger file"
+                f"the reference string has {len(reference)} powers, too few for "
+                f"2**{log2_size} coefficients; read more powers or use a larger file"
             )
         super().__init__(device, log2_size, reference.powers_g1[:count], rows=1)
 

@@ -113,8 +113,8 @@ class HyraxCommitment:
         for entry, weight in zip(PlainElement.each(field, row), weights, strict=True):
             total += entry * weight
         if total.coefficients != claim.value:
-            raise VerificationError("the sum of the table's rows has another value at a point")
+            raise VerificationError("the sum of the table's rows has a different value at a point")
         points = np.concatenate([hashed_bases(log_columns), from_points(GROUP, self.rows)])
         factors = [-w for (w,) in coefficients_of(equalities(field, claim.point[:rows]))]
         if sum_of_multiples(GROUP, points, [*(e for (e,) in row), *factors]) is not None:
-            raise VerificationError("the sum of the table's rows is not the one committed to")
+            raise VerificationError("the sum of the table's rows does not match the commitment")

@@ -75,7 +75,7 @@ class RawCommitment:
         entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
             if evaluated(self.field, entries, claim.point).coefficients != claim.value:
-                raise VerificationError("the committed table has another value at a point")
+                raise VerificationError("the committed table has a different value at a point")
 
 
 def evaluated(field: FieldSpec, table: Sequence[int], point: Sequence[Plain]) -> PlainElement:

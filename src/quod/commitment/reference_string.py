@@ -43,8 +43,8 @@ POWERS_OF_G2 = 4
 _LEAST = 3
 _RANDOM_BITS = 128
 _ADVICE = (
-    "take the file of a ceremony that many contributed to; for tests only, insecure=True takes "
-    "any string"
+    "use the file of a ceremony with many contributions; for tests only, insecure=True "
+    "accepts any string"
 )
 
 
@@ -62,7 +62,7 @@ class ReferenceString:
     tau_g2: tuple[G2Point, ...]
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise InputError("reference strings are read: ReferenceString.from_ptau(path, log2_size)")
+        raise InputError("read a reference string with ReferenceString.from_ptau(path, log2_size)")
 
     @classmethod
     def _of(cls, powers_g1: Words, tau_g2: Sequence[G2Point]) -> ReferenceString:
@@ -90,11 +90,11 @@ class ReferenceString:
         insecure = flag("insecure", insecure)
         file = PowersOfTau.open(path)
         if file.curve != _CURVE.name:
-            raise MismatchError(f"powers of {_CURVE.name} are asked for, not of {file.curve}",
+            raise MismatchError(f"has powers of {file.curve}, not of {_CURVE.name}",
                                 path=file.path)  # fmt: skip
         if count > 1 << file.power:
             raise InputError(
-                f"has 2**{file.power} powers, and {count} are asked for; take a larger file",
+                f"has 2**{file.power} powers, and {count} are required; use a larger file",
                 path=file.path,
             )
         powers = np.array(file.tau_g1[:count])
@@ -111,7 +111,7 @@ class ReferenceString:
             file.refuse("tau_g2", 0, "is not the generator")
         if not insecure and _is_known(first[1]):
             raise InsecureKeyError(
-                f"{file.path}: anyone knows its tau, as nobody contributed to it; {_ADVICE}"
+                f"{file.path}: everyone knows its tau, as nobody contributed to it; {_ADVICE}"
             )
         reference = cls._of(powers, tau_g2)
         reference._check(opened, file)
@@ -127,7 +127,7 @@ class ReferenceString:
         order = GROUP.scalars.value
         tau = whole_number("tau", tau, 1, order - 1)
         if not flag("insecure", insecure):
-            raise InsecureKeyError(f"whoever makes a reference string knows its tau; {_ADVICE}")
+            raise InsecureKeyError(f"the maker of a reference string knows its tau; {_ADVICE}")
         numbers = [1]
         for _ in range(count - 1):
             numbers.append(numbers[-1] * tau % order)
@@ -152,15 +152,15 @@ class ReferenceString:
         for group, points, count in groups:
             powers: object = points
             if not isinstance(powers, (list, tuple)) or len(powers) != count:
-                raise InputError(f"a verifier takes {count} powers of tau in {group.name}")
+                raise InputError(f"a verifier needs {count} powers of tau in {group.name}")
             if first_bad_point(
                 resolve_device("cpu"), group, from_points(group, powers), subgroup=True,
                 infinity=False,
             ):  # fmt: skip
-                raise InputError(f"a power of tau is no point of {group.name}")
+                raise InputError(f"a power of tau is not a point of {group.name}")
         generator, second, law = _CURVE.g1.generator, _CURVE.g2.generator, g1_group(_CURVE)
         if not flag("insecure", insecure) and _is_known(tau_g1[0]):
-            raise InsecureKeyError(f"anyone knows the tau of a reference string; {_ADVICE}")
+            raise InsecureKeyError(f"everyone knows the tau of the reference string; {_ADVICE}")
         pairs: list[tuple[G1Point, G2Point, G1Point, G2Point]]
         pairs = [
             (tau_g1[0], second, generator, tau_g2[0]),
@@ -173,7 +173,7 @@ class ReferenceString:
             if not pairing_product_is_one(
                 resolve_device("cpu"), _CURVE, [(left, left_2), (law.negate(right), right_2)]
             ):
-                raise InputError("the points of a reference string are no powers of one tau")
+                raise InputError("the points of the reference string are not powers of one tau")
         return cls._of(from_points(GROUP, [generator, *tau_g1]), tau_g2)
 
     @property
@@ -212,8 +212,8 @@ class ReferenceString:
             host, _CURVE, [(lower, self.tau_g2[0]), (law.negate(upper), generators[1])]
         ):
             raise InputError(
-                f"the first {count} points of tau_g1 are no powers of the tau of tau_g2; the file "
-                "is damaged or forged, get it again from its source",
+                f"the first {count} points of tau_g1 are not powers of the tau of "
+                "tau_g2; the file is damaged or forged, get it again from its source",
                 path=file.path,
             )
         below: G2Point = generators[1]

@@ -32,11 +32,11 @@ def group_size(field: FieldSpec, log2_size: int) -> int:
     log2_size = check_size(field, log2_size)
     if field != GROUP.scalars:
         raise InputError(
-            f"commitments in {GROUP.name} are to elements of {GROUP.scalars.name}, not of "
-            f"{field.name}; take the scheme raw, or over a small prime ligero"
+            f"commitments in {GROUP.name} need elements of {GROUP.scalars.name}, not of "
+            f"{field.name}; use the scheme raw, or ligero over a small prime"
         )
     if log2_size == 0:
-        raise InputError("the polynomial has a variable at least")
+        raise InputError("the polynomial must have at least one variable")
     return log2_size
 
 
@@ -80,7 +80,7 @@ class GroupCommitter:
         claims = check_claims(self._field, self._log2_size, claims)
         table = self._committed
         if table is None:
-            raise InputError("there is nothing to open before a commitment")
+            raise InputError("open needs a commitment; call commit first")
         claim = prove_reduction(self._device, self._field, self._log2_size, table, claims, writer)
         return claim, table
 

@@ -120,10 +120,10 @@ def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> l
     # Copied first: the checks would exhaust an iterator, and no claim would be left to fail.
     checked = list(claims)
     if not checked:
-        raise InputError("claims are a list of at least one Claim; this one is empty")
+        raise InputError("claims must be a list of at least one Claim; it is empty")
     for claim in checked:
         if len(claim.point) != log2_size:
-            raise InputError(f"the point of a claim is a tuple of {log2_size} elements")
+            raise InputError(f"the point of a claim must be a tuple of {log2_size} elements")
         check_elements(field, "a claim", (*claim.point, claim.value))
     return checked
 

@@ -73,7 +73,7 @@ def scheme_with_powers(
         ReferenceString.from_ptau(path, max(log2_size, 1), device=device, insecure=insecure)
     )
     if like is not None and like.parameters() != scheme.parameters():
-        raise MismatchError("has other powers of tau than the verifying key", path=str(path))
+        raise MismatchError("has different powers of tau than the verifying key", path=str(path))
     return scheme
 
 
@@ -91,7 +91,7 @@ def parameters_of(scheme: Scheme) -> dict[str, Any]:
         scheme.name not in SCHEMES
         or scheme_named(scheme.name, parameters).parameters() != scheme.parameters()
     ):
-        raise InputError(f"files name no commitment like {scheme.parameters()}")
+        raise InputError(f"files cannot name the commitment {scheme.parameters()}")
     return parameters
 
 
@@ -100,8 +100,8 @@ def check_secret(scheme: Scheme) -> None:
     reference: ReferenceString | None = getattr(scheme, "reference", None)
     if reference is not None and reference.is_known:
         raise InsecureKeyError(
-            "anyone knows the tau of the commitment, as nobody contributed to it, and can forge "
-            "proofs; compile the circuit with the file of a ceremony"
+            "everyone knows the tau of the commitment, as nobody contributed to it, "
+            "and can forge proofs; compile the circuit with the file of a ceremony"
         )
 
 

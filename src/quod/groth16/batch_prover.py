@@ -261,8 +261,8 @@ def begin_together(
     most = 1 if batches is None else batches.most
     if len(witnesses) > most:
         raise InputError(
-            f"{len(witnesses)} witnesses are not proved together with {key.zkey.path}: "
-            f"give up to {most} (most_together)"
+            f"{len(witnesses)} witnesses are too many for a batch with {key.zkey.path}: "
+            f"give at most {most} (most_together)"
         )
     pending: dict[int, PendingOrError] = {}
     statements: dict[int, Statement] = {}

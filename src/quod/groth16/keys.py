@@ -94,8 +94,8 @@ class ProvingKey:
         ):  # fmt: skip
             if point is None:
                 raise InputError(
-                    f"{name} is the point at infinity, with which anything could be proved; "
-                    "get the key again from its source",
+                    f"{name} is the point at infinity, with which anyone can forge "
+                    "proofs; get the key again from its source",
                     path=zkey.path,
                 )
         self.digest = _digest(zkey)

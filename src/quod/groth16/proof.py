@@ -63,7 +63,7 @@ class Proof:
             text = json.dumps(dict(document), allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise InputError(
-                "is not a JSON document; pass what json.load returns", path=name
+                "is not a JSON document; pass the result of json.load", path=name
             ) from None
         return cls.from_json_text(text, curve=curve, name=name)
 

@@ -45,7 +45,7 @@ def prove_many(
     """See `ProvingKey.prove_many`."""
     source: object = witnesses
     if not isinstance(source, Iterable) or isinstance(source, (str, bytes, Mapping)):
-        raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
+        raise InputError(f"witnesses must be an iterable such as a list, not {shown(witnesses)}")
     batches = key.resident.batches
     if batches is None:
         return overlapped(

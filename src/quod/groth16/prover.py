@@ -291,10 +291,10 @@ def check_answer(
     self_check(
         timeline,
         verify,
-        wrong=f"{statement.witness.path}: the proof does not verify, so it is not given out. Most "
-        "likely the witness does not satisfy the circuit: compute it again with the program "
-        "(.wasm or C++) of the same compilation as the key; if that is right, the key "
-        f"({path}) is damaged",
+        wrong=f"{statement.witness.path}: the proof does not verify and is discarded. "
+        "Most likely the witness does not satisfy the circuit: compute it again "
+        "with the program (.wasm or C++) from the key's compilation; if the "
+        f"witness is right, the key ({path}) is damaged",
         malformed=lambda error: (
             f"{path}: the key gives a proof with a bad point ({error}); the "
             "key is damaged or forged: get it again from its source"
@@ -345,7 +345,8 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
         values.dtype != np.uint32 or values.shape[1:] != (fr.words,)
     ):
         raise InputError(
-            f"the values of a witness are uint32 words of shape (n, {fr.words})", path=witness.path
+            f"the values of a witness must be uint32 words of shape (n, {fr.words})",
+            path=witness.path,
         )
     _check_fits(key, witness)
     return values, values[:count]

@@ -55,8 +55,9 @@ class Weakness:
         """The error for a caller that does not allow insecure keys; `path` names the key's file."""
         place = "" if path is None else f"{path}: "
         return InsecureKeyError(
-            f"{place}anyone can forge proofs for this key: {self.reason}; {self.remedy}, or take "
-            "it for tests only, with --insecure-test-key (in Python allow_insecure=True)"
+            f"{place}anyone can forge proofs for this key: {self.reason}; "
+            f"{self.remedy}, or accept it for tests only, with --insecure-test-key (in "
+            "Python allow_insecure=True)"
         )
 
 

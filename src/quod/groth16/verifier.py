@@ -87,7 +87,7 @@ class Verification:
     def finish(self, c: G1Point) -> bool:
         """Return whether the proof with this C holds; InputError if A and B have not been set."""
         if self._values is None:
-            raise InputError("a verification takes A and B before C")
+            raise InputError("a verification needs A and B before C")
         (c,) = self._key._checked_proof(pi_c=c)
         last = self._miller_values([self.last_pair(c)])
         return self._key._holds(np.concatenate([self._values, last]))
@@ -147,7 +147,7 @@ class VerifyingKey:
         except InputError as error:
             raise InputError(str(error), path=path) from None
         if not self.ic:
-            raise InputError("IC must have a point at least", path=path)
+            raise InputError("IC must have at least one point", path=path)
         check_pairing_device(self.device)
         self._check(path)
         if not allow_insecure:
@@ -272,7 +272,8 @@ class VerifyingKey:
             proof = Proof.from_dict(proof, curve=self.curve)
         if not isinstance(proof, Proof):
             raise InputError(
-                f"a proof is a Proof, not {type(proof).__name__}; Proof.from_json_text reads text"
+                f"the proof must be a Proof, not {type(proof).__name__}; "
+                "Proof.from_json_text reads JSON text"
             )
         inputs = self._checked_inputs(public)
         if proof.curve != self.curve:
@@ -345,8 +346,8 @@ class VerifyingKey:
         ):
             if point is None:
                 raise InputError(
-                    f"{name} is the point at infinity, with which anything could be proved; "
-                    "get the key again from its source",
+                    f"{name} is the point at infinity, with which anyone can forge "
+                    "proofs; get the key again from its source",
                     path=path,
                 )
         advice = "the key is damaged or forged, get it again from its source"

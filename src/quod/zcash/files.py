@@ -40,10 +40,10 @@ def read_note(path: Path) -> tuple[Note, int | None, int | None]:
 def _note_of(note: Any) -> tuple[Note, int | None, int | None]:
     if not isinstance(note, dict) or not {"address", "value"} <= note.keys() <= _NOTE_FIELDS:
         raise InputError(
-            "a note is an object with address and value, rseed or rcm, and no more than esk and rcv"
+            "a note must be an object with address, value, rseed or rcm, and optionally esk and rcv"
         )
     if ("rseed" in note) == ("rcm" in note) or {"rseed", "esk"} <= note.keys():
-        raise InputError("a note has either rseed, from which esk follows, or rcm")
+        raise InputError("a note must have either rseed, which determines esk, or rcm")
     address = PaymentAddress.from_bytes(_hex("address", note["address"]))
     value = whole_number("the value", note["value"], 0, (1 << 64) - 1)
     esk, rcv = (
@@ -84,7 +84,7 @@ def read_output(path: Path) -> Output:
 
 def _output_of(entry: Any) -> Output:
     if not isinstance(entry, Mapping) or not entry.keys() >= {*_FIELDS}:
-        raise InputError(f"an Output is an object with {', '.join(_FIELDS)}")
+        raise InputError(f"an Output must be an object with {', '.join(_FIELDS)}")
     cv, cmu, epk, proof = (_hex(name, entry[name]) for name in _FIELDS)
     statement = OutputStatement.from_bytes(cv, epk, cmu)
     # Verification looks at subgroups.

@@ -51,7 +51,7 @@ class ViewingKey:
         digest = blake2s(encoded(self.ak) + encoded(self.nk), person=b"Zcashivk").digest()
         ivk = int.from_bytes(digest, "little") & (1 << _IVK_BITS) - 1
         if not ivk:
-            raise InputError("the ivk of this key is 0; take another spending key")
+            raise InputError("the ivk of this key is 0; use another spending key")
         return ivk
 
     def address(self, diversifier: bytes) -> PaymentAddress:
@@ -112,4 +112,4 @@ def default_diversifier(seed: bytes) -> bytes:
         diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
         if diversify_hash(diversifier) is not None:
             return diversifier
-    raise InputError("this seed has no default diversifier; take another")
+    raise InputError("this seed has no default diversifier; use another seed")

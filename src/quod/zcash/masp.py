@@ -53,7 +53,7 @@ def asset_identifier(name: bytes) -> bytes:
         except InputError:
             continue
         return identifier
-    raise InputError("no nonce gives the asset a generator; take another name")
+    raise InputError("no nonce gives the asset a generator; choose another name")
 
 
 def masp_output_inputs(note: Note, identifier: bytes, esk: int, rcv: int) -> Inputs:

@@ -466,7 +466,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
             kept.append((-len(memory.streamed), len(memory.workspaces), multiples))
             budget = memory.nbytes(device) * 15 // 16
 
-    with pytest.raises(DeviceError, match=r"are left for them; .* --device cpu"):
+    with pytest.raises(DeviceError, match=r"are available for them; .* --device cpu"):
         shrink(1 << 40)
     assert kept[0] == (0, 3, 1 << 10)
     assert kept == sorted(kept, reverse=True)

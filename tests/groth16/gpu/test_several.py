@@ -81,13 +81,13 @@ def test_shares_end_together() -> None:
     assert shares(2, 1, 0) == [0.5, 0.5]
 
 
-def test_devices_that_are_none(circuit_files: Make) -> None:
-    path, gpu = circuit_files("bn254").zkey, EmulatedDevice()
-    with pytest.raises(InputError, match="at least two, each once"):
+def test_devices_that_are_none(made: Make) -> None:
+    path, gpu = made("bn254").zkey, EmulatedDevice()
+    with pytest.raises(InputError, match="at least two devices, each once"):
         ProvingKey.from_zkey(path, devices=[gpu])
-    with pytest.raises(InputError, match="at least two, each once"):
+    with pytest.raises(InputError, match="at least two devices, each once"):
         ProvingKey.from_zkey(path, devices=[gpu, gpu])
-    with pytest.raises(InputError, match="cpu is none of several devices"):
+    with pytest.raises(InputError, match="cpu cannot share a proof"):
         ProvingKey.from_zkey(path, devices=[gpu, "cpu"])
 
 

@@ -232,9 +232,9 @@ def _delta_of_gamma(sections: Sections) -> None:
     sections[2][-128:] = sections[2][-320:-192]
 
 
-_FIRST = "of the key is not that of the circuit and the powers of tau"
-_DIVIDED = "is not that of the key before contributions, divided by delta"
-_POWERS = "is not that of the powers of tau"
+_FIRST = "of the key does not match the circuit and the powers of tau"
+_DIVIDED = "is not the initial key's c, divided by delta"
+_POWERS = "does not match the powers of tau"
 POINTS: dict[str, tuple[Change, str]] = {
     "ic": (lambda s: _swap(s[3], 64, 0, 1), f"ic {_FIRST} (section 3, byte 0)"),
     "coefficients": (_change(4, 4 + 44 + 12, b"\x01"), f"the coefficients {_FIRST}"),
@@ -246,8 +246,8 @@ POINTS: dict[str, tuple[Change, str]] = {
     "off the curve": (_change(9, 64 * 5, b"\x01"), "point 5 of h is not on the curve"),
     "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_POWERS}"),
     "gamma": (_gamma_of_delta, f"gamma_g2 {_POWERS}"),
-    "delta": (_change(2, -192, _generator_twice()), "delta_g1 is not what contribution 2 says"),
-    "delta in G2": (_delta_of_gamma, "delta_g2 is not of the same delta as delta_g1"),
+    "delta": (_change(2, -192, _generator_twice()), "delta_g1 differs from that of contribution 2"),
+    "delta in G2": (_delta_of_gamma, "delta_g2 and delta_g1 have different values of delta"),
     "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 does not follow: its transcript"),
 }
 
@@ -283,20 +283,20 @@ def test_contributions_that_do_not_follow(
     contribution = mine.contributions[number]
     key = replace_frozen(contribution.key, g2_spx=theirs.key.g2_spx)
     assert refused(lambda all_: _with(all_, number, transcript=bytes(64))) == (
-        place + "its transcript is not that of the circuit and the contributions before it"
+        place + "its transcript does not match the circuit and the contributions before it"
     )
     assert refused(lambda all_: _with(all_, number, key=key)) == (
-        place + "its key proves no secret: g1_sx and g2_spx are not of the same one"
+        place + "its key is not a proof of knowledge: g1_sx and g2_spx have different secrets"
     )
     assert refused(lambda all_: _with(all_, number, delta_g1=theirs.delta_g1)) == (
-        place + "its delta is not the one before times the secret of its key"
+        place + "its delta is not the previous delta times the secret of its key"
     )
     beacon = replace_frozen(contribution.details, beacon=Beacon(b"\x07", 10))
     assert refused(lambda all_: _with(all_, number, details=beacon)) == (
-        place + "its key is not that of its beacon"
+        place + "its key does not follow from its beacon"
     )
     if number == 1:
-        assert "delta_g1 is not what contribution 1 says" in refused(
+        assert "delta_g1 differs from that of contribution 1" in refused(
             lambda all_: Ceremony(all_.curve, all_.circuit_hash, all_.contributions[:1])
         )
         assert "nobody contributed to it" in refused(
@@ -444,9 +444,9 @@ def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> Non
     with pytest.raises(MismatchError, match="over bn254"):
         verify_from_r1cs(other.r1cs, other.ptau, key_files.last)
     with pytest.raises(MismatchError, match="over bn254"):
-        verify_from_init(other.init, other.ptau, key_files.last)
-    with pytest.raises(InputError, match="was contributed to; take the key before"):
-        verify_from_init(key_files.last, key_files.ptau, key_files.last)
+        verify_from_init(other.init, other.ptau, made.last)
+    with pytest.raises(InputError, match="has contributions; use the key before"):
+        verify_from_init(made.last, made.ptau, made.last)
 
 
 def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
@@ -460,8 +460,8 @@ def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -
     _swap(sections[2], 64, 40, 41)
     bad = tmp_path / "bad.ptau"
     write_iden3(bad, "ptau", 1, [(number, [bytes(data)]) for number, data in sections.items()])
-    with pytest.raises(VerificationError, match="h is not that of the powers of tau, divided"):
-        verify_from_init(key_files.init, bad, key_files.last)
+    with pytest.raises(VerificationError, match="h does not match the powers of tau, divided"):
+        verify_from_init(made.init, bad, made.last)
 
 
 # --- secrets

@@ -312,7 +312,7 @@ def _place(name: str, number: int) -> int:
         ("l", 3, "swap", VerificationError, "l is not that of the key, divided by"),
         ("h", 3, "bit", InputError, "h: point 3 is not on the curve"),
         ("l", 2, "full", InputError, "l: a coordinate is not below the modulus"),
-        ("delta_g1", 0, "generator", VerificationError, "delta is not what the last"),
+        ("delta_g1", 0, "generator", VerificationError, "delta differs from the last"),
         ("end", 1, "generator", VerificationError, "contribution 2 does not follow"),
         ("end", 1, "bit", InputError, "contribution 2: delta_g1 is not on the curve"),
         ("end", 1, "full", InputError, "has a coordinate that is not below"),

@@ -113,7 +113,7 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         assert budgets[Tier.HOST] == machine[Tier.HOST] // 2
     # The key takes no more of the device than it is told.
     zkey = Zkey.open(BN254 / "circuit.zkey")
-    with pytest.raises(DeviceError, match="left for them"):
+    with pytest.raises(DeviceError, match="available for them"):
         ProvingKey(zkey, device, memory_budget=1000)
 
 

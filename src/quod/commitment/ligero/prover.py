@@ -91,9 +91,9 @@ class LigeroCommitter:
         device.check_budget("a commitment", matrix + tree + sums)
         if matrix > device.largest_buffer:
             raise DeviceError(
-                f"the words of 2^{shape.log2_size} entries take {bytes_text(matrix)}, and "
-                f"{device.name} reaches {bytes_text(device.largest_buffer)} of a buffer; take a "
-                "smaller table, or a device that reaches more"
+                f"the words of 2^{shape.log2_size} entries take {bytes_text(matrix)}, "
+                f"and {device.name} allows {bytes_text(device.largest_buffer)} a "
+                "buffer; use a smaller table, or a device with larger buffers"
             )
         self._twiddles = device.upload(from_integers(code.modulus, list(code.twiddles())))
         self._matrix = device.allocate(matrix)
@@ -164,7 +164,7 @@ class LigeroCommitter:
         """Send a sumcheck over the row variables, the combination of rows, and opened columns."""
         shape, code = self._shape, self._shape.code
         if self._committing is None:
-            raise InputError("no table was committed to; call commit before open")
+            raise InputError("open needs a commitment; call commit first")
         checked, factors, total = shape.combine(writer.transcript, claims)
         key = (len(checked), writer.transcript.hash)
         opening = self._committing.openings.get(key)

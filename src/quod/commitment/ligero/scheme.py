@@ -69,15 +69,16 @@ class Ligero:
         most = most_log_length(modulus) - self.log_blowup
         if modulus.bits > _MOST_BITS or most < 0:
             raise InputError(
-                f"Ligero takes no tables of {modulus.name}: it is for primes of at most "
-                f"{_MOST_BITS} bits with roots of unity of order 2^k, or such points on the circle"
+                f"Ligero does not support tables over {modulus.name}: it needs a prime "
+                f"of at most {_MOST_BITS} bits with roots of unity of order 2^k, or "
+                "such points on the circle"
             )
         if self.hash.field not in (None, modulus):
-            raise InputError(f"the tree's {self.hash.value} hashes no elements of {modulus.name}")
+            raise InputError(f"the tree's {self.hash.value} cannot hash elements of {modulus.name}")
         if log2_size + self.log_blowup > _MOST_PLACES:
             raise InputError(
-                f"tables of 2^{log2_size} entries are too long for Ligero: with their code they "
-                f"have more than 2^{_MOST_PLACES}"
+                f"tables of 2^{log2_size} entries are too long for Ligero: their "
+                f"codewords have more than 2^{_MOST_PLACES} entries"
             )
         log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
         code = Code(modulus, log_message, log_message + self.log_blowup)

@@ -43,7 +43,7 @@ class LigeroCommitment:
             weight = factor * equality(field, upper, r)
             expected += weight * value_at(field, combination, lower)
         if expected != last_claim:
-            raise VerificationError("the rows' combination is not what the claims say")
+            raise VerificationError("the combination of rows does not match the claims")
         places = shape.places(reader.transcript)
         columns = self._read_columns(reader, places)
         self._check_columns(places, columns, r, combination)
@@ -65,7 +65,7 @@ class LigeroCommitment:
         digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
         others = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
         if root(shape.hash, shape.code.log_length, places, leaves, others) != self.root:
-            raise VerificationError("the opened columns are not those of the commitment")
+            raise VerificationError("the opened columns do not match the commitment")
         return [entries[at : at + shape.rows] for at in range(0, len(entries), shape.rows)]
 
     def _check_columns(
@@ -78,7 +78,7 @@ class LigeroCommitment:
             word = code.values_at(part, places)
             for value, column in zip(word, columns, strict=True):
                 if (sum(map(mul, weight, column)) - value) % code.modulus.value:
-                    raise VerificationError("an opened column is not that of the combination")
+                    raise VerificationError("an opened column does not match the combination")
 
 
 def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> PlainElement:

@@ -86,7 +86,7 @@ class Verifier:
             self.peak_bytes += self._openings.peak_bytes
         messages = self._plan.messages
         self._checks = list(messages.checks)
-        what, last = "the committed table has another value at a point", len(messages.rows) - 1
+        what, last = "the committed table has a different value at a point", len(messages.rows) - 1
         first = self._plan.claim_record - FIRST_CHECK
         self._checks += [
             Check(first + claim, last, what) for claim in range(len(messages.claims.points))

@@ -86,8 +86,8 @@ def verifying_key_from_bytes(
             break
     else:
         raise InputError(
-            f"{len(data)} bytes are no verifying key of arkworks over {curve}, compressed or not; "
-            "check that the right file was given",
+            f"{len(data)} bytes are not a verifying key of arkworks over {curve}, "
+            "compressed or uncompressed; check that the right file was given",
             path=name,
             offset=len(data),
         )

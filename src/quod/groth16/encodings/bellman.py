@@ -63,7 +63,7 @@ def proofs_from_bytes(
     data = checked_bytes(_FORM, data)
     if len(data) % PROOF_BYTES:
         raise InputError(
-            f"{len(data)} bytes are no whole number of proofs of {PROOF_BYTES} bytes each",
+            f"{len(data)} bytes are not a whole number of proofs of {PROOF_BYTES} bytes each",
             path=name,
             offset=len(data) - len(data) % PROOF_BYTES,
         )

@@ -163,14 +163,17 @@ def solidity_verifier(
     machine = _machine(key.curve)
     contract: object = name
     if not isinstance(contract, str) or not _NAME.fullmatch(contract):
-        raise InputError(f"a contract's name is letters, digits and _, not {shown(contract)}")
+        raise InputError(
+            f"a contract's name must have only letters, digits and _, not {shown(contract)}"
+        )
     if _TYPE.fullmatch(contract) or contract in _TAKEN.split():
-        raise InputError(f"a contract cannot be called {contract}, a word of Solidity or its own; "
-                         "take another name")  # fmt: skip
+        raise InputError(f"a contract cannot have the name {contract}, which Solidity or "
+                         "the contract uses; choose another name")  # fmt: skip
     if key.public > _MOST_INPUTS:
         raise InputError(
-            f"a contract takes {_MOST_INPUTS} public inputs at most, for its code may have no more "
-            f"than 24,576 bytes, and the key has {key.public}; make a hash of them the only one"
+            f"a contract takes {_MOST_INPUTS} public inputs at most, as its code is "
+            f"limited to 24,576 bytes, and the key has {key.public}; make their hash "
+            "the only input"
         )
     insecurity = weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
     if not flag("allow_insecure", allow_insecure) and insecurity is not None:
@@ -204,7 +207,7 @@ def solidity_calldata(proof: Proof, public: Iterable[int | str]) -> str:
         if not all(0 <= value < q for value in coordinates_of(point, degree)) or not law.contains(
             point
         ):
-            raise InputError(f"{name} is no point of the curve; the proof is damaged or forged")
+            raise InputError(f"{name} is not a point on the curve; the proof is damaged or forged")
         texts = [f'"{word:#066x}"' for word in machine.words(point, degree)]
         if degree == 2 and machine.coordinate == _WORD:
             texts = [f"[{', '.join(texts[:2])}]", f"[{', '.join(texts[2:])}]"]
@@ -231,7 +234,7 @@ def _machine(curve: str) -> _Machine:
     name = curve_named(curve).name
     if name not in _MACHINES:
         raise InputError(
-            f"no chain has precompiles for {name}; contracts verify proofs over "
+            f"no chain has precompiles for {name}; contracts can verify proofs over "
             f"{' and '.join(_MACHINES)}"
         )
     return _MACHINES[name]

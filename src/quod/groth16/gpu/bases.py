@@ -94,9 +94,9 @@ class MsmMemory:
                     return choice
                 least = min(least, needed)
         raise DeviceError(
-            f"the MSMs of a proof with this key need {bytes_text(least)} of device memory, and "
-            f"{bytes_text(max(0, budget))} are left for them; prove on a device with more memory, "
-            "or with --device cpu"
+            f"the MSMs of a proof with this key need {bytes_text(least)} of device "
+            f"memory, and {bytes_text(max(0, budget))} are available for them; prove on "
+            "a device with more memory, or with --device cpu"
         )
 
     @classmethod

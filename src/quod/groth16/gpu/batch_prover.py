@@ -68,7 +68,7 @@ class GpuBatches:
         while most > 1 and _needed(lane, most, witness_bytes) > budget:
             most //= 2
         if most == 1:
-            raise DeviceError("there is no memory for the sums of two witnesses together")
+            raise DeviceError("the device has no memory for the sums of two witnesses in a batch")
         self.most = most
         self.nbytes = _needed(lane, most, witness_bytes)
         batch_lane = lane.sibling(batch_sizes(most))

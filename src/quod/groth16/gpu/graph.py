@@ -76,8 +76,9 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), copies=(1,))
     if memory.streamed:
         raise DeviceError(
-            f"the bases of {zkey.path} do not fit a memory budget of {device.memory_budget} bytes, "
-            "and a recorded proof cannot fetch them piece by piece; allow it more memory"
+            f"the bases of {zkey.path} do not fit a memory budget of "
+            f"{device.memory_budget} bytes, and a recorded proof cannot stream them; "
+            "allow it more memory"
         )
     msms = KeyMsms(device, key, memory)
     stages: list[GraphStage] = []

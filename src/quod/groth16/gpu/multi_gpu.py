@@ -161,12 +161,13 @@ class MultiGpuKey:
 def check_devices(devices: Sequence[AnyDevice]) -> None:
     """Raise InputError unless the devices can share one proof."""
     if len(devices) < 2 or len({id(device) for device in devices}) < len(devices):
-        raise InputError("devices are at least two, each once; give one as `device` alone")
+        raise InputError(
+            "devices must name at least two devices, each once; pass a single device as `device`"
+        )
     for device in devices:
         if device.host_memory or device.single_queue:
             raise InputError(
-                f"{device.name} is none of several devices of a proof: these are GPUs whose work "
-                "goes on side by side, CUDA's"
+                f"{device.name} cannot share a proof with other devices: only CUDA GPUs can"
             )
 
 

@@ -67,9 +67,10 @@ class Quotient:
         vector, reach = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
         if vector > reach:
             raise DeviceError(
-                f"{zkey.path} has {zkey.constraints} constraints over {zkey.variables} variables, "
-                f"whose vectors take {bytes_text(vector)}, and a kernel of this device reaches "
-                f"{bytes_text(reach)}; prove on one that reaches more, or with --device cpu"
+                f"{zkey.path} has {zkey.constraints} constraints over {zkey.variables} "
+                f"variables, whose vectors take {bytes_text(vector)}, and a kernel of "
+                f"this device can address {bytes_text(reach)}; prove on a device that "
+                "can address more, or with --device cpu"
             )
         needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
         device.check_budget(f"the matrices of {zkey.path}", needed)

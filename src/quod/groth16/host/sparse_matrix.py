@@ -96,8 +96,9 @@ def safe_entries(
             part[:] = words[start : start + _CHUNK]
         if (part[:, :HEAD_WORDS] > last).any():
             raise InputError(
-                f"an entry of the key's matrices is outside their {domain_size} rows and "
-                f"{variables} columns; the key was written to while it was opened, or is damaged"
+                f"an entry of the key's matrices is outside their {domain_size} rows "
+                f"and {variables} columns; the key changed while it was opened, or is "
+                "damaged"
             )
     safe: Coefficients = entries.view(coefficients.dtype).reshape(-1)
     return safe

@@ -100,8 +100,8 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
     following = bytes(ptau.file.data[end : end + 2 * size])
     if len(following) < 2 * size:
         raise InputError(
-            "ends after section 2 (tau_g1), behind which snarkjs reads for its hash of a circuit "
-            "as large as all the powers; write the sections in their order, as snarkjs does",
+            "ends after section 2 (tau_g1), but snarkjs reads the bytes after it to "
+            "hash a circuit that uses all powers; write the sections in snarkjs's order",
             path=ptau.path,
         )
     p, limit = modulus.value, 1 << 8 * size
@@ -140,8 +140,9 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
     # Back to integers and affine coordinates, with ordinary arithmetic.
     if not z3 % p:
         raise InputError(
-            "goes on after section 2 (tau_g1) with bytes of which snarkjs's hash of a circuit as "
-            "large as all the powers makes no point; get the file again from its source",
+            "has bytes after section 2 (tau_g1) that are not a point, but snarkjs "
+            "reads them to hash a circuit that uses all powers; get the file again "
+            "from its source",
             path=ptau.path,
         )
     leave = pow(limit, -1, p)

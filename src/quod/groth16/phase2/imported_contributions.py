@@ -85,10 +85,10 @@ class _Parameters:
             if name not in VERIFYING_KEY:
                 count = len(getattr(key.zkey, NAMES.get(name, name))) - (name == "h")
                 start = reader.offset
-                point_count = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
-                if point_count != count:
+                stored = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
+                if stored != count:
                     self._mismatch(
-                        name, f"{name} has {point_count} points, not {count} as that", start
+                        name, f"{name} has {stored} points, not {count}, the number", start
                     )
             size = 8 * group_of(key.curve, degree).point_words * count
             self._places[name] = reader.offset, size
@@ -119,8 +119,8 @@ class _Parameters:
         count = int.from_bytes(reader.take(4, "the number of contributions"), "big")
         if not in_key < count <= MOST_CONTRIBUTIONS:
             reader.fail(
-                f"{count} contributions are not more than the {in_key} of the key; "
-                "take parameters that somebody contributed to",
+                f"{count} contributions are not more than the {in_key} of the key; use "
+                "parameters with a new contribution",
                 start,
             )
         for contribution in ceremony.contributions:
@@ -140,7 +140,7 @@ class _Parameters:
             deltas += to_points(group_of(curve, degree), points)
         first, second = (curve.g1.generator, deltas[0]), (curve.g2.generator, deltas[1])
         if deltas[0] != delta or not same_ratio(curve, first, second):
-            self._differs("delta is not what the last contribution says")
+            self._differs("delta differs from the last contribution's")
         return ceremony, deltas
 
     def divided(self, device: AnyDevice, name: str, before: Any, delta_g2: Any) -> Words:
@@ -196,7 +196,7 @@ class _Parameters:
 
     def _mismatch(self, name: str, why: str, offset: int) -> NoReturn:
         raise MismatchError(
-            f"{why} of {self._key.zkey.path}; take what was contributed to this key",
+            f"{why} of {self._key.zkey.path}; use parameters that were contributed to for this key",
             path=self.path,
             section=name,
             offset=offset,

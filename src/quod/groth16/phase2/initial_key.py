@@ -111,8 +111,8 @@ def open_inputs(
     curve = pairing_curve(system.curve, system.path)
     if system.curve != powers.curve:
         raise MismatchError(
-            f"{powers.path}: powers of tau over {powers.curve} cannot serve a circuit over "
-            f"{system.curve} ({system.path}); take powers over {system.curve}"
+            f"{powers.path}: powers of tau over {powers.curve} do not fit a circuit "
+            f"over {system.curve} ({system.path}); use powers over {system.curve}"
         )
     power = domain_power(system.constraints, system.public)
     if power > curve.fr.two_adicity:

@@ -106,18 +106,18 @@ class KeyContribution:
             raise VerificationError(f"{path}: contribution {number} does not follow: {why}")
 
         if digest(key.first_bytes(curve)) != self.transcript:
-            refuse("its transcript is not that of the circuit and the contributions before it")
-        g2_pair = (hash_to_g2(curve, self.transcript), key.g2_spx)
-        if not same_ratio(curve, (key.g1_s, key.g1_sx), g2_pair):
-            refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
-        if not same_ratio(curve, (before, self.delta_g1), g2_pair):
-            refuse("its delta is not the one before times the secret of its key")
+            refuse("its transcript does not match the circuit and the contributions before it")
+        ratio = (hash_to_g2(curve, self.transcript), key.g2_spx)
+        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
+            refuse("its key is not a proof of knowledge: g1_sx and g2_spx have different secrets")
+        if not same_ratio(curve, (before, self.delta_g1), ratio):
+            refuse("its delta is not the previous delta times the secret of its key")
         if self.delta_g1 is not None and before is not None and self.delta_g1[0] == before[0]:
-            refuse("its secret is 1 or -1, which is none")
+            refuse("its secret is 1 or -1, which is not secret")
         if self.details.beacon is not None:
             secret, first = beacon_secret(curve, self.details.beacon.followed_stream(timeline))
             if PublicKey.of(curve, secret, first, digest) != key:
-                refuse("its key is not that of its beacon")
+                refuse("its key does not follow from its beacon")
 
     def hash(self, curve: PairingCurve) -> bytes:
         """Return the contribution hash, 64 bytes, which the contributor publishes."""

@@ -132,7 +132,7 @@ def verify_from_init(
     checked.check_sizes(first.variables, first.public, first.domain_size, first.path)
     ceremony = Ceremony.read(file, CURVES[first.curve])
     if ceremony.contributions:
-        raise InputError("was contributed to; take the key before the first one", path=first.path)
+        raise InputError("has contributions; use the key before the first one", path=first.path)
     check_powers(first, powers)
     checked.check_contributions(max_hashes)
     with checked.in_parts(powers.file, file, resume=resume, report=report) as parts:
@@ -232,10 +232,10 @@ class _KeyVerification:
         (delta_g2,) = to_points(group_of(curve, 2), zkey.delta_g2[None])
         if delta_g1 != before:
             self._refuse(
-                f"delta_g1 is not what contribution {len(self._ceremony.contributions)} says"
+                f"delta_g1 differs from that of contribution {len(self._ceremony.contributions)}"
             )
         if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
-            self._refuse("delta_g2 is not of the same delta as delta_g1")
+            self._refuse("delta_g2 and delta_g1 have different values of delta")
 
     def check_points(self, parts: VerifiedParts) -> None:
         """InputError for a point of c or h that is not in its group, and for one of h at infinity.
@@ -271,13 +271,13 @@ class _KeyVerification:
         for name in ("gamma_g2", "beta_g2", "beta_g1", "alpha_g1"):
             end, at = at, at - getattr(self._zkey, name).nbytes
             if header[at:end] != data[at:end]:
-                self._refuse(f"{name} is not that of the powers of tau")
-        self._refuse("its header is not that of the circuit")
+                self._refuse(f"{name} does not match the powers of tau")
+        self._refuse("its header does not match the circuit")
 
     def check_circuit_hash(self, circuit_hash: bytes) -> None:
         """VerificationError for another circuit hash."""
         if circuit_hash != self._ceremony.circuit_hash:
-            self._refuse("its circuit hash is not that of the circuit and the powers of tau")
+            self._refuse("its circuit hash does not match the circuit and the powers of tau")
 
     def compare(self, identifier: int, pieces: Iterator[Any], parts: VerifiedParts) -> None:
         """VerificationError unless a section follows from that of the key before contributions.
@@ -302,8 +302,8 @@ class _KeyVerification:
         differs = key_piece != piece[: len(key_piece)]
         where = int(np.argmax(differs)) if differs.any() else len(key_piece)
         self._refuse(
-            f"{_KEPT[identifier]} of the key is not that of the circuit and the powers of tau "
-            f"(section {identifier}, byte {at + where})"
+            f"{_KEPT[identifier]} of the key does not match the circuit and the powers "
+            f"of tau (section {identifier}, byte {at + where})"
         )
 
     def _check_divided(self, key_piece: Any, piece: Any) -> None:
@@ -314,7 +314,7 @@ class _KeyVerification:
         ]
         after, before = random_sums(self._device, group, *both)
         if not self._is_divided(after, before):
-            self._refuse("c is not that of the key before contributions, divided by delta")
+            self._refuse("c is not the initial key's c, divided by delta")
 
     def _is_divided(self, after: Point, before: Point) -> bool:
         """True if delta * own equals the point `before` the contributions."""
@@ -328,7 +328,7 @@ class _KeyVerification:
 
         def check() -> None:
             if not self._is_divided(*quotient_sums(self._device, self._zkey, powers)):
-                self._refuse("h is not that of the powers of tau, divided by delta")
+                self._refuse("h does not match the powers of tau, divided by delta")
 
         zkey = self._zkey
         tau_powers = powers.tau_g1[: 2 * zkey.domain_size - 1]

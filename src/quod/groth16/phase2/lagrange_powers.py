@@ -43,8 +43,8 @@ class LagrangePowers:
         """InputError unless the powers are prepared, whole, and enough for `power`."""
         if power > ptau.power:
             raise InputError(
-                f"has 2**{ptau.power} powers and {circuit} needs 2**{power}; take a larger file "
-                "of powers of tau",
+                f"has 2**{ptau.power} powers and {circuit} needs 2**{power}; use a "
+                "larger file of powers of tau",
                 path=ptau.path,
             )
         if not ptau.prepared:

@@ -31,8 +31,8 @@ def check_powers(zkey: Zkey, powers: PowersOfTau) -> None:
     """InputError if there are too few powers for a key."""
     if zkey.domain_size > 1 << powers.power:
         raise InputError(
-            f"has 2**{powers.power} powers and the key needs {zkey.domain_size}; take the file "
-            "that it was made from",
+            f"has 2**{powers.power} powers and the key needs {zkey.domain_size}; use "
+            "the file that the key was made from",
             path=powers.path,
         )
 
