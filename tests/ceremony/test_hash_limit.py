@@ -50,7 +50,7 @@ def _of_ceremony(curve: str, power: int, target: Path) -> Path:
 def test_a_beacon_of_powers_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _with_largest_exponent(PTAU["bn254"], tmp_path / "x.ptau")
     monkeypatch.setattr(Beacon, "stream", _endless)
-    with pytest.raises(InputError, match=r"hashes, for its beacons; .* --max-hashes 63 ") as error:
+    with pytest.raises(InputError, match=r"hashes for its beacons; .* --max-hashes 63 ") as error:
         verify(path)
     assert str(path) in str(error.value)
     with pytest.raises(AssertionError, match="hashing began"):

@@ -142,12 +142,12 @@ class TestAsking:
         assert run(capsys, "keys", "preload", "membership")[0] == 10
         monkeypatch.setenv("QUOD_TOKEN", "another-token-altogether")
         code, _, err = run(capsys, "status")
-        assert (code, err) == (10, "quod: error: the token is nobody's\n")
+        assert (code, err) == (10, "quod: error: unknown token\n")
 
     @pytest.mark.parametrize(
         ("words", "code", "message"),
         [
-            (["submit", "membership"], 3, "give one of wtns, path and inputs, not 0"),
+            (["submit", "membership"], 3, "give exactly one of wtns, path and inputs, not 0"),
             (["submit", "membership", "--wtns", "none"], 3, "none: does not exist"),
             (["submit", "membership", "--inputs", WITNESS], 3, "is not JSON"),
             (["submit", "none", "--wtns", WITNESS], 10, "`quod keys served` those of a server"),
@@ -259,9 +259,9 @@ class TestServing:
         )
         words = ["serve", "--config", str(config), "--check"]
         code, _, err = run(capsys, *words)
-        assert (code, "0.0.0.0:1 would take tokens and witnesses without TLS" in err) == (3, True)
+        assert (code, "0.0.0.0:1 would accept tokens and witnesses without TLS" in err) == (3, True)
         code, _, err = run(capsys, *words, "--insecure-plaintext")
-        assert (code, "0.0.0.0:1: tokens and witnesses travel without TLS" in err) == (0, True)
+        assert (code, "0.0.0.0:1: tokens and witnesses are sent without TLS" in err) == (0, True)
 
     def test_check(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         words = ["serve", "--data", str(tmp_path / "d"), "--add-key", f"m={EXAMPLE}/circuit.zkey"]
@@ -282,17 +282,21 @@ class TestServing:
         config.write_text(f'data = "{tmp_path}/d"\n[workers]\nhost_bytes = 1000\nwarm = ["m"]\n')
         code, _, err = run(capsys, "serve", "--config", str(config), "--check")
         assert code == 10
-        assert "the budget of keys there is 1000" in err
+        assert "the key budget there is 1000" in err
 
     @pytest.mark.parametrize(
         ("words", "code", "message"),
         [
             ([], 3, "data: must be given"),
-            (["--data", "d", "--http", "127.0.0.1:0"], 3, "can be reached by others"),
+            (["--data", "d", "--http", "127.0.0.1:0"], 3, "is reachable by other machines"),
             (["--data", "d", "--http", "80"], 3, "--http: listen.http.0: write unix:PATH"),
             (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),
-            (["--data", "d", "--keys", "none"], 3, "is no repository of keys"),
-            (["--data", "d", "--grpc", "unix:" + "x" * 200, "--check"], 3, "has 107 bytes at most"),
+            (["--data", "d", "--keys", "none"], 3, "is not a repository of keys"),
+            (
+                ["--data", "d", "--grpc", "unix:" + "x" * 200, "--check"],
+                3,
+                "must have at most 107 bytes",
+            ),
             (["--config", "none"], 3, "none: does not exist"),
         ],
     )

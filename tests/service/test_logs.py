@@ -48,12 +48,12 @@ def test_all_that_python_writes_is_a_line_without_a_value() -> None:
     run = subprocess.run([sys.executable, "-c", EVERYTHING], capture_output=True, text=True)
     lines = [json.loads(line) for line in run.stderr.splitlines()]
     assert [line["message"] for line in lines] == [
-        "a library warns",
-        "an error ended a thread",
-        "an error could not be raised",
+        "a library issued a warning",
+        "a thread ended with an error",
+        "an error in a destructor or callback was ignored",
         "Task exception was never retrieved",
         "the call %s got %s",
-        "an error ended the process",
+        "the process ended with an error",
     ]
     assert lines[0]["place"].endswith(":6")
     assert {line["error"]["kind"] for line in lines if "error" in line} == {"ValueError"}

@@ -72,4 +72,7 @@ def test_refusals_are_the_same_error_again() -> None:
 
 def test_what_nobody_expected_is_not_told() -> None:
     refusal = refusals.refusal_of(ValueError("the witness is 7"))
-    assert (refusal.status, refusal.message) == ("INTERNAL", "the server failed; its log says why")
+    assert (refusal.status, refusal.message) == (
+        "INTERNAL",
+        "the server failed; its log gives the reason",
+    )

@@ -88,10 +88,11 @@ def write_log(level: str, *, as_json: bool) -> None:
     # It warns of each malformed request, which any caller can send.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     warnings.showwarning = _log_warning
-    sys.excepthook = lambda *error: _log_error("an error ended the process", error)
+    sys.excepthook = lambda *error: _log_error("the process ended with an error", error)
     threading.excepthook = _log_error_of_thread
     sys.unraisablehook = lambda hook: _log_error(
-        "an error could not be raised", (hook.exc_type, hook.exc_value, hook.exc_traceback)
+        "an error in a destructor or callback was ignored",
+        (hook.exc_type, hook.exc_value, hook.exc_traceback),
     )
 
 
@@ -100,13 +101,13 @@ def _log_warning(
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
     place = f"{os.path.basename(filename)}:{lineno}"
-    _log.warning("a library warns", extra={"kind": category.__name__, "place": place})
+    _log.warning("a library issued a warning", extra={"kind": category.__name__, "place": place})
 
 
 def _log_error_of_thread(hook: threading.ExceptHookArgs) -> None:
     if hook.exc_type is not SystemExit:
         error = hook.exc_type, hook.exc_value, hook.exc_traceback
-        _log_error("an error ended a thread", error)
+        _log_error("a thread ended with an error", error)
 
 
 def _log_error(message: str, error: tuple[Any, Any, Any]) -> None:

@@ -80,7 +80,8 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
     """
     if not 1 <= len(lengths) <= MOST_PARTITIONS:
         raise InputError(
-            f"a job has 1 to {MOST_PARTITIONS} partitions with a witness each, not {len(lengths)}"
+            f"a job must have 1 to {MOST_PARTITIONS} partitions with one witness each, "
+            f"not {len(lengths)}"
         )
     lengths = [
         whole_number(f"the bytes of partition {index}", length, 1, _MOST_OF_KIND[kind])
@@ -98,26 +99,26 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
     file.seek(0)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
-        raise InputError("the payload is cut short in its header")
+        raise InputError("the payload ends within its header")
     magic, kind, count = _HEAD.unpack(head)
     if magic != _MAGIC:
-        raise InputError("the payload is none of this version of Quod")
+        raise InputError("the payload is from another version of Quod")
     if kind not in _MOST_OF_KIND:
-        raise InputError(f"the payload is of a kind that is not known, {kind}")
+        raise InputError(f"the payload has the unknown kind {kind}")
     if count != partitions:
         raise InputError(f"the payload is for {count} partitions, and the job has {partitions}")
     table = file.read(8 * count)
     if len(table) < 8 * count:
-        raise InputError("the payload is cut short in its header")
+        raise InputError("the payload ends within its header")
     offset = _HEAD.size + len(table)
     sections = []
     for number, length in enumerate(struct.unpack(f"<{count}Q", table)):
         if not 1 <= length <= _MOST_OF_KIND[PayloadKind(kind)]:
-            raise InputError(f"the payload says that partition {number} has {length} bytes")
+            raise InputError(f"the payload states {length} bytes for partition {number}")
         sections.append(Section(offset, length))
         offset += length
     if offset != size:
-        raise InputError(f"the payload has {size} bytes, and its header tells of {offset}")
+        raise InputError(f"the payload has {size} bytes, and its header states {offset}")
     return PayloadHeader(PayloadKind(kind), tuple(sections))
 
 
@@ -126,7 +127,7 @@ def read_body(file: BinaryIO, section: Section) -> bytes:
     file.seek(section.offset)
     body = file.read(section.length)
     if len(body) != section.length:
-        raise InputError("the payload is cut short in a body")
+        raise InputError("the payload ends within a body")
     return body
 
 
@@ -151,8 +152,8 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
     relative = os.path.relpath(real, real_root) if real else os.pardir
     if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real):
         raise InputError(
-            "the path of the witness is no file below the root of this client; give an absolute "
-            "path, or one that begins there"
+            "the path of the witness is not a file below this client's root; give an "
+            "absolute path, or one relative to the root"
         )
     body = os.fsencode(real_root) + b"\0" + os.fsencode(relative)
     if len(body) > _MOST_PATH_BYTES:
@@ -161,7 +162,7 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
 
 
 def _too_long() -> InputError:
-    return InputError(f"the path of the witness is longer than {_MOST_PATH_BYTES} bytes")
+    return InputError(f"the path of the witness has more than {_MOST_PATH_BYTES} bytes")
 
 
 @contextmanager
@@ -175,7 +176,7 @@ def open_witness(
     """
     section = header.sections[whole_number("the partition", partition, 0, len(header.sections) - 1)]
     if header.kind is PayloadKind.INPUTS:
-        raise InputError("the payload holds inputs, of which the witness must be computed")
+        raise InputError("the payload has inputs, from which a witness must be computed")
     if header.kind is PayloadKind.WTNS:
         yield file, section
         return
@@ -189,7 +190,7 @@ def _open_path(body: bytes) -> int:
     root, zero, relative = body.partition(b"\0")
     names = relative.split(b"/")
     if not zero or not root.startswith(b"/") or {b"", b".", b".."} & set(names):
-        raise InputError("the payload has a path that is none")
+        raise InputError("the payload has an invalid path")
     descriptor = -1
     try:
         descriptor = os.open(root, _OPEN | os.O_DIRECTORY)
@@ -204,4 +205,4 @@ def _open_path(body: bytes) -> int:
         pass
     with suppress(OSError):
         os.close(descriptor)
-    raise InputError("the file of the witness is not what it was when the job was submitted")
+    raise InputError("the file of the witness has changed since the job was submitted")

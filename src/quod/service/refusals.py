@@ -80,7 +80,7 @@ def refusal_of(error: BaseException) -> Refusal:
         if kind in _REASONS:
             break
     else:
-        return Refusal(INTERNAL, INTERNAL, "the server failed; its log says why")
+        return Refusal(INTERNAL, INTERNAL, "the server failed; its log gives the reason")
     status = error.status if isinstance(error, ServiceError) else "INVALID_ARGUMENT"
     retry = error.retry_seconds if isinstance(error, TryAgainError) else None
     section = error.section if isinstance(error, InputError) else None

@@ -46,7 +46,7 @@ def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.Monkey
     calculators.prepare("membership")
     assert len(starts) == 1
     # Another key takes its place, though it has no calculator.
-    with pytest.raises(InputError, match="takes no inputs"):
+    with pytest.raises(InputError, match="accepts no inputs"):
         calculators.prepare("small")
     calculators.prepare("membership")
     assert len(starts) == 2

@@ -147,7 +147,7 @@ def test_folders_that_everybody_may_write_to(repository: KeyRepository) -> None:
 def test_no_repository(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "none", tmp_path, tmp_path / "file"):
-        with pytest.raises(InputError, match="is no repository"):
+        with pytest.raises(InputError, match="is not a repository"):
             KeyRepository(place)
     for path in ("a\0b", "\ud800", "a\nb"):
         for create in (False, True):

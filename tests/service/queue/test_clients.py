@@ -251,7 +251,9 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     leases = queue.claim("w", most=9)
     assert [lease.partition for lease in leases] == [0, 1, 2]
     for lease in reversed(leases):
-        with pytest.raises(ServiceError, match="no result, it is running; wait for its end"):
+        with pytest.raises(
+            ServiceError, match="no result, its state is running; wait until it has ended"
+        ):
             queue.results(job.id)
         done = queue.finish(lease, bytes([lease.partition]) * 3)
     assert (done.state, done.remaining) == (JobState.SUCCEEDED, 0)
@@ -373,9 +375,11 @@ def test_payloads_belong_to_one_job(place: Place) -> None:
     queue = place.open()
     name = queue.spool.write(b"witness")
     # A witness in place of its name is a secret still.
-    with pytest.raises(InputError, match=r"^the payload must be what spool.write gives .* bytes$"):
+    with pytest.raises(
+        InputError, match=r"^the payload must be the result of spool.write .* bytes$"
+    ):
         request(payload=b"witness")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="not one that this spool has written"):
+    with pytest.raises(InputError, match="not written by this spool"):
         queue.submit_many([request(payload=name), request(payload=name)])
     queue.submit(request(payload=name))  # which was not used up by the mistake
     for wrong in (name, "0" * 32, "../queue.db"):

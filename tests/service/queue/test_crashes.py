@@ -68,7 +68,7 @@ def test_a_worker_that_was_stopped_past_its_lease_finishes_nothing(on_postgres: 
         worker.send_signal(signal.SIGCONT)
         worker.stdin.write("\n")
         worker.stdin.flush()
-        assert "the lease is void" in worker.stdout.readline()
+        assert "the lease is lost" in worker.stdout.readline()
     assert queue.results(job.id) == [b"proof"]
 
 

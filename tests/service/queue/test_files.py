@@ -60,7 +60,7 @@ def test_a_second_process_is_refused(on_sqlite: Place) -> None:
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True
     )
     assert "StoreInUseError" in done.stderr
-    with pytest.raises(StoreInUseError, match="several need Postgres"):
+    with pytest.raises(StoreInUseError, match="sharing a queue needs Postgres"):
         on_sqlite.open()
     submitted(queue)
     on_sqlite.close()
@@ -87,9 +87,12 @@ def _newer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: path.write_bytes(b"no database at all" * 1000), "is damaged or no database"),
-        (_damaged, "is damaged or no database"),
-        (lambda path: os.truncate(path, 3 * 4096), "is damaged or no database"),
+        (
+            lambda path: path.write_bytes(b"no database at all" * 1000),
+            "is damaged or not a database",
+        ),
+        (_damaged, "is damaged or not a database"),
+        (lambda path: os.truncate(path, 3 * 4096), "is damaged or not a database"),
         (_foreign, "is a database of another program"),
         (_newer, "is a queue of version 3, and this Quod knows 2; use the newer Quod"),
     ],
@@ -120,7 +123,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
         with pytest.raises(InputError, match="is a queue of version 7"):
             on_postgres.open()
         connection.execute("DROP TABLE quod_queue")
-        with pytest.raises(InputError, match="holds tables of another program"):
+        with pytest.raises(InputError, match="has tables of another program"):
             on_postgres.open()
 
 
@@ -150,11 +153,11 @@ def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyP
 
 def test_folders_that_are_not_for_this_user_alone(on_sqlite: Place) -> None:
     on_sqlite.folder.chmod(0o777)
-    with pytest.raises(InputError, match="others may write"):
+    with pytest.raises(InputError, match="other users may write"):
         on_sqlite.open()
     on_sqlite.folder.chmod(0o700)
     (on_sqlite.folder / "spool").mkdir(mode=0o755)
-    with pytest.raises(InputError, match="for this user alone"):
+    with pytest.raises(InputError, match="not private to this user"):
         on_sqlite.open()
     (on_sqlite.folder / "spool").chmod(0o700)
     on_sqlite.open()  # and the refusal has let go of the database
@@ -168,7 +171,7 @@ def test_networks_are_refused(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch)
         return f"host:/x {on_sqlite.folder} nfs4 rw 0 0\n/dev/a / ext4 rw 0 0\n"
 
     monkeypatch.setattr(Path, "read_text", mounts)
-    with pytest.raises(InputError, match=r"on a network \(nfs4\)"):
+    with pytest.raises(InputError, match=r"on a network file system \(nfs4\)"):
         on_sqlite.open()
 
 

@@ -126,7 +126,9 @@ def test_rows_that_are_refused(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     most = queue.most_body
     assert queue.submit(request(body=bytes(most))).payload_bytes == most
-    with pytest.raises(InputError, match=f"{most + 1} bytes, and this queue takes up to {most}"):
+    with pytest.raises(
+        InputError, match=f"{most + 1} bytes, more than this queue's limit of {most}"
+    ):
         queue.submit(request(body=bytes(most + 1)))
     with pytest.raises(InputError, match="not both"):
         Submission("ann", "k", DIGESTS[0], "a" * 32, body=b"x")

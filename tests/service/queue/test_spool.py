@@ -216,7 +216,7 @@ def test_many_of_which_one_is_none(
     if not can_sync_all:
         monkeypatch.setattr(spool_module, "_syncfs", None)
     queue = on_sqlite.open()
-    with pytest.raises(InputError, match="as bytes, not as a str"):
+    with pytest.raises(InputError, match="as bytes, not a str"):
         queue.spool.write_many([b"a", ["text"]])  # type: ignore[list-item]
     assert on_sqlite.files() == []
     assert len(queue.spool.write_many([b"a", b"b"])) == 2

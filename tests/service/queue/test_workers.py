@@ -522,7 +522,7 @@ def test_failures_and_recoveries_are_in_the_log(
         {"message": again, "job": job.id, "outcome": "lost", "attempt": 2, "key": "k"},
         {"message": "a key was resumed", "key": "k"},
         {"message": "a job has ended", "job": job.id, "key": "k"},
-        {"message": "work of a process that has ended is given out again", "partitions": 1},
+        {"message": "the work of a process that has ended is queued again", "partitions": 1},
     ]
     assert "314159" not in caplog.text
 
@@ -553,6 +553,6 @@ def test_results_have_a_limit(place: Place) -> None:
     queue = place.open(result_bytes=10)
     submitted(queue)
     lease = claimed(queue)
-    with pytest.raises(InputError, match="has 11 bytes, and at most 10"):
+    with pytest.raises(InputError, match="has 11 bytes, more than the limit of 10"):
         queue.finish(lease, bytes(11))
     queue.finish(lease, bytes(10))

@@ -172,7 +172,7 @@ class TestPromises:
             first = client.submit(wanted(idempotency_key="7"))
             assert client.submit(wanted(idempotency_key="7")).id == first.id
             for other in ({"wtns": b"x"}, {"priority": 1}, {"deadline": time.time() + 99}):
-                with pytest.raises(AlreadyExistsError, match="that of another request"):
+                with pytest.raises(AlreadyExistsError, match="idempotency key for another request"):
                     client.submit(wanted(idempotency_key="7", **other))
             assert len(client.jobs()) == 1
             # The payloads of those that were not taken are gone.
@@ -255,7 +255,7 @@ class TestPromises:
             assert next(client.watch(job.id, after=1)).kind == "started"
             server.end()
             assert next(changes).status == health_pb2.HealthCheckResponse.NOT_SERVING
-            with pytest.raises(UnavailableError, match="takes no jobs") as told:
+            with pytest.raises(UnavailableError, match="accepts no jobs") as told:
                 client.submit(wanted())
             assert told.value.retry_seconds == 60
             assert client.status().state == "draining"
@@ -326,10 +326,10 @@ class TestRefusals:
         [
             (wanted(key="none"), NotFoundError, "no key none:latest"),
             (wanted(key="0" * 64), NotFoundError, "no key 0000"),
-            (wanted(key="NO KEY"), InputError, "a key is called NAME"),
+            (wanted(key="NO KEY"), InputError, "the name of a key must be NAME"),
             (wanted(deadline=1.0), DeadlinePassedError, "in the past"),
             (wanted(wtns=b""), InputError, "bytes of partition 0"),
-            (wanted(wtns=[]), InputError, "a witness for each partition"),
+            (wanted(wtns=[]), InputError, "one witness for each partition"),
             (wanted(wtns=[b"x"] * 1025), InputError, "1 to 1024 partitions"),
         ],
     )
@@ -360,7 +360,7 @@ class TestRefusals:
             ] == [field]
         late = pb.SubmitProofRequest(key=KEY, witnesses=both[:1])
         late.deadline.seconds = -1
-        with pytest.raises(grpc.RpcError, match="time or duration must be from 0 on"):
+        with pytest.raises(grpc.RpcError, match="time or duration must not be negative"):
             raw_call(quiet, "SubmitProof", late)
 
     def test_a_full_quota_says_when_to_come_again(self, start: Start) -> None:
@@ -370,7 +370,7 @@ class TestRefusals:
             with pytest.raises(QueueFullError, match="quota of jobs is 1") as told:
                 client.submit(wanted())
             assert told.value.retry_seconds > 0
-            with pytest.raises(QueueFullError, match="all of the client's together may have 1000"):
+            with pytest.raises(QueueFullError, match="the client's limit of 1000"):
                 client.submit(wanted(wtns=bytes(1001)))
             request = pb.SubmitProofRequest(key=KEY, witnesses=[pb.Witness(wtns=b"x")])
             with pytest.raises(grpc.RpcError) as raw:
@@ -443,8 +443,8 @@ class TestUploads:
     @pytest.mark.parametrize(
         ("lengths", "pieces", "message"),
         [
-            ([9], [b"ab"], "cut short: 2 of 9 bytes came"),
-            ([3], [b"abcd"], "more came than the 3 bytes"),
+            ([9], [b"ab"], "ended early: 2 of 9 bytes arrived"),
+            ([3], [b"abcd"], "more than the announced 3 bytes"),
             ([], [], "1 to 1024 partitions"),
             ([0], [], "the bytes of partition 0"),
             ([1 << 62], [], "the bytes of partition 0"),
@@ -476,7 +476,7 @@ class TestUploads:
             stopped.wait(60)
 
         try:
-            with pytest.raises(grpc.RpcError, match=r"1 of 2 bytes arrived, and then none"):
+            with pytest.raises(grpc.RpcError, match=r"1 of 2 bytes arrived before a pause"):
                 raw_call(server, "UploadProof", parts())
         finally:
             stopped.set()

@@ -100,30 +100,30 @@ def test_what_workers_are_told_is_what_keys_take(tmp_path: Path, field: str, mos
 
 BAD = {
     "a cluster without a database": (
-        'data = "d"\n[workers]\nray = "auto"', "workers on a cluster share a queue in Postgres"
+        'data = "d"\n[workers]\nray = "auto"', "workers on a cluster need a queue in Postgres"
     ),
-    "an unknown field": ('data = "d"\nkeys = "k"\nkyes = 1', "kyes: there is no such field"),
-    "an unknown section": ('data = "d"\nkeys = "k"\n[quue]\na = 1', "quue: there is no such"),
-    "deep": (WHOLE + "tokenz = 1", "clients.ann.tokenz: there is no such field"),
-    "not there": ('keys = "k"', "data: must be given"),
+    "an unknown field": ('data = "d"\nkeys = "k"\nkyes = 1', "kyes: unknown field"),
+    "an unknown section": ('data = "d"\nkeys = "k"\n[quue]\na = 1', "quue: unknown"),
+    "deep": (WHOLE + "tokenz = 1", "clients.ann.tokenz: unknown field"),
+    "not there": ('keys = "k"', "data: is required"),
     "of another kind": (WHOLE.replace("jobs = 5", 'jobs = "five"'), "queue.jobs: "),
     "a token that is not hashed": (WHOLE.replace(HASH, "secret"), "clients.ann.tokens.0: write"),
     "an address": (WHOLE.replace("127.0.0.1:8080", "8080"), "listen.http.1: write unix:PATH or"),
     "a port": (WHOLE.replace(":8080", ":99999"), "listen.http.1: write unix:PATH or"),
-    "a key": (WHOLE.replace("other:v2", "NO KEY"), "clients.ann.keys.1: a key is called"),
+    "a key": (WHOLE.replace("other:v2", "NO KEY"), "clients.ann.keys.1: the name of a key must be"),
     "a priority": (WHOLE.replace("priority = 4", "priority = 10"), "clients.ann.priority: "),
     "a role": (WHOLE + 'roles = ["king"]', "clients.ann.roles.0: "),
     "a root": (WHOLE.replace("/srv/ann", "srv"), "clients.ann.root: must be an absolute path"),
-    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 can be reached by others"),
+    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 is reachable by other machines"),
     "tokens without TLS": (
-        WHOLE.replace("127.0.0.1", "0.0.0.0"), "0.0.0.0:8080 would take tokens and witnesses"
+        WHOLE.replace("127.0.0.1", "0.0.0.0"), "0.0.0.0:8080 would accept tokens and witnesses"
     ),
     "one token for two": (WHOLE + f'[clients.bob]\ntokens = ["{HASH}"]', "have the same token"),
     "half of TLS": (
-        WHOLE.replace("hosts", 'certificate = "c"\nhosts'), "certificate and private_key go",
+        WHOLE.replace("hosts", 'certificate = "c"\nhosts'), "certificate and private_key require",
     ),
-    "no TOML": ("data = ", "is no TOML"),
-    "no text": ("\0", "is no TOML"),
+    "no TOML": ("data = ", "is not TOML"),
+    "no text": ("\0", "is not TOML"),
     "an empty path": (WHOLE.replace('"/data"', '""'), "data: must be a path"),
     "another database": (
         'data = "d"\ndatabase = "mysql://ann:secret@host/x"', "database: the database must be",
@@ -147,9 +147,9 @@ def test_what_is_refused(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "environment", "message"),
     [
-        ({}, {"QUOD_SERVE_KYES": "k"}, "QUOD_SERVE_KYES: kyes: there is no such field"),
+        ({}, {"QUOD_SERVE_KYES": "k"}, "QUOD_SERVE_KYES: kyes: unknown field"),
         ({}, {"QUOD_SERVE_QUEUE__JOBS": "x"}, "QUOD_SERVE_QUEUE__JOBS: queue.jobs: "),
-        ({}, {"QUOD_SERVE_DATA__X": "x"}, "QUOD_SERVE_DATA__X: data is no section"),
+        ({}, {"QUOD_SERVE_DATA__X": "x"}, "QUOD_SERVE_DATA__X: data is not a section"),
         ({("listen", "http"): ["x"]}, {}, "--http: listen.http.0: write unix:PATH"),
     ],
 )
@@ -193,7 +193,7 @@ def test_risks_that_are_accepted_by_name(tmp_path: Path) -> None:
     text = 'data = "d"\ndatabase = "postgresql:///q"\n[workers]\nray = "auto"\n[listen]\n'
     text += 'http = ["127.0.0.1:1"]\ninsecure_no_auth = true'
     reached, ray = risks(read(tmp_path, text))
-    assert "127.0.0.1:1: without authentication, everybody" in reached
+    assert "127.0.0.1:1: without authentication, anyone" in reached
     assert "Ray has no authentication" in ray
 
 
@@ -212,12 +212,12 @@ def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) ->
     (tmp_path / "file").write_text("x")
     data = Path(first.config.data)
     for listen, message in (
-        ({"http": [f"127.0.0.1:{port}"]}, "nothing can listen there"),
-        ({"http": [f"unix:{data}/http.sock"]}, "nothing can listen there"),
-        ({"grpc": [f"unix:{data}/grpc.sock"]}, "nothing can listen there"),
-        ({"grpc": [f"127.0.0.1:{port}"]}, "nothing can listen there"),
-        ({"http": [f"unix:{tmp_path}/file"]}, "is no socket"),
-        ({"http": ["unix:" + "x" * 200]}, "has 107 bytes at most"),
+        ({"http": [f"127.0.0.1:{port}"]}, "cannot listen on this address"),
+        ({"http": [f"unix:{data}/http.sock"]}, "cannot listen on this address"),
+        ({"grpc": [f"unix:{data}/grpc.sock"]}, "cannot listen on this address"),
+        ({"grpc": [f"127.0.0.1:{port}"]}, "cannot listen on this address"),
+        ({"http": [f"unix:{tmp_path}/file"]}, "is not a socket"),
+        ({"http": ["unix:" + "x" * 200]}, "must have at most 107 bytes"),
     ):
         with pytest.raises(AssertionError) as told:
             start(**settings, listen=listen | {"insecure_no_auth": True})
@@ -256,6 +256,6 @@ def test_sockets_go_with_the_server(start: Start, tmp_path: Path) -> None:
 def test_a_repository_that_is_none(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as told:
         start(keys=tmp_path / "none")
-    assert "is no repository of keys" in str(told.value.__cause__)
+    assert "is not a repository of keys" in str(told.value.__cause__)
     KeyRepository(tmp_path / "none", create=True)
     start(keys=tmp_path / "none", data=tmp_path / "again")

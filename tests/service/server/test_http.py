@@ -276,7 +276,7 @@ class TestBodies:
             (b'{"key": "membership"}', "witnesses: give inputs"),
             (b'{"inputs": {}}', "key: Field required"),
             (b'{"key": 7, "inputs": {}}', "key: "),
-            (b'{"key": "membership", "inputs": {}, "secret_x": 1}', "secret_x: there is no such"),
+            (b'{"key": "membership", "inputs": {}, "secret_x": 1}', "secret_x: unknown"),
             (b'{"key": "membership", "inputs": {}, "path": "x"}', "one of inputs, path and wtns"),
             (b'{"key": "membership", "inputs": {}, "deadline": NaN}', "NaN is not a JSON number"),
             (b'{"key": "membership", "inputs": [1]}', "inputs: must be an object"),
@@ -324,7 +324,7 @@ class TestBodies:
     def test_uploads_say_how_long_they_are(self, quiet: RunningServer) -> None:
         with quiet.http() as http:
             answer = http.post("/v1/proofs?key=membership", content=iter([b"x"]), headers=BYTES)
-            assert refused(answer)[2] == "Content-Length: an upload needs its length"
+            assert refused(answer)[2] == "Content-Length: an upload needs a Content-Length"
             for query in ("?priority=11&key=membership", "?key=membership&deadline=x", ""):
                 answer = http.post(f"/v1/proofs{query}", content=b"x", headers=BYTES)
                 assert refused(answer)[:2] == (400, "INVALID_ARGUMENT")
@@ -527,11 +527,11 @@ class TestWho:
             answer = bob.post("/v1/proofs", json=INPUTS | {"priority": 2})
             assert "highest priority of bob is 1" in refused(answer)[2]
             answer = bob.post("/v1/proofs", json={"key": "other", "path": "x"})
-            assert "may not name files" in refused(answer)[2]
+            assert "must not name files" in refused(answer)[2]
             for path in ("out", "../x", "/etc/hostname", "root", "none"):
                 answer = ann.post("/v1/proofs", json={"key": KEY, "path": path})
                 assert refused(answer)[0] == 400
-                assert "no file below the root" in refused(answer)[2]
+                assert "not a file below this client's root" in refused(answer)[2]
                 assert "etc" not in answer.text
 
     def test_the_socket_is_this_users_alone(self, server: RunningServer) -> None:

@@ -41,12 +41,12 @@ def test_lines_of_json() -> None:
 
 def test_errors_without_what_they_say() -> None:
     formatter = LineFormatter(as_json=True)
-    error_fields = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
-    assert error_fields["kind"] == "ValueError"
-    assert error_fields["places"][0].startswith("test_observing.py:")
-    assert "witness" not in json.dumps(error_fields)
-    refusal_fields = json.loads(formatter.format(record(InputError("is no key"))))["error"]
-    assert refusal_fields["message"] == "is no key"
+    found = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
+    assert found["kind"] == "ValueError"
+    assert found["places"][0].startswith("test_observing.py:")
+    assert "witness" not in json.dumps(found)
+    own = json.loads(formatter.format(record(InputError("is not a key"))))["error"]
+    assert own["message"] == "is not a key"
 
 
 def test_no_witness_is_in_the_log(

@@ -143,7 +143,7 @@ def test_certificates_that_are_none(start: Start, tmp_path: Path) -> None:
         start(listen=listen)
     assert isinstance(told.value.__cause__, InputError)
     assert "does not exist" in str(told.value.__cause__)
-    (tmp_path / "bad").write_text("no certificate")
+    (tmp_path / "bad").write_text("not a PEM certificate")
     bad = {"certificate": tmp_path / "bad", "private_key": tmp_path / "bad"}
     for kind in ("grpc", "http"):
         with pytest.raises(AssertionError) as told:

@@ -100,7 +100,7 @@ def test_no_key_and_no_program(bench: Bench) -> None:
     assert (unknown.state, unknown.code) == (JobState.FAILED, "NOT_FOUND")
     inputs = bench.ended(bench.submit(b"{}", kind=PayloadKind.INPUTS))
     assert (inputs.state, inputs.code) == (JobState.FAILED, "INVALID_ARGUMENT")
-    assert "takes no inputs" in inputs.message
+    assert "accepts no inputs" in inputs.message
 
 
 def test_inputs_become_witnesses(bench: Bench) -> None:

@@ -48,7 +48,7 @@ class ProofRequest:
         checked_time("the deadline", self.deadline)
         count = sum(getattr(self, name) is not None for name in _SOURCES)
         if count != 1:
-            raise InputError(f"give one of wtns, path and inputs, not {count} of them")
+            raise InputError(f"give exactly one of wtns, path and inputs, not {count}")
         kind = _SOURCES[self.source]
         for witness in self.witnesses:
             if not isinstance(witness, kind):
@@ -104,5 +104,5 @@ class RemoteJob(JobRecord):
     def _result(self) -> Mapping[str, Any]:
         results = self.require_results()
         if len(results) != 1:
-            raise InputError(f"the job {self.id} has {len(results)} proofs; take them from results")
+            raise InputError(f"the job {self.id} has {len(results)} proofs; read them from results")
         return results[0]

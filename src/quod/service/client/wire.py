@@ -164,7 +164,7 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
         return ()
     text: object = token
     if not isinstance(text, str) or not (text.isascii() and text.isprintable() and text):
-        raise InputError("a token is printable text")
+        raise InputError("a token must be printable text")
     return (("authorization", f"Bearer {token}"),)
 
 
@@ -174,7 +174,7 @@ def channel(library: Any, address: object, certificate: object) -> Any:
     Raises InputError for a malformed address or an unreadable certificate.
     """
     if not isinstance(address, str) or not (":" in address and address.isprintable()):
-        raise InputError("the address of a server is unix:PATH or HOST:PORT")
+        raise InputError("the server's address must be unix:PATH or HOST:PORT")
     if certificate is None or certificate is False:
         return library.insecure_channel(address, _OPTIONS)
     authority = None
@@ -187,7 +187,7 @@ def channel(library: Any, address: object, certificate: object) -> Any:
             raise InputError(f"cannot be read ({error.strerror})", path=path) from None
         if len(authority) > _MOST_PEM_BYTES:
             raise InputError(
-                f"is longer than a certificate may be ({_MOST_PEM_BYTES:,} bytes)", path=path
+                f"is longer than the limit for a certificate ({_MOST_PEM_BYTES:,} bytes)", path=path
             )
     return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
 
@@ -300,7 +300,9 @@ def _json(inputs: object) -> str:
     try:
         return json.dumps(inputs, allow_nan=False)
     except (TypeError, ValueError):
-        raise InputError("inputs are whole numbers, text, and lists of these, by name") from None
+        raise InputError(
+            "inputs must map names to whole numbers, strings, or lists of these"
+        ) from None
 
 
 def _outcome(outcome: pb.SubmitProofsResponse.Outcome) -> RemoteJob | QuodError:

@@ -165,7 +165,7 @@ class KeyCache(Generic[Held, Ready]):
                 return False
             if not entry.idle:
                 state = "loaded" if entry.loading else "proved with"
-                raise KeyInUseError(f"the key {key} is being {state}; evict it afterwards")
+                raise KeyInUseError(f"the key {key} is being {state}; evict it later")
             # Its bytes count as used until they are freed.
             evicted, freed = self._detach(entry, to_host=False)
         self._close([evicted])
@@ -248,8 +248,8 @@ class KeyCache(Generic[Held, Ready]):
                 remaining_seconds = None if end is None else end - time.monotonic()
                 if remaining_seconds is not None and remaining_seconds <= 0:
                     raise KeysBusyError(
-                        f"the key {load.key} could not be loaded in time: other keys are in use or "
-                        "come before it",
+                        f"the key {load.key} could not be loaded in time: other keys "
+                        "are in use or ahead of it",
                         retry_seconds=_RETRY_SECONDS,
                     )
                 self._changed.wait(remaining_seconds)
@@ -468,7 +468,7 @@ class KeyCache(Generic[Held, Ready]):
 
 def _closed() -> UnavailableError:
     return UnavailableError(
-        "the keys are closed: the service is ending", retry_seconds=_RETRY_SECONDS
+        "the keys are closed because the service is stopping", retry_seconds=_RETRY_SECONDS
     )
 
 

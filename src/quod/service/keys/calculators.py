@@ -87,8 +87,9 @@ class RegisteredCalculators:
         record = self._repository.record(identity)
         if WASM not in record.files:
             raise InputError(
-                f"the key {identity} takes no inputs, for it was registered without a witness "
-                "calculator; give a witness, or register the key again (quod keys add --wasm)"
+                f"the key {identity} accepts no inputs because it was registered "
+                "without a witness calculator; send a witness, or register the key "
+                "again (quod keys add --wasm)"
             )
         return WitnessCalculator(
             self._repository.read(identity, WASM), name=f"{WASM} of the key {identity}",

@@ -40,13 +40,13 @@ class Folder:
                 path, os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor)
             )
         except NotADirectoryError:
-            raise InputError("is a link, or no folder; take it away", path=path) from None
+            raise InputError("is a link or not a folder; remove it", path=path) from None
 
     @classmethod
     def _checked(cls, path: str, descriptor: int) -> Folder:
         if os.fstat(descriptor).st_mode & stat.S_IWOTH:
             os.close(descriptor)
-            raise InputError("may be written to by everybody; chmod o-w it", path=path)
+            raise InputError("is world-writable; run chmod o-w on it", path=path)
         return cls(path, descriptor)
 
     def file_path(self, name: str) -> str:
@@ -82,10 +82,10 @@ class Folder:
             raise
         except OSError as error:
             reason = os.strerror(error.errno or 0)
-            raise InputError(f"is a link, or may not be read ({reason})", path=path) from None
+            raise InputError(f"is a link, or cannot be read ({reason})", path=path) from None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError("is not a regular file; take it away", path=path)
+                raise InputError("is not a regular file; remove it", path=path)
             yield descriptor
         finally:
             os.close(descriptor)

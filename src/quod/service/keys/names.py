@@ -13,7 +13,8 @@ _IDENTITY = re.compile(r"[0-9a-f]{64}")
 _WORD = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _MOST_CHARACTERS = 64
 _RULE = (
-    f"small letters, digits and single . _ - between them, at most {_MOST_CHARACTERS} characters"
+    "lower-case letters and digits with single . _ - between them, at most "
+    f"{_MOST_CHARACTERS} characters"
 )
 
 
@@ -42,7 +43,9 @@ def parse_name(value: object) -> KeyName:
     name, colon, tag = value.partition(":")
     tag = tag if colon else LATEST
     if not (_is_word(name) and _is_word(tag)) or is_identity(name):
-        raise InputError(f"a key is called NAME or NAME:TAG, of {_RULE} each, not {shown(value)}")
+        raise InputError(
+            f"the name of a key must be NAME or NAME:TAG, each of {_RULE}, not {shown(value)}"
+        )
     return KeyName(name, tag)
 
 

@@ -47,8 +47,9 @@ def check_fits(what: str, tier: Tier, parts: Mapping[str, int], budget: int) -> 
         listed = " + ".join(f"{name} {bytes_text(size)}" for name, size in parts.items())
         where = "on the device" if tier is Tier.DEVICE else "in host memory"
         raise KeyTooLargeError(
-            f"{what} needs {bytes_text(needed)} {where} ({listed}), and the budget of keys there "
-            f"is {bytes_text(budget)}; raise the budget, or prove where there is more memory",
+            f"{what} needs {bytes_text(needed)} {where} ({listed}), and the key budget "
+            f"there is {bytes_text(budget)}; raise the budget, or prove on a machine "
+            "with more memory",
             parts=parts,
             budget=budget,
         )

@@ -40,7 +40,7 @@ class FileRecord:
         if status.st_size != self.bytes:
             return f"it has {status.st_size:,} bytes and had {self.bytes:,}"
         if status.st_ino != self.inode:
-            return "another file took its place"
+            return "another file replaced it"
         return "it was written to" if status.st_mtime_ns != self.modified else None
 
     @classmethod
@@ -100,9 +100,9 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
     try:
         document: dict[str, Any] = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        refuse(f"is no record of a key ({type(error).__name__})")
+        refuse(f"is not a record of a key ({type(error).__name__})")
     if document.get("format") != FORMAT:
-        refuse(f"is not of format {FORMAT}, which this Quod reads")
+        refuse(f"does not have the format {FORMAT} that this version of Quod reads")
     files = document.pop("files", None)
     field_names = {"format", "protocol", "registered", "curve", "insecure", *_COUNTS}
     if set(document) != field_names or not isinstance(files, dict):
@@ -112,21 +112,21 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
     texts = {name: document[name] for name in ("protocol", "registered", "curve", "insecure")}
     counts = {name: document[name] for name in _COUNTS}
     if not all(isinstance(text, str) and text.isprintable() for text in texts.values()):
-        refuse("has a field that is no line of text")
+        refuse("has a field that is not a line of text")
     if texts["protocol"] != "groth16":
-        refuse("is of a protocol that is not groth16")
+        refuse("has a protocol other than groth16")
     if not all(_is_count(count) for count in counts.values()):
-        refuse("has a field that is no count")
+        refuse("has a field that is not a count")
     file_records: dict[str, FileRecord] = {}
     for name, fields in files.items():
         if not isinstance(fields, dict) or set(fields) != {"sha256", *_NUMBERS_OF_A_FILE}:
             refuse(f"does not have the fields of a file for {name}")
         numbers = [fields[number] for number in _NUMBERS_OF_A_FILE]
         if not is_identity(fields["sha256"]) or not all(map(_is_count, numbers)):
-            refuse(f"has no digest, size, time and inode of {name}")
+            refuse(f"lacks the digest, size, time or inode of {name}")
         file_records[name] = FileRecord(fields["sha256"], *numbers)
     if file_records[ZKEY].sha256 != identity:
-        refuse("is the record of another key than its folder is named after")
+        refuse("is the record of another key than the folder's name says")
     return KeyRecord(identity=identity, files=file_records, **texts, **counts)
 
 

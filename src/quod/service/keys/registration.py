@@ -77,16 +77,13 @@ def digest_of(descriptor: int) -> str:
 
 def _copy(folder: Folder, source: Path) -> FileRecord:
     digest = hashlib.sha256()
-    with opened_file(source) as (file, status_before), folder.new_file(ZKEY) as target:
-        for chunk in pieces(file.fileno()):
-            digest.update(chunk)
-            write_all(target, chunk)
-        status_after = os.fstat(file.fileno())
-        if (status_before.st_size, status_before.st_mtime_ns) != (
-            status_after.st_size,
-            status_after.st_mtime_ns,
-        ):
-            raise InputError("was written to while it was copied; add it again", path=source)
+    with opened_file(source) as (file, before), folder.new_file(ZKEY) as target:
+        for piece in pieces(file.fileno()):
+            digest.update(piece)
+            write_all(target, piece)
+        after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise InputError("changed while it was copied; add it again", path=source)
         os.fsync(target)
         return FileRecord.of(digest.hexdigest(), os.fstat(target))
 
@@ -102,6 +99,7 @@ def _check_same(key: VerifyingKey, path: Path, zkey: Path) -> None:
         tuple(supplied_key.ic) != key.ic
     ):
         raise MismatchError(
-            f"is not the verifying key of {file_path(zkey)}; leave it out, and it is written",
+            f"is not the verifying key of {file_path(zkey)}; omit it, and Quod writes "
+            "the verifying key",
             path=path,
         )

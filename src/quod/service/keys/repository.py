@@ -153,13 +153,13 @@ class KeyRepository:
     def problems(self) -> list[str]:
         """Return other problems of the folder, one line each."""
         messages = [
-            f"{name}: left by a registration that was cut off; the next `quod keys add` deletes it"
+            f"{name}: left by an interrupted registration; the next `quod keys add` deletes it"
             for name in self._cut_off(delete=False)
         ]
         with self._inner(_KEYS) as keys, self._inner(_NAMES) as names:
             there = set(keys.names())
             messages += [
-                f"{shown(name)} in {_KEYS}: is no key; take it away"
+                f"{shown(name)} in {_KEYS}: is not a key; remove it"
                 for name in sorted(there)
                 if not is_identity(name)
             ]
@@ -168,7 +168,7 @@ class KeyRepository:
                     continue
                 try:
                     if self._pointed_to(parse_name(name)) not in there:
-                        messages.append(f"{name}: points to a key that is not there; remove it")
+                        messages.append(f"{name}: refers to a missing key; remove the name")
                 except QuodError as error:
                     messages.append(f"{shown(name)} in {_NAMES}: {error}")
         return messages
@@ -206,8 +206,8 @@ class KeyRepository:
                     self._put(folder, keys, record.identity)
                 elif not _has_wasm_of(existing, record):
                     raise AlreadyExistsError(
-                        f"the key {record.identity} is there with another witness calculator, or "
-                        "without one; remove it first"
+                        f"the key {record.identity} already exists with another witness "
+                        "calculator, or without one; remove it first"
                     )
                 for name in wanted:
                     self._point(name, record.identity)
@@ -288,8 +288,8 @@ class KeyRepository:
             root = Folder.at(self.path)
         except OSError as error:
             raise InputError(
-                f"is no repository of keys ({os.strerror(error.errno or 0)}); quod keys add makes "
-                "one",
+                f"is not a repository of keys ({os.strerror(error.errno or 0)}); create "
+                "one with quod keys add",
                 path=self.path,
             ) from None
         with root:
@@ -302,7 +302,8 @@ class KeyRepository:
                 folder = root.inner(name)
             except FileNotFoundError:
                 raise InputError(
-                    f"is no repository of keys (it has no folder {name}); quod keys add makes one",
+                    f"is not a repository of keys (it has no folder {name}); create one "
+                    "with quod keys add",
                     path=self.path,
                 ) from None
             with folder:
@@ -404,7 +405,8 @@ class KeyRepository:
                 raise _not_found(str(name)) from None
         if not is_identity(content):
             raise InputError(
-                "points to no identity; remove the file", path=os.path.join(_NAMES, str(name))
+                "does not contain an identity; remove the file",
+                path=os.path.join(_NAMES, str(name)),
             )
         return content
 
@@ -413,7 +415,8 @@ class KeyRepository:
             current = self._pointed_to(name)
             if current != identity and not move:
                 raise AlreadyExistsError(
-                    f"{name} is the name of the key {current}; choose another, or move it (--move)"
+                    f"{name} is the name of the key {current}; choose another name, or "
+                    "move this one (--move)"
                 )
 
     def _point(self, name: KeyName, identity: str) -> None:
@@ -444,7 +447,7 @@ def _record(folder: Folder, identity: str) -> KeyRecord:
         return parse_record(folder.read(RECORD, MOST_BYTES), path, identity)
     except FileNotFoundError:
         raise KeyChangedError(
-            "is gone; register the key again (quod keys add)", path=path
+            "is missing; register the key again (quod keys add)", path=path
         ) from None
 
 
@@ -464,7 +467,7 @@ def _opened(folder: Folder, name: str) -> Iterator[int]:
     except FileNotFoundError:
         path = folder.file_path(name)
         raise KeyChangedError(
-            "is gone; register the key again (quod keys add)", path=path
+            "is missing; register the key again (quod keys add)", path=path
         ) from None
 
 
@@ -485,8 +488,9 @@ def _check_status(folder: Folder, name: str, expected: FileRecord, status: os.st
     difference = expected.differs(status)
     if difference is not None:
         raise KeyChangedError(
-            f"is not the file that was registered ({difference}); if that is meant, register the "
-            "key again (quod keys add), and after a restored backup run `quod keys check --deep`",
+            f"is not the registered file ({difference}); if the change is intended, "
+            "register the key again (quod keys add), and after a restored backup run "
+            "`quod keys check --deep`",
             path=folder.file_path(name),
         )
 
@@ -494,7 +498,7 @@ def _check_status(folder: Folder, name: str, expected: FileRecord, status: os.st
 def _check_digest(folder: Folder, name: str, expected: FileRecord, actual: str) -> None:
     if actual != expected.sha256:
         raise KeyChangedError(
-            f"has the SHA-256 {actual}, and {expected.sha256} was registered; register the key "
-            "again (quod keys add)",
+            f"has the SHA-256 {actual}, not the registered {expected.sha256}; register "
+            "the key again (quod keys add)",
             path=folder.file_path(name),
         )

@@ -41,7 +41,7 @@ def timestamp(seconds: float | None) -> Timestamp | None:
 def seconds_of(message: Timestamp | Duration) -> float:
     """Convert a time or duration to seconds; raises InputError if it is invalid."""
     if not 0 <= message.nanos < _NANOSECONDS or not 0 <= message.seconds < 1 << 40:
-        raise InputError("a time or duration must be from 0 on, with nanos below 10^9")
+        raise InputError("a time or duration must not be negative, with nanos below 10^9")
     return message.seconds + message.nanos / _NANOSECONDS
 
 

@@ -46,9 +46,9 @@ class BlobWriter:
 
     def write(self, chunk: object) -> None:
         """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
-        if not isinstance(chunk, (bytes, bytearray, memoryview)):
-            raise InputError(f"a payload is written as bytes, not as {shown_kind(chunk)}")
-        unwritten = memoryview(chunk).cast("B")
+        if not isinstance(piece, (bytes, bytearray, memoryview)):
+            raise InputError(f"a payload must be written as bytes, not {shown_kind(piece)}")
+        unwritten = memoryview(piece).cast("B")
         self.bytes += len(unwritten)
         while unwritten:
             unwritten = unwritten[os.write(self._descriptor, unwritten) :]
@@ -74,7 +74,7 @@ class BlobStore:
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             os.close(self._descriptor)
             raise InputError(
-                "is not a folder for this user alone; give it mode 0700 and this owner",
+                "is not private to this user; give it mode 0700 and this owner",
                 path=folder_path,
             )
         self._lock = threading.Lock()
@@ -178,12 +178,12 @@ class BlobStore:
         with self._lock:
             is_written = name in self._written
         if is_written and self._bytes(name) < 0:
-            raise NotFoundError("the payload is not in the spool any more; send it again")
+            raise NotFoundError("the payload is no longer in the spool; send it again")
         with self._lock:
             if name not in self._written or name in self._offered:
                 raise InputError(
-                    "the payload is not one that this spool has written for this job; write it "
-                    "with spool.write, and once more for each submission"
+                    "the payload was not written by this spool for this job; write it "
+                    "with spool.write, once for each submission"
                 )
             self._offered.add(name)
             return self._written[name]
@@ -217,7 +217,7 @@ class BlobStore:
         Raises NotFoundError if the payload was deleted because its job ended.
         """
         if not _is_name(name):
-            raise InputError("a payload is read by the name that a lease has")
+            raise InputError("read a payload by the name in its lease")
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
             return open(os.open(name, flags, dir_fd=self._descriptor), "rb")
@@ -259,7 +259,7 @@ class BlobStore:
                 self.discard(batch)
             except OSError:
                 # The next start or sweep deletes them.
-                _log.exception("payloads of ended jobs could not be deleted")
+                _log.exception("payloads of finished jobs could not be deleted")
 
     def orphans(self, now: float, patience: float) -> list[str]:
         """Return the files that this process is not writing and that are unchanged for `patience`
@@ -315,4 +315,4 @@ def _queue_error(error: OSError) -> Exception:
             "the disk of the spool is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
         )
     why = os.strerror(error.errno or 0)
-    return OutputError(f"the spool could not be written ({why}); look at its disk")
+    return OutputError(f"the spool could not be written ({why}); check its disk")

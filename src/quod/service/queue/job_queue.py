@@ -306,9 +306,9 @@ class JobQueue:
         return lambda: [item if isinstance(item, QuodError) else _error_of(item) for item in put]
 
     def _finishing(self, lease: object, result: object) -> Call:
-        data, max_bytes = exact_bytes("the result", result), self.limits.result_bytes
-        if len(data) > max_bytes:
-            raise InputError(f"the result has {len(data)} bytes, and at most {max_bytes} are taken")
+        data, most = exact_bytes("the result", result), self.limits.result_bytes
+        if len(data) > most:
+            raise InputError(f"the result has {len(data)} bytes, more than the limit of {most}")
         return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, data))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
@@ -404,8 +404,9 @@ class JobQueue:
             for submission in checked:
                 if len(submission.body) > self._store.most_body:
                     raise InputError(
-                        f"the body has {len(submission.body)} bytes, and this queue takes up to "
-                        f"{self._store.most_body}; write it to the spool"
+                        f"the body has {len(submission.body)} bytes, more than this "
+                        f"queue's limit of {self._store.most_body}; write it to the "
+                        "spool"
                     )
                 size = (
                     self._spool.offer(submission.payload)
@@ -484,7 +485,7 @@ def _pair(value: object) -> tuple[object, object]:
     match value:
         case (lease, result):
             return lease, result
-    raise InputError(f"of each result give its lease and bytes, not {shown_kind(value)}")
+    raise InputError(f"give each result as its lease and bytes, not {shown_kind(value)}")
 
 
 def _lease(value: object) -> Lease:

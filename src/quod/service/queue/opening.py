@@ -90,9 +90,9 @@ def private_folder(folder: Path) -> Path:
         status = folder.stat()
     except OSError as error:
         raise OutputError(
-            f"{folder}: cannot be the folder of a queue ({os.strerror(error.errno or 0)}); "
-            "name one that you may write to"
+            f"{folder}: cannot be used as the folder of a queue "
+            f"({os.strerror(error.errno or 0)}); name a folder that you may write to"
         ) from error
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
-        raise InputError("others may write to this folder; give it mode 0700", path=folder)
+        raise InputError("other users may write to this folder; give it mode 0700", path=folder)
     return folder

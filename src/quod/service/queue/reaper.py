@@ -93,7 +93,7 @@ class Reaper:
             if leases := self._store.read(running):
                 self._writer.do("lose", (leases, False))
                 _log.warning(
-                    "work of a process that has ended is given out again",
+                    "the work of a process that has ended is queued again",
                     extra={"partitions": len(leases)},
                 )
             if rows := self._store.read(ended_rows):
@@ -165,4 +165,4 @@ class Reaper:
             live = self._store.read(live_payloads)
             deleted = self._spool.delete_orphans(name for name in files if name not in live)
             if deleted:
-                _log.info("%d files of no job were deleted from the spool", deleted)
+                _log.info("%d files without a job were deleted from the spool", deleted)

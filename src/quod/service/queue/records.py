@@ -94,11 +94,11 @@ class Submission:
         if not isinstance(payload, str):
             # It may be the witness itself, which no error may show.
             kind = shown_kind(payload)
-            raise InputError(f"the payload must be what spool.write gives for it, not {kind}")
+            raise InputError(f"the payload must be the result of spool.write, not {kind}")
         checked_name("the payload", self.payload, empty=True)
         exact_bytes("the body", self.body)
         if self.payload and self.body:
-            raise InputError("a submission has a payload of the spool or a body, not both")
+            raise InputError("a submission must have a payload in the spool or a body, not both")
         exact_bytes("the digest", self.digest, _DIGEST_BYTES)
         priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         partitions = whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)

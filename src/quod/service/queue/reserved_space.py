@@ -37,7 +37,7 @@ class ReservedSpace:
         """Free the reserved space for jobs in progress."""
         with self._lock:
             if self._laid:
-                _log.warning("the disk of the queue is full: no new jobs are taken")
+                _log.warning("the disk of the queue is full: no new jobs are accepted")
             self._laid = False
             self._path.unlink(missing_ok=True)
 

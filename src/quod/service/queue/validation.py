@@ -61,7 +61,7 @@ def payload_pieces(value: object) -> Iterable[object]:
         return (value,)
     if isinstance(value, Iterable) and not isinstance(value, (str, dict, set)):
         return value
-    raise InputError(f"a payload is bytes or pieces of them, not {shown_kind(value)}")
+    raise InputError(f"a payload must be bytes or an iterable of bytes, not {shown_kind(value)}")
 
 
 def _number(value: object) -> float | None:

@@ -157,7 +157,7 @@ class Writer:
         try:
             self._store.write(lambda tx: erase(tx, rows), durable=False)
         except QuodError as error:
-            _log.warning("payloads of ended jobs could not be deleted yet: %s", error)
+            _log.warning("payloads of finished jobs could not be deleted yet: %s", error)
             self._rows = rows
             return
         self.erased += len(rows)

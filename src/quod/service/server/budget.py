@@ -120,8 +120,9 @@ class RequestBudget:
         """
         if nbytes > self.share(owner):
             raise InputError(
-                f"the request takes {nbytes} bytes of memory, and a client may use "
-                f"{self.share(owner)} of requests.budget_bytes; send a smaller one"
+                f"the request takes {nbytes} bytes of memory, more than the client's "
+                f"share of {self.share(owner)} (requests.budget_bytes); send a smaller "
+                "request"
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (owner, nbytes, turn)

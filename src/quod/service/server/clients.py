@@ -53,7 +53,7 @@ class Client:
         """Raise `PermissionDeniedError` unless the client has one of the roles."""
         if self.roles.isdisjoint(roles):
             raise PermissionDeniedError(
-                f"this needs the role {alternatives(roles)}, which {self.name} does not have"
+                f"this call needs the role {alternatives(roles)}, which {self.name} does not have"
             )
 
 
@@ -95,9 +95,9 @@ class Clients:
                 return self._local
             if self._anonymous is not None:
                 return self._anonymous
-            raise UnauthenticatedError("this takes a token: Authorization: Bearer TOKEN")
+            raise UnauthenticatedError("a token is required: Authorization: Bearer TOKEN")
         match = _BEARER.fullmatch(authorization.strip())
         authenticated = self._by_digest.get(hashed_token(match[1])) if match else None
         if authenticated is None:
-            raise UnauthenticatedError("the token is nobody's")
+            raise UnauthenticatedError("unknown token")
         return authenticated

@@ -112,9 +112,9 @@ class Listen(_Section):
     @model_validator(mode="after")
     def _whole(self) -> Listen:
         if (self.certificate is None) != (self.private_key is None):
-            raise ValueError("certificate and private_key go together")
+            raise ValueError("certificate and private_key require each other")
         if self.client_ca is not None and self.certificate is None:
-            raise ValueError("client_ca takes a certificate")
+            raise ValueError("client_ca requires a certificate")
         return self
 
     @property
@@ -281,17 +281,17 @@ class Config(_Section):
             raise ValueError("two clients have the same token")
         if self.listen.open and not tokens and not self.listen.insecure_no_auth:
             raise ValueError(
-                f"{self.listen.open[0]} can be reached by others: give clients tokens (quod serve "
-                "--new-token), or say --insecure-no-auth"
+                f"{self.listen.open[0]} is reachable by other machines: give clients "
+                "tokens (quod serve --new-token), or pass --insecure-no-auth"
             )
         if self.listen.plaintext and tokens and not self.listen.insecure_plaintext:
             raise ValueError(
-                f"{self.listen.plaintext[0]} would take tokens and witnesses without TLS: give "
-                "listen a certificate and its private_key, or say --insecure-plaintext if a proxy "
-                "in front of the server has them"
+                f"{self.listen.plaintext[0]} would accept tokens and witnesses without "
+                "TLS: give listen a certificate and its private_key, or pass "
+                "--insecure-plaintext if a proxy terminates TLS"
             )
         if self.workers.ray is not None and self.database is None:
-            raise ValueError("workers on a cluster share a queue in Postgres: give its database")
+            raise ValueError("workers on a cluster need a queue in Postgres: give its database")
         return self
 
     @property

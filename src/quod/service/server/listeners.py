@@ -201,7 +201,7 @@ def _check_certificate(listen: Listen) -> None:
         )
     except ssl.SSLError:
         raise InputError(
-            f"is no certificate in PEM, or {listen.private_key} is not its key",
+            f"is not a PEM certificate, or {listen.private_key} is not its key",
             path=listen.certificate,
         ) from None
 
@@ -261,7 +261,8 @@ def _bind(folder: Path, address: str) -> socket.socket:
 
 def _address_in_use(address: str) -> StoreInUseError:
     return StoreInUseError(
-        f"{address}: nothing can listen there; another process does, or it is not this machine's"
+        f"{address}: cannot listen on this address; another process uses it, or it is "
+        "not this machine's"
     )
 
 
@@ -275,7 +276,7 @@ def _shown(bound: socket.socket, address: str, listen: Listen) -> str:
 def _socket_path(folder: Path, address: str) -> str:
     path = str((folder / address.removeprefix(_UNIX)).absolute())
     if len(os.fsencode(path)) > _MOST_PATH:
-        raise InputError(f"a Unix socket's path has {_MOST_PATH} bytes at most", path=path)
+        raise InputError(f"a Unix socket's path must have at most {_MOST_PATH} bytes", path=path)
     return path
 
 
@@ -284,7 +285,7 @@ def _free(folder: Path, address: str) -> str:
     path = _socket_path(folder, address)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise InputError("is no socket; name another path in listen", path=path)
+            raise InputError("is not a socket; name another path in listen", path=path)
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(path)

@@ -42,9 +42,9 @@ class PendingBytes:
         if of_client and of_client + nbytes > free:
             # As for jobs, this leaves room for the first upload of any other client.
             raise QueueFullError(
-                f"the queue's limit of bytes is {limits.payload_bytes}, and {free} are free: the "
-                f"client has {of_client}, with uploads under way, and gets more when it has less "
-                "than is free",
+                f"the queue's limit of bytes is {limits.payload_bytes}, and {free} are "
+                f"free: the client has {of_client}, with uploads under way, and may "
+                "submit more once it has less than is free",
                 retry_seconds=_RETRY_SECONDS,
             )
         self._pending[client] += nbytes

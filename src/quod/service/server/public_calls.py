@@ -90,7 +90,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
         while (message := await self._intake.message(messages, reservation, seconds)) is not None:
             if len(message) > CALL_BYTES:
                 raise InputError(
-                    f"a request of this call has at most {CALL_BYTES} bytes; send less"
+                    f"a request of this call must have at most {CALL_BYTES} bytes; send less"
                 )
             yield handler.request_deserializer(message)
             reservation.return_to(CALL_BYTES)

@@ -30,7 +30,7 @@ class ProofRequest:
 
     def __post_init__(self) -> None:
         if not self.key:
-            raise InputError("a proof takes a key", section="key")
+            raise InputError("the request names no key; give one", section="key")
         priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         self.__dict__.update(priority=priority)
 

@@ -80,7 +80,7 @@ class Calls:
     ) -> pb.Job:
         first = await anext(requests, None)
         if first is None or first.WhichOneof("part") != "begin":
-            raise InputError("an upload begins with what is wanted")
+            raise InputError("the first message of an upload must be the request")
         kind = PayloadKind.INPUTS if first.begin.inputs else PayloadKind.WTNS
         wanted = decode_message(ProofRequest, first.begin, kind=kind)
         return job_message(await self._service.upload(client, wanted, _pieces(requests)))
@@ -262,7 +262,7 @@ def _read(call: RemoteCall, request: bytes) -> Any:
     try:
         return call.read_request(request)
     except DecodeError:
-        raise InputError("the request is no message of this call") from None
+        raise InputError("the request is not a message of this call") from None
 
 
 def _refusal(name: str, error: Exception) -> Refusal:
@@ -318,7 +318,7 @@ def _header(context: Context, name: str) -> str | None:
 async def _pieces(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterator[bytes]:
     async for request in requests:
         if request.WhichOneof("part") != "piece":
-            raise InputError("after the beginning of an upload come pieces only")
+            raise InputError("after its first message an upload may have only chunks")
         yield request.piece
 
 
@@ -326,7 +326,7 @@ def _whole_request(request: pb.SubmitProofRequest) -> WholeRequest:
     sources = [witness.WhichOneof("source") for witness in request.witnesses]
     if len({*sources}) != 1 or sources[0] is None:
         raise InputError(
-            "a job has a witness for each partition, all of one kind: wtns, path or inputs",
+            "a job must have one witness for each partition, all of one kind: wtns, path or inputs",
             section="witnesses",
         )
     [source] = {*sources}

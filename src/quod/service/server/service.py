@@ -329,9 +329,9 @@ class ProvingService:
         if answers is not self._queue_answers:
             self._queue_answers = answers
             if answers:
-                _log.info("the queue answers again")
+                _log.info("the queue responds again")
             else:
-                _log.error("the queue does not answer: the server is not ready")
+                _log.error("the queue does not respond: the server is not ready")
 
     async def usage(self, client: Client) -> tuple[int, int]:
         """Return the number of a client's unfinished jobs, and the bytes of their payloads."""
@@ -369,7 +369,7 @@ class ProvingService:
     def _take_work(self) -> None:
         if self._draining:
             raise UnavailableError(
-                "the server is about to end and takes no jobs; ask again, or another one",
+                "the server is draining and accepts no jobs; retry later, or use another server",
                 retry_seconds=self.limits.drain_seconds,
             )
 
@@ -380,7 +380,7 @@ class ProvingService:
     def _worker(self, name: str) -> str | None:
         worker_ids = [worker.name for worker in self.pool.status()]
         if name and name not in worker_ids:
-            raise NotFoundError("there is no worker of this name")
+            raise NotFoundError("there is no worker with this name")
         return name or None
 
     def _leave(self, work: Coroutine[Any, Any, None]) -> None:
@@ -393,7 +393,7 @@ class ProvingService:
         try:
             job = await submission
             await self.read(lambda: self.queue.cancel(job.id))
-            _log.info("its client went away: cancelled", extra={"job": job.id})
+            _log.info("cancelled, because its client disconnected", extra={"job": job.id})
         except QuodError:
             pass
 

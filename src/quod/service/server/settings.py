@@ -62,7 +62,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         # Messages of tomllib contain a position and at most one character of the text.
         why = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else ""
-        raise InputError(f"is no TOML: {why or type(error).__name__}", path=path) from None
+        raise InputError(f"is not TOML: {why or type(error).__name__}", path=path) from None
 
 
 def _value(text: str) -> Any:
@@ -76,7 +76,7 @@ def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> 
     for name in fields[:-1]:
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise InputError(f"{name} is no section", path=source)
+            raise InputError(f"{name} is not a section", path=source)
         values = inner
     values[fields[-1]] = value
 
@@ -92,10 +92,10 @@ def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> Input
     )  # fmt: skip
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] == "extra_forbidden":
-        message = "there is no such field"
+        message = "unknown field"
     elif details["type"] in ("tuple_type", "list_type"):
         message = 'must be a list, as ["..."]'
     elif details["type"] == "missing":
-        message = "must be given"
+        message = "is required"
         source = sources.get((), "the configuration")
     return InputError(": ".join([".".join(place), message] if place else [message]), path=source)

@@ -28,7 +28,7 @@ class Slots:
         """Hold a slot within a block; raises QueueFullError if the client has none left."""
         if self._taken[client] >= self._most:
             raise QueueFullError(
-                f"the client has {self._most} {self._what} at a time, and no more",
+                f"the client may have at most {self._most} {self._what} at a time; retry later",
                 retry_seconds=_RETRY_SECONDS,
             )
         self._taken[client] += 1

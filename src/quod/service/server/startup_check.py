@@ -44,18 +44,19 @@ def risks(config: Config) -> list[str]:
     listen = config.listen
     if listen.open and listen.insecure_no_auth:
         warnings.append(
-            f"{', '.join(listen.open)}: without authentication, everybody who can connect has the "
-            "rights of an operator"
+            f"{', '.join(listen.open)}: without authentication, anyone who can connect "
+            "has the rights of an operator"
         )
     if listen.plaintext:
         warnings.append(
-            f"{', '.join(listen.plaintext)}: tokens and witnesses travel without TLS; everybody on "
-            "the network path can read them"
+            f"{', '.join(listen.plaintext)}: tokens and witnesses are sent without TLS; "
+            "anyone on the network path can read them"
         )
     if config.workers.ray is not None:
         warnings.append(
-            "Ray has no authentication: anyone who reaches the ports of the cluster can run code "
-            "on its machines, as Ray's users; keep the ports in a network of their own"
+            "Ray has no authentication: anyone who reaches the ports of the cluster "
+            "can run code on its machines as Ray's user; keep the ports on a private "
+            "network"
         )
     return warnings
 

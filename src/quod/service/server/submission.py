@@ -220,19 +220,19 @@ class Submitter:
                 async with asyncio.timeout_at(limit):
                     piece = await anext(pieces, None)
             except TimeoutError:
-                why = f"in {seconds:g} s" if limit == end else f"and then none for {idle:g} s"
+                why = f"in {seconds:g} s" if limit == end else f"before a pause of {idle:g} s"
                 raise InputError(
-                    f"{came} of {total} bytes arrived, {why}; send them faster"
+                    f"{came} of {total} bytes arrived {why}; send them faster"
                 ) from None
             if piece is None:
                 break
             came += len(piece)
             if came > total:
-                raise InputError(f"more came than the {total} bytes that were announced")
+                raise InputError(f"the upload has more than the announced {total} bytes")
             digest.update(piece)
             await self._in_thread(writer.write, piece)
         if came < total:
-            raise InputError(f"the upload was cut short: {came} of {total} bytes came")
+            raise InputError(f"the upload ended early: {came} of {total} bytes arrived")
 
     async def _uploaded(
         self, client: Client, request: ProofRequest, identity: str, digest: bytes,
@@ -292,7 +292,9 @@ class Submitter:
                 f"{request.priority}"
             )
         if request.kind is PayloadKind.PATH and client.root is None:
-            raise PermissionDeniedError(f"{client.name} has no root, and may not name files")
+            raise PermissionDeniedError(
+                f"{client.name} has no root and must not name files; send the witness"
+            )
         return self.identity(client, request.key)
 
     def _payload(self, client: Client, request: WholeRequest) -> tuple[bytes, ...]:
@@ -309,15 +311,15 @@ class Submitter:
         """Raise at once if a payload exceeds a limit by itself, before it is on disk."""
         if size > self._limits.witness_bytes:
             raise InputError(
-                f"the payload would have {size} bytes, and one has {self._limits.witness_bytes} "
-                "at most"
+                f"the payload would have {size} bytes, more than the limit of "
+                f"{self._limits.witness_bytes}"
             )
         limits = self._queue.limits
         most = min(limits.quota_of(client.name).payload_bytes, limits.payload_bytes)
         if size > most:
             raise QueueFullError(
-                f"the payload would have {size} bytes, and all of the client's together may have "
-                f"{most}",
+                f"the payload would have {size} bytes, more than the client's limit of "
+                f"{most} for all payloads",
                 retry_seconds=limits.keep_seconds,
             )
 

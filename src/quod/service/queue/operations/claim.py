@@ -131,7 +131,9 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
     suspended = suspended_keys(tx)
     for job in jobs.values():
         if job.deadline is not None and job.deadline <= now:
-            end_job(tx, rules, job, JobState.EXPIRED, "DEADLINE_EXCEEDED", "the deadline passed")
+            end_job(
+                tx, rules, job, JobState.EXPIRED, "DEADLINE_EXCEEDED", "the deadline has passed"
+            )
         elif job.key in suspended:
             hold(tx, job.key)
     events: list[EventRow] = []

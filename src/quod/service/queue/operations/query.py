@@ -33,7 +33,7 @@ def find(tx: Transaction, client: str, idempotency_key: str) -> Job:
         f"SELECT {COLUMNS} FROM job WHERE identity = ?", (identity_of(client, idempotency_key),)
     )
     if not rows:
-        raise NotFoundError("the client has no job of this idempotency key")
+        raise NotFoundError("the client has no job with this idempotency key")
     return JobRow(*rows[0]).record()
 
 
@@ -67,8 +67,8 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     state = JobState(job.state)
     if state is not JobState.SUCCEEDED:
         why = f": {job.message}" if job.message else ""
-        remedy = "" if state.ended else "; wait for its end"
-        raise ServiceError(f"the job has no result, it is {state}{why}{remedy}")
+        remedy = "" if state.ended else "; wait until it has ended"
+        raise ServiceError(f"the job has no result: its state is {state}{why}{remedy}")
     return _results(tx, job.number)
 
 

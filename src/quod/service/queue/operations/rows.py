@@ -101,7 +101,7 @@ def number_of(job_id: object) -> tuple[int, str]:
     """Parse a job id into number and nonce; raises NotFoundError if it is malformed."""
     match = _ID.fullmatch(job_id) if isinstance(job_id, str) else None
     if match is None:
-        raise NotFoundError("there is no such job: its id is not one of this queue")
+        raise NotFoundError("no such job: the id is not from this queue")
     return int(match[1]), match[2]
 
 
@@ -124,9 +124,7 @@ def find_job(tx: Transaction, job_id: object, client: str | None, *, lock: bool 
     number, nonce = number_of(job_id)
     job = read_jobs(tx, [number], lock=lock).get(number)
     if job is None or job.nonce != nonce or (client is not None and job.client != client):
-        raise NotFoundError(
-            f"there is no job {job_id}: it was collected, or it is another client's"
-        )
+        raise NotFoundError(f"there is no job {job_id}: not found, expired, or not yours")
     return job
 
 

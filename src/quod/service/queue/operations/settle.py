@@ -71,13 +71,13 @@ def lock_partition(tx: Transaction, number: int, partition: int, token: int) -> 
         (number, partition),
     )
     if not rows:
-        raise LeaseLostError("the lease is void: the job has ended and was collected")
+        raise LeaseLostError("the lease is lost: the job has ended and expired")
     state, current, attempts, worker, started, stage = rows[0]
     [job] = read_jobs(tx, [number], lock=True).values()
     if state != PartState.RUNNING or current != token:
         if JobState(job.state).ended:
-            raise LeaseLostError(f"the lease is void: the job has ended ({JobState(job.state)})")
-        raise LeaseLostError("the lease is void: it was not renewed in time, or given back")
+            raise LeaseLostError(f"the lease is lost: the job has ended ({JobState(job.state)})")
+        raise LeaseLostError("the lease is lost: it was not renewed in time, or was released")
     return LeasedPartition(job, partition, token, attempts, worker, started, stage)
 
 

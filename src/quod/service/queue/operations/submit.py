@@ -72,7 +72,7 @@ def submit(
                     jobs_by_identity[sized.identity] = job
             elif bytes(job.digest) != sized.submission.digest:
                 raise AlreadyExistsError(
-                    "the idempotency key is that of another request of this client; take another"
+                    "this client used the idempotency key for another request; use a new key"
                 )
             jobs_or_errors.append(job)
         except ServiceError as error:
@@ -130,11 +130,12 @@ class _AdmissionControl:
             raise DeadlinePassedError("the deadline of the job is in the past")
         if self._suspended and submission.key in self._suspended:
             raise KeySuspendedError(
-                f"the key {submission.key} is suspended, for workers died with it; ask the operator"
+                f"the key {submission.key} is suspended because workers died while "
+                "proving with it; ask the operator"
             )
         if self._rules.storage_full():
             raise StorageFullError(
-                "the disk of the queue is nearly full: no new jobs are taken",
+                "the disk of the queue is nearly full: no new jobs are accepted; retry later",
                 retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
             )
         used = self._used.setdefault(submission.client, [0, 0, 0])
@@ -203,9 +204,10 @@ class _AdmissionControl:
                 )  # fmt: skip
             missing = client_total + amount - (limit - total)
             if client_total and missing > 0:
-                raise self._queue_full_error(
-                    f"the queue's limit of {unit} is {limit}, and {limit - total} are free: the "
-                    f"client has {client_total}, and gets more once it has fewer than are free",
+                raise self._full(
+                    f"the queue's limit of {unit} is {limit}, and {limit - total} are "
+                    f"free: the client has {client_total}, and may submit more once it "
+                    "has fewer than are free",
                     self._total, at, missing,
                 )  # fmt: skip
 

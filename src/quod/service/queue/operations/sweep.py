@@ -57,7 +57,7 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
             continue
         lost += 1
         blameable.setdefault(part.job.key, part.job.number)
-        give_up(tx, rules, part, Outcome.LOST, LOST, "the worker was not heard of any more")
+        give_up(tx, rules, part, Outcome.LOST, LOST, "the worker stopped responding")
     if blamed:
         for key, job in sorted(blameable.items()):
             blame(tx, rules, key, job)
@@ -91,7 +91,7 @@ def cancel(
             outcomes.append(error)
             continue
         if not JobState(job.state).ended:
-            end_job(tx, rules, job, JobState.CANCELLED, "CANCELLED", "the client has cancelled it")
+            end_job(tx, rules, job, JobState.CANCELLED, "CANCELLED", "the client cancelled the job")
         outcomes.append(job.record())
     return outcomes
 

@@ -181,7 +181,8 @@ class PostgresStore:
             if "quod_queue" not in tables:
                 if tables:
                     raise InputError(
-                        f"the schema {self._schema} holds tables of another program; name another"
+                        f"the schema {self._schema} has tables of another program; name "
+                        "another schema"
                     )
                 tx.run("CREATE TABLE quod_queue (version BIGINT NOT NULL)")
                 tx.run("INSERT INTO quod_queue (version) VALUES (0)")
@@ -189,8 +190,8 @@ class PostgresStore:
             [(version,)] = tx.rows("SELECT version FROM quod_queue")
             if version > len(MIGRATIONS):
                 raise InputError(
-                    f"the schema {self._schema} is a queue of version {version}, and this Quod "
-                    f"knows {len(MIGRATIONS)}; use the newer Quod"
+                    f"the schema {self._schema} is a queue of version {version}, and "
+                    f"this Quod supports up to {len(MIGRATIONS)}; use a newer Quod"
                 )
             for step in MIGRATIONS[version:]:
                 for statement in statements(step, sqlite=False):
@@ -210,7 +211,7 @@ class PostgresStore:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     self.signals.notify_all()
                     if not answers:
-                        _log.info("the database of the queue answers again")
+                        _log.info("the queue's database responds again")
                     answers = True
                     while not self._closed.is_set():
                         for notification in connection.notifies(timeout=_LISTEN_SECONDS):
@@ -221,7 +222,7 @@ class PostgresStore:
                                 break
             except psycopg.Error as error:
                 answers = False
-                _log.warning("the database of the queue does not answer: %s", _first_line(error))
+                _log.warning("the queue's database does not respond: %s", _line(error))
                 self._closed.wait(_RETRY_SECONDS)
 
     @contextmanager

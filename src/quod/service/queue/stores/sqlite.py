@@ -177,8 +177,8 @@ class SqliteStore:
                 )
             if version > len(MIGRATIONS):
                 raise InputError(
-                    f"is a queue of version {version}, and this Quod knows {len(MIGRATIONS)}; "
-                    "use the newer Quod",
+                    f"is a queue of version {version}, and this Quod supports up to "
+                    f"{len(MIGRATIONS)}; use a newer Quod",
                     path=self._path,
                 )
             problems = self._writer.execute("PRAGMA quick_check(1)").fetchall()
@@ -198,7 +198,7 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             what = " ".join(str(error).split())
             raise InputError(
-                f"is damaged or no database ({what}); restore it", path=self._path
+                f"is damaged or not a database ({what}); restore it", path=self._path
             ) from error
 
     def _migrate(self, step: int) -> None:
@@ -262,7 +262,7 @@ def _lock(path: Path) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise StoreInUseError(
-            f"{path.parent}: another process has this queue open; several need Postgres"
+            f"{path.parent}: another process has this queue open; sharing a queue needs Postgres"
         ) from None
     return descriptor
 
@@ -282,6 +282,7 @@ def _refuse_networks(folder: Path) -> None:
             kind, longest = file_system, len(path.parts)
     if kind in _OF_A_NETWORK:
         raise InputError(
-            f"is on a network ({kind}), where SQLite loses data; name a folder of a local disk",
+            f"is on a network file system ({kind}), where SQLite loses data; name a "
+            "folder on a local disk",
             path=folder,
         )

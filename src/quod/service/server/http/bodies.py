@@ -77,7 +77,9 @@ class WitnessBody(_Body):
         if self.wtns is not None:
             bodies.append((PayloadKind.WTNS, self.wtns))
         if len(bodies) > 1:
-            raise InputError("a witness is one of inputs, path and wtns", section="witnesses")
+            raise InputError(
+                "a witness must be exactly one of inputs, path and wtns", section="witnesses"
+            )
         return bodies[0] if bodies else None
 
 
@@ -93,7 +95,7 @@ class ProofBody(WitnessBody):
     def to_request(self, header: str | None = None) -> WholeRequest:
         """Convert to a request; `header` is the idempotency key of the HTTP header."""
         if header and self.idempotency_key and header != self.idempotency_key:
-            raise InputError("header and body have different ones", section="idempotency_key")
+            raise InputError("header and body have different keys", section="idempotency_key")
         optional_bodies = [witness.kind_and_body() for witness in (self, *self.witnesses)]
         kinds_and_bodies = [body for body in optional_bodies if body is not None]
         if (
@@ -107,7 +109,7 @@ class ProofBody(WitnessBody):
             )
         kinds = {kind for kind, _ in kinds_and_bodies}
         if len(kinds) > 1:
-            raise InputError("all witnesses of a job are of one kind", section="witnesses")
+            raise InputError("all witnesses of a job must have the same kind", section="witnesses")
         bodies = tuple(body for _, body in kinds_and_bodies)
         proof = ProofRequest(
             self.key, kinds.pop(), tuple(map(len, bodies)), self.idempotency_key or header or "",
@@ -208,5 +210,5 @@ def _parsed(model: type[M], body: bytearray) -> M:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        what = "there is no such field" if first["type"] == "extra_forbidden" else first["msg"]
+        what = "unknown field" if first["type"] == "extra_forbidden" else first["msg"]
         raise InputError(what.removeprefix("Value error, "), section=place or None) from None

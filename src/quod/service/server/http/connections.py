@@ -163,7 +163,7 @@ class _Counted(h11.Connection):
             self._pieces += 1
             self._bytes += len(event.data)
             if self._pieces > _TINY_PIECES and self._bytes < self._pieces * _PIECE_BYTES:
-                raise h11.RemoteProtocolError("the chunks of the body are too small")
+                raise h11.RemoteProtocolError("the body's chunks are too small; send larger ones")
         return event
 
 

@@ -66,14 +66,16 @@ class Guard:
         match = _HOST.fullmatch(hosts[0].lower()) if len(hosts) == 1 else None
         if match is None or match[1] not in self._hosts:
             raise PermissionDeniedError(
-                "this server does not go by that name (Host); the operator lists names in "
-                "listen.hosts"
+                "this server does not have that name (Host); the operator lists its "
+                "names in listen.hosts"
             )
         origins = headers.getlist("origin")
         if origins and origins != [f"{request.scope['scheme']}://{hosts[0]}"]:
-            raise PermissionDeniedError("this comes from a page of another site (Origin)")
+            raise PermissionDeniedError("the request comes from another site's page (Origin)")
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            raise PermissionDeniedError("this comes from a page of another site (Sec-Fetch-Site)")
+            raise PermissionDeniedError(
+                "the request comes from another site's page (Sec-Fetch-Site)"
+            )
         if method in _WITH_BODY and content_type(request) not in (JSON, BYTES):
             raise InputError(f"the content type must be {JSON}", section="Content-Type")
 

@@ -178,6 +178,6 @@ async def _upload(
     """Take a job whose witness or inputs are the body of its request."""
     length = announced_length(request, service.intake.limits.witness_bytes)
     if length is None:
-        raise InputError("an upload needs its length", section="Content-Length")
+        raise InputError("an upload needs a Content-Length", section="Content-Length")
     pieces = service.intake.pieces(request, reservation)
     return await service.upload(client, query(length), pieces)

@@ -155,7 +155,7 @@ class ClusterMember:
             try:
                 report = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
             except GetTimeoutError:
-                return f"it said nothing for {_SILENT_SECONDS:.0f} seconds"
+                return f"it sent no message for {_SILENT_SECONDS:.0f} s"
             self._status = decode_frame(WorkerStatus, report["status"])
             for record in decode_frame(tuple[StageRecord, ...], report["records"]):
                 self._record(record)

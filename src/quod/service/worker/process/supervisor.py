@@ -238,7 +238,7 @@ class Supervisor:
         while not ended.wait(min(1.0, most / 4)):
             silence = time.monotonic() - self._heard
             if silence > most:
-                return f"it said nothing for {silence:.1f} seconds"
+                return f"it sent no message for {silence:.1f} s"
         return ""
 
     def _give_back(self, seen: Collection[Named]) -> None:
@@ -268,7 +268,7 @@ class Supervisor:
                     self._queue.release(lease)
             except (LeaseLostError, TryAgainError) as error:
                 # Otherwise the lease expires.
-                _log.info("a lease could not be given back: %s", error)
+                _log.info("a lease could not be released: %s", error)
             self._forget(lease)
 
     # --- calls of the process
@@ -396,7 +396,7 @@ class Supervisor:
 
 
 def _void() -> LeaseLostError:
-    return LeaseLostError("the lease is void: it was given back before")
+    return LeaseLostError("the lease is lost: it was released before")
 
 
 def _outcomes(
