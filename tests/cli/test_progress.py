@@ -132,7 +132,7 @@ def test_where_nothing_can_be_kept_it_is_not_called_once(
     (tmp_path / "file").write_text("")
     for folder in ("relative", str(tmp_path / "file")):
         monkeypatch.setenv("QUOD_CACHE_DIR", folder)
-        assert compiling(0.3)[1].startswith("compiling kernels, as in each run: ")
+        assert compiling(0.3)[1].startswith("compiling kernels, in each run: ")
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "new"))
     assert compiling(0.3)[1].startswith("compiling kernels, once: ")
 

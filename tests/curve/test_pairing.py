@@ -162,10 +162,10 @@ def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
 
 def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
     """Its drivers would compile for minutes."""
-    with pytest.raises(DeviceError, match=r"computes no pairings, .* --device cpu"):
+    with pytest.raises(DeviceError, match=r"cannot compute pairings, .* --device cpu"):
         pairing(webgpu_device, BN254, BN254.g1.generator, BN254.g2.generator)
     values = np.zeros((1, 12, 8), np.uint32)
-    with pytest.raises(DeviceError, match=r"computes no pairings, .* --device cpu"):
+    with pytest.raises(DeviceError, match=r"cannot compute pairings, .* --device cpu"):
         product_of_values(webgpu_device, BN254, values)
 
 
@@ -176,14 +176,14 @@ def test_a_pair_is_two_points_and_no_more(device: CpuDevice) -> None:
     assert pairing_product_is_one(device, BN254, iter([[p, q], (minus, q)]))
     assert pairing_product_is_one("cpu", BN254, [])
     for bad in ((p, q, p), (p,), {p: q, q: p}, "pq", None):
-        with pytest.raises(InputError, match=r"^pair 1 must be a point of G1 and one of G2"):
+        with pytest.raises(InputError, match=r"^pair 1 must be a point of G1 and a point of G2"):
             pairing_product_is_one(device, BN254, [(None, None), bad])  # type: ignore[list-item]
     with pytest.raises(InputError, match="pairs must be a list, not a dict"):
         pairing_product_is_one(device, BN254, {})  # type: ignore[arg-type]
     other = replace(BN254, name="mine")
-    with pytest.raises(InputError, match=r"^mine is none of quod\.curve\.CURVES"):
+    with pytest.raises(InputError, match=r"^mine is not one of quod\.curve\.CURVES"):
         pairing_product(device, other, [])
-    with pytest.raises(InputError, match=r"^bn254 is none of quod\.curve\.CURVES"):
+    with pytest.raises(InputError, match=r"^bn254 is not one of quod\.curve\.CURVES"):
         pairing_product(device, replace(BN254, x=BN254.x + 1), [])
 
 

@@ -143,11 +143,11 @@ def test_which_parameters_are_stored_to_is_known_also_from_the_cache(
 
 def test_memory_layout() -> None:
     assert refused(ONE_POINTER, words(16)[::2]) == (
-        "argument a of kernel f is not contiguous; take numpy.ascontiguousarray of it"
+        "argument a of kernel f is not contiguous; use numpy.ascontiguousarray"
     )
     assert "is not contiguous" in refused(ONE_POINTER, np.zeros((4, 4), np.uint64).T)
     assert refused(ONE_POINTER, words(3)) == (
-        "argument a of kernel f has 12 bytes, which is no whole number of u64"
+        "argument a of kernel f has 12 bytes, which is not a whole number of u64"
     )
     shifted = np.zeros(17, np.uint8)[1:].view(np.uint64)
     assert refused(ONE_POINTER, shifted) == (

@@ -21,8 +21,8 @@ def test_a_slice_keeps_space_owner_and_address() -> None:
     part = buffer.slice(16, 48)
     assert (part.address, part.nbytes, part.space, part.writeable) == (4112, 32, space, True)
     with pytest.raises(DeviceError, match="64 bytes has no bytes 16 to 65"):
-        buffer.slice(16, 65)
-    with pytest.raises(DeviceError, match="memory of far, which the host does not reach"):
+        whole.slice(16, 65)
+    with pytest.raises(DeviceError, match="memory of far, which the host cannot access"):
         part.view()
     check_same_size(part, part)
     with pytest.raises(DeviceError, match="32 bytes do not fit memory of 64 bytes"):
@@ -66,7 +66,7 @@ def test_arrays_among_the_arguments() -> None:
     array.flags.writeable = False
     with pytest.raises(DeviceError, match="argument a of kernel f is read-only"):
         signature.arrays((4, array))
-    with pytest.raises(DeviceError, match="has 2 bytes, which is no whole number of u32"):
+    with pytest.raises(DeviceError, match="has 2 bytes, which is not a whole number of u32"):
         signature.arrays((4, np.zeros(1, np.uint16)))
     with pytest.raises(DeviceError, match="takes 2 arguments"):
         signature.arrays((array,))
@@ -108,5 +108,7 @@ def test_what_subclasses_of_arrays_say_of_their_memory_is_not_believed() -> None
 
 def test_only_numbers_are_memory() -> None:
     for other in (np.array([None, 1]), [1, 2], "text", None):
-        with pytest.raises(DeviceError, match="a buffer is the memory of a NumPy array of numbers"):
+        with pytest.raises(
+            DeviceError, match="a buffer must be the memory of a NumPy array of numbers"
+        ):
             Buffer.wrap(other)  # type: ignore[arg-type]

@@ -254,8 +254,8 @@ def test_a_folder_that_cannot_be_written(
     (only,) = seen
     assert only.category is CacheWarning
     assert str(only.message) == (
-        f"compiled kernels cannot be kept in {cache.folder} and are compiled anew in each run: "
-        "Permission denied; set QUOD_CACHE_DIR to a folder that you own and nobody else may write"
+        f"compiled kernels cannot be cached in {cache.folder} and are compiled again in each run: "
+        "Permission denied; set QUOD_CACHE_DIR to a folder that only you may write to"
     )
 
 
@@ -356,9 +356,9 @@ def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
         capture_output=True, check=True,
     )  # fmt: skip
     assert done.stderr == (
-        "quod: warning: compiled kernels cannot be kept and are compiled anew in each run: "
-        "QUOD_CACHE_DIR is 'somewhere', which is no absolute path; set QUOD_CACHE_DIR to a folder "
-        "that you own and nobody else may write\n"
+        "quod: warning: compiled kernels cannot be cached and are compiled again in each run: "
+        "QUOD_CACHE_DIR is 'somewhere', which is not an absolute path; set QUOD_CACHE_DIR to "
+        "a folder that only you may write to\n"
     )
 
 

@@ -28,7 +28,7 @@ def test_names() -> None:
     for device in (open_device("cpu:checked"), open_device("cpu:scalar", checked=True)):
         assert device.name == "cpu:checked"
         assert isinstance(device, CpuDevice)
-    with pytest.raises(DeviceError, match="kernels are checked on the processor, cpu; emulated"):
+    with pytest.raises(DeviceError, match="only the device cpu can check kernels; emulated"):
         open_device("emulated", checked=True)
 
 

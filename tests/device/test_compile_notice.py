@@ -69,9 +69,9 @@ def test_a_terminal_shows_one_line_which_is_erased() -> None:
     shown = on_a_terminal(COMPILE.format(before=""))
     *drawn, erased, end = shown.split("\r")[1:]
     assert [line.rstrip() for line in drawn] == [
-        "quod: compiling kernels, once: 0 done, 1 under way",
-        "quod: compiling kernels, once: 0 done, 2 under way",
-        "quod: compiling kernels, once: 1 done, 1 under way",
+        "quod: compiling kernels, once: 0 done, 1 in progress",
+        "quod: compiling kernels, once: 0 done, 2 in progress",
+        "quod: compiling kernels, once: 1 done, 1 in progress",
     ]
     assert (erased.strip(), len(erased), end) == ("", len(drawn[-1]), "")
 
@@ -100,7 +100,7 @@ def test_servers_turn_it_off(on_at_first: None) -> None:
 
 def test_it_can_be_turned_on_again() -> None:
     shown = on_a_terminal(COMPILE.format(before="quod.progress(False); quod.progress(True)"))
-    assert "0 done, 1 under way" in shown
+    assert "0 done, 1 in progress" in shown
 
 
 def test_nothing_is_written_off_a_terminal() -> None:

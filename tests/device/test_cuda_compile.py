@@ -98,10 +98,10 @@ def test_a_refusal_is_told_by_whoever_needs_the_code(tmp_path: Path, synchronous
     refused = device.compile(kernels.increment)
     recording = device.stream().record()
     recording.launch(refused, 1, COUNT, buffer)
-    with pytest.raises(KernelError, match=r"kernel increment \(.*the assembler refuses the PTX"):
+    with pytest.raises(KernelError, match=r"kernel increment \(.*the assembler rejects the PTX"):
         recording.finish().submit()
     # All that was recorded with it fails, and a new attempt is one.
-    with pytest.raises(KernelError, match="the assembler refuses the PTX"):
+    with pytest.raises(KernelError, match="the assembler rejects the PTX"):
         device.launch(refused, 1, COUNT, buffer)
     another = device.compile(kernels.increment)
     assert another is not refused
@@ -194,5 +194,5 @@ def test_a_text_that_the_driver_does_not_load(tmp_path: Path) -> None:
     device = gpu_of(driver, tmp_path)
     driver.fail("cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX")
     refused = device.compile(kernels.in_roles)
-    with pytest.raises(KernelError, match=r"kernel in_roles \(.*the assembler refuses the PTX"):
+    with pytest.raises(KernelError, match=r"kernel in_roles \(.*the assembler rejects the PTX"):
         refused.load()

@@ -99,7 +99,7 @@ def test_no_driver() -> None:
         ("CUDA_ERROR_NO_DEVICE", "the NVIDIA driver sees no GPU"),
         ("CUDA_ERROR_STUB_LIBRARY", "is a stub of the toolkit"),
         ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "differ in version; restart"),
-        ("CUDA_ERROR_SYSTEM_NOT_READY", "does not start: CUDA: CUDA_ERROR_SYSTEM_NOT_READY"),
+        ("CUDA_ERROR_SYSTEM_NOT_READY", "cannot start: CUDA: CUDA_ERROR_SYSTEM_NOT_READY"),
     ],
 )
 def test_a_driver_that_does_not_start(code: str, message: str) -> None:
@@ -126,7 +126,9 @@ def test_gpus_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend("cuda").why_not() is None
     device = open_device("cuda:1", memory_budget=1 << 20)
     assert (device.name, device.memory_budget) == ("cuda:1", 1 << 20)
-    with pytest.raises(DeviceError, match="threads and strategies are a processor's; cuda takes"):
+    with pytest.raises(
+        DeviceError, match="threads and strategy apply to the device cpu only, not to cuda"
+    ):
         open_device("cuda", threads=3)
 
 
@@ -172,7 +174,9 @@ def test_a_driver_older_than_the_ptx(tmp_path: Path) -> None:
     with pytest.raises(DeviceError) as caught:
         device.compile(kernels.increment).load()
     message = r"kernel increment \(.*kernels\.py:\d+\) needs PTX \d\.\d, which the NVIDIA driver "
-    assert re.match(message + r"\(CUDA 12\.4\) does not know; update it", str(caught.value))
+    assert re.match(
+        message + r"\(CUDA 12\.4\) does not support; update the driver", str(caught.value)
+    )
 
 
 def test_a_driver_without_an_assembler(tmp_path: Path) -> None:
@@ -195,12 +199,12 @@ def test_a_refused_kernel_tells_the_python_line_and_keeps_the_ptx(tmp_path: Path
         device.compile(kernels.increment).load()
     message = str(caught.value)
     assert message.startswith("kernel increment (")
-    assert "the assembler refuses the PTX" in message
+    assert "the assembler rejects the PTX" in message
     place = re.search(r"the PTX is in (\S+)$", message)
     assert place is not None
     assert ".entry" in Path(place.group(1)).read_text()
     # The first refusal is used up; the second comes when the code is complete.
-    with pytest.raises(KernelError, match="the assembler refuses the PTX"):
+    with pytest.raises(KernelError, match="the assembler rejects the PTX"):
         device.compile(kernels.increment).load()
     assert launch_all(device) == [1] * COUNT
 
@@ -279,8 +283,8 @@ def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
         device.allocate(80 << 20)
     assert str(caught.value) == (
         "no memory for a buffer of 80.0 MiB on cuda:0: 56.0 MiB of 256.0 MiB are free, 100.0 MiB "
-        "are held here (100.0 MiB in use) and 100.0 MiB by the driver and other processes; free "
-        "some or split the work"
+        "are reserved by this device (100.0 MiB in use) and 100.0 MiB by the driver and other "
+        "processes; free memory or split the work"
     )
     del held
     gc.collect()
@@ -321,7 +325,7 @@ def test_no_more_pages_to_lock(tmp_path: Path) -> None:
 
             raise Refusal("CUDA_ERROR_OUT_OF_MEMORY")
 
-    with pytest.raises(DeviceError, match=r"locks no 2\.0 MiB of host memory for the GPU"):
+    with pytest.raises(DeviceError, match=r"cannot lock 2\.0 MiB of host memory for the GPU"):
         gpu_of(Full(), tmp_path).pinned(2 << 20)
 
 
@@ -332,9 +336,9 @@ def test_no_more_pages_to_lock(tmp_path: Path) -> None:
     ("code", "message"),
     [
         ("CUDA_ERROR_OUT_OF_MEMORY", "other processes hold its memory; end one, or wait"),
-        ("CUDA_ERROR_DEVICE_UNAVAILABLE", "another process has it to itself"),
-        ("CUDA_ERROR_ILLEGAL_ADDRESS", "does not open in this process any more, start another"),
-        ("CUDA_ERROR_INVALID_DEVICE", "does not open: CUDA: CUDA_ERROR_INVALID_DEVICE"),
+        ("CUDA_ERROR_DEVICE_UNAVAILABLE", "another process uses it exclusively"),
+        ("CUDA_ERROR_ILLEGAL_ADDRESS", "cannot be opened in this process any more; start a new"),
+        ("CUDA_ERROR_INVALID_DEVICE", "cannot be opened: CUDA: CUDA_ERROR_INVALID_DEVICE"),
     ],
 )
 def test_a_gpu_that_does_not_open(code: str, message: str) -> None:
@@ -355,7 +359,7 @@ def test_a_gpu_that_is_lost_at_any_call(call: str, tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="CUDA_ERROR_LAUNCH_FAILED"):
         launch_all(device)
     for later in (lambda: launch_all(device), lambda: device.allocate(1), device.memory_statistics):
-        with pytest.raises(DeviceError, match="does nothing since; close the device and open it"):
+        with pytest.raises(DeviceError, match="has stopped; close the device and open it"):
             later()
     device.close()
     assert launch_all(gpu_of(driver, tmp_path)) == [1] * COUNT
@@ -376,7 +380,7 @@ def test_a_gpu_that_is_lost_in_recorded_work(call: str, tmp_path: Path) -> None:
     # An event that will not be passed does not keep anyone waiting.
     with contextlib.suppress(DeviceError):
         assert not event.wait(1)
-    with pytest.raises(DeviceError, match="does nothing since"):
+    with pytest.raises(DeviceError, match="has stopped"):
         launch_all(device)
 
 
@@ -476,7 +480,7 @@ def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
     said = os.read(read, 10000).decode()
     os.waitpid(child, 0)
     os.close(read)
-    assert "CUDA does not outlive that" in said
+    assert "which CUDA does not support" in said
 
 
 # --- interrupts

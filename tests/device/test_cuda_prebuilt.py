@@ -99,7 +99,7 @@ def test_of_other_sources_the_same_text_is_taken(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "digest", lambda: "other")
-    with pytest.warns(CacheWarning, match="of other sources than this Quod"):
+    with pytest.warns(CacheWarning, match="built from other sources than this version of Quod"):
         assert assembled(*opened(folder, tmp_path / "cache")) == 0
     # It is in the cache now, and need not be traced.
     monkeypatch.setattr(cuda_compiler, "emit", never)
@@ -173,7 +173,7 @@ def test_a_relative_folder_is_not_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_of: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.warns(CacheWarning, match="no absolute path"):
+    with pytest.warns(CacheWarning, match="not an absolute path"):
         assert assembled(*opened(Path(folder_of), tmp_path / "cache")) == 1
 
 

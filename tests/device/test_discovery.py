@@ -53,12 +53,12 @@ def test_what_a_device_is_opened_with_is_passed_on() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("metal", "there is no device 'metal'; `quod devices` lists those there are"),
+        ("metal", "there is no device 'metal'; `quod devices` lists the available ones"),
         ("cuda:", "there is no device 'cuda:'; did you mean cuda:0?"),
         ("cuda:-1", "there is no device 'cuda:-1'; did you mean cuda:0?"),
         ("cuda:one", "there is no device 'cuda:one'; did you mean cuda:0?"),
-        ("CPU", "there is no device 'CPU'; `quod devices` lists those there are"),
-        ("", "there is no device ''; `quod devices` lists those there are"),
+        ("CPU", "there is no device 'CPU'; `quod devices` lists the available ones"),
+        ("", "there is no device ''; `quod devices` lists the available ones"),
         ("cpus", "there is no device 'cpus'; did you mean cpu?"),
         ("cpu:imfa", "there is no device 'cpu:imfa'; did you mean cpu:ifma?"),
         ("cpu:", "there is no device 'cpu:'; did you mean cpu?"),
@@ -74,7 +74,9 @@ def test_unknown_names(name: str, message: str) -> None:
 @pytest.mark.parametrize("value", [CpuDevice, re, None, 0, b"cpu", compile])
 def test_what_is_no_device(value: Any) -> None:
     """A class of devices, and a module that compiles, too."""
-    with pytest.raises(DeviceError, match="a device is a name, or what open_device gives, not"):
+    with pytest.raises(
+        DeviceError, match="a device must be a name or the result of open_device, not"
+    ):
         discovery.resolve_device(value)
 
 

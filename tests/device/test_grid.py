@@ -107,7 +107,7 @@ def test_launches_that_are_refused(some_device: AnyDevice) -> None:
             DeviceError, match=r"kernel places was launched with .* give 3 whole num"
         ):
             some_device.launch(compiled, wrong, y)  # type: ignore[arg-type]
-    with pytest.raises(DeviceError, match=r"there may be 0 to 2\*\*3[12] - 1"):
+    with pytest.raises(DeviceError, match=r"the number must be from 0 to 2\*\*3[12] - 1"):
         some_device.launch(compiled, (1 << 12, 1 << 12, 1 << 12), y)
     some_device.launch(compiled, (0, 7, 2), y)
     assert not y.any()

@@ -29,12 +29,12 @@ def test_what_fits_passes() -> None:
     ("options", "detail"),
     [
         ({}, ""),
-        ({"items": 1000, "unit": "points"}, ", in which 250 of 1000 points fit"),
+        ({"items": 1000, "unit": "points"}, ", which fits 250 of 1000 points"),
         (
             {"items": 1000, "fixed": 2 * GIB, "unit": "points"},
             ", too little for any of the 1000 points",
         ),
-        ({"items": 100, "fixed": GIB // 2}, ", in which 14 of 100 items fit"),
+        ({"items": 100, "fixed": GIB // 2}, ", which fits 14 of 100 items"),
         ({"items": 1000, "fixed": 4 * GIB}, ""),
     ],
 )
@@ -52,7 +52,7 @@ def test_the_items_that_fit_do_fit(fixed: int, each: int, items: int, budget: in
     try:
         check_budget("a plan", fixed + each * items, budget, fixed=fixed, items=items)
     except DeviceError as error:
-        words = str(error).partition(", in which ")[2].split()
+        words = str(error).partition(", which fits ")[2].split()
         fits = int(words[0]) if words else 0
         assert fixed + each * fits <= budget or fits == 0
         assert fixed + each * (fits + 1) > budget

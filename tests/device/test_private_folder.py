@@ -204,7 +204,7 @@ def test_a_folder_that_is_exchanged_between_check_and_use_is_not_used(
 
 
 def test_relative_paths_are_refused() -> None:
-    with pytest.raises(NotOwnError, match="no absolute path"):
+    with pytest.raises(NotOwnError, match="not an absolute path"):
         open_base("cache")
 
 

@@ -95,7 +95,7 @@ INDICES = np.zeros(2, np.int32)
 )
 def test_what_needs_the_host_is_refused(call: Callable[..., Any], device: AnyDevice) -> None:
     on = recorder_of(device, device.stream().record())
-    with pytest.raises(DeviceError, match=r"cannot be recorded: .* has a `check`, say no"):
+    with pytest.raises(DeviceError, match=r"cannot be recorded: .* has a parameter `check`, pass"):
         call(on, device.upload(X), device.upload(INDICES))
 
 
@@ -104,7 +104,9 @@ def test_constants_are_kept() -> None:
         on = recorder_of(device, device.stream().record())
         constant, kernel = on.upload(np.zeros(4, np.uint32)), device.compile(kernels.increment)
         for memory in (constant, constant.slice(4, 8)):
-            with pytest.raises(DeviceError, match="increment, which stores to what was uploaded"):
+            with pytest.raises(
+                DeviceError, match="increment, which stores to data that is uploaded"
+            ):
                 on.launch(kernel, 1, 1, memory)
         on.launch(device.compile(kernels.scale), 1, 1, 2, constant, on.allocate(4))
 
@@ -128,7 +130,7 @@ def test_constants_in_structs_are_kept() -> None:
     with open_device("cpu") as device:
         on = recorder_of(device, device.stream().record())
         constant, compiled = on.upload(np.zeros(4, np.uint32)), device.compile(move, field=M31)
-        with pytest.raises(DeviceError, match="move, which stores to what was uploaded"):
+        with pytest.raises(DeviceError, match="move, which stores to data that is uploaded"):
             on.launch(compiled, 1, 1, Rows(1, on.allocate(16), constant))
         on.launch(compiled, 1, 1, Rows(1, constant, on.allocate(16)))
 
@@ -140,8 +142,8 @@ def test_the_rest_is_that_of_the_device() -> None:
             assert repr(on) == f"<what records launches for {device!r}>"
         assert not device.space.is_lost
         for call, what in (
-            (lambda: on.upload(X, into=device.allocate(24)), "uploads to memory that is there"),
-            (lambda: on.stream("a"), "begins a stream"),
+            (lambda: on.upload(X, into=device.allocate(24)), "uploads to existing memory"),
+            (lambda: on.stream("a"), "creates its own stream"),
         ):
             with pytest.raises(DeviceError, match=what):
                 call()
@@ -149,7 +151,9 @@ def test_the_rest_is_that_of_the_device() -> None:
         stream.finish()
         with pytest.raises(DeviceError, match="not recording any more"):
             softmax(recorder_of(device, stream), device.upload(X))
-        with pytest.raises(DeviceError, match="cpu launches what its compile gives, not a str"):
+        with pytest.raises(
+            DeviceError, match="cpu can launch only the result of its compile, not a str"
+        ):
             on.launch("k", 1, device.upload(X))
 
 

@@ -131,11 +131,11 @@ def test_a_stream_that_moved_on_cannot_be_used(
         with pytest.raises(DeviceError) as caught:
             getattr(stream, verb)(*arguments)
         assert str(caught.value) == (
-            f"this stream is not {state} any more: {leave}() moved it on; "
+            f"this stream is no longer {state}: {leave}() consumed it; "
             "use the object that it returned"
         )
     if state == "submitted":
-        with pytest.raises(DeviceError, match="not submitted any more"):
+        with pytest.raises(DeviceError, match="no longer submitted"):
             _ = stream.is_done
 
 
@@ -224,7 +224,7 @@ def test_arguments_are_checked_while_recording(processor: CpuDevice) -> None:
         recording.copy(words(processor, 4), words(processor, 5))
     with pytest.raises(DeviceError, match="contiguous"):
         recording.upload(np.zeros(8, np.uint32)[::2], words(processor, 4))
-    with pytest.raises(DeviceError, match="sets 32-bit words, which 5 bytes are not"):
+    with pytest.raises(DeviceError, match="sets 32-bit words, and 5 bytes are not"):
         recording.fill(processor.allocate(5))
     for word in (-1, 1 << 32, 1.0, None):
         with pytest.raises(DeviceError, match="the word of fill must be a whole number from 0 to"):

@@ -98,7 +98,7 @@ def test_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
     # They would take hours.
     with pytest.raises(DeviceError, match="the launch of spin was stopped"):
         submitted.wait()
-    with pytest.raises(DeviceError, match="event end belongs to ended before it"):
+    with pytest.raises(DeviceError, match="event end ended before it"):
         event.wait()
     device.close()
 
@@ -176,7 +176,7 @@ def test_events_have_times_and_are_passed_anew_by_each_replay(device: AnyDevice)
     recording.wait_for(first)  # of its own: in order anyway
     assert not first.is_done
     for event in (first, second):
-        with pytest.raises(DeviceError, match="has not been submitted yet"):
+        with pytest.raises(DeviceError, match="is not submitted yet"):
             event.wait()
     recorded = recording.finish()
     marks = [step for step in recorded.recording.steps if isinstance(step, Mark)]
@@ -195,7 +195,7 @@ def test_waiting_for_an_event_that_nothing_leads_to(device: AnyDevice) -> None:
     recording = device.stream().record()
     recording.wait_for(event)
     recorded = recording.finish()
-    with pytest.raises(DeviceError, match="event early belongs to a recording that has not been"):
+    with pytest.raises(DeviceError, match="event early belongs to a recording that is not"):
         recorded.submit()
 
 
@@ -206,11 +206,11 @@ def test_a_failure_reaches_the_streams_that_wait_for_it(faulty: CpuDevice) -> No
     waiting = faulty.stream().record()
     waiting.wait_for(event)
     failed = failing.finish().submit()
-    with pytest.raises(DeviceError, match="could not wait for never: the work that it belongs"):
+    with pytest.raises(DeviceError, match="could not wait for never: its work"):
         waiting.finish().submit().wait()
     with pytest.raises(DeviceError, match="it does not run"):
         failed.wait()
-    with pytest.raises(DeviceError, match="event never has not been passed"):
+    with pytest.raises(DeviceError, match="event never has not completed"):
         _ = event.time_ns
 
 

@@ -67,6 +67,6 @@ def test_a_driver_without_the_function(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(f"no {name} here")
 
     monkeypatch.setattr(ctypes, "CDLL", nothing)
-    message = r"has no tensor maps \(no libcuda.so.1 here\)"
+    message = r"does not support tensor maps \(no libcuda.so.1 here\)"
     with open_gpu("simulated", tmp_path) as device, pytest.raises(DeviceError, match=message):
         device.tensor_maps((ARRAY,))

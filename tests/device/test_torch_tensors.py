@@ -22,8 +22,8 @@ from tests.device.cuda_fixture import open_gpu
 
 X = torch.tensor([[1.0, 2.0, 3.0]])
 WORDS = torch.tensor([1 + 2j, 3 - 1j])
-SIGN = "its sign is kept beside its memory; x.resolve_{}"
-STANDS = "it stands for other tensors, whose memory is not its own"
+SIGN = "is not applied in memory; use x.resolve_{}"
+STANDS = "it is a wrapper of other tensors and has no memory of its own"
 
 
 def fake() -> Any:
@@ -47,7 +47,7 @@ DISGUISED = {
     "negative": (lambda: torch._neg_view(X), SIGN.format("neg")),
     "imaginary": (lambda: WORDS[:1].conj().imag, SIGN.format("neg")),
     "conjugate": (lambda: WORDS.conj(), SIGN.format("conj")),
-    "zeros": (lambda: torch._efficientzerotensor((1, 3)), "it is zeros that have no memory"),
+    "zeros": (lambda: torch._efficientzerotensor((1, 3)), "it is zeros without memory"),
     "fake": (fake, STANDS),
     "functional": (lambda: seen_by(torch.func.functionalize, X), STANDS),
     "nested": (lambda: torch.nested.nested_tensor([X[0]], layout=torch.jagged), STANDS),
@@ -63,8 +63,8 @@ def test_what_is_not_in_memory_is_refused(name: str) -> None:
     assert reason is not None
     assert reason.startswith(why)
     with open_device("cpu") as device:
-        with pytest.raises(InputError, match=rf"^x: \w+ gives no memory of the host away: {why}"):
-            transpose(device, tensor)
+        with pytest.raises(InputError, match=rf"^x: \w+ does not export host memory: {why}"):
+            transpose(device, given)
         with pytest.raises(DeviceError, match=why):
             device.upload(tensor)
         with pytest.raises(DeviceError, match=rf"^argument x of kernel saxpy.*{why}"):
@@ -72,7 +72,7 @@ def test_what_is_not_in_memory_is_refused(name: str) -> None:
 
 
 def test_a_result_is_not_stored_beside_its_sign() -> None:
-    with pytest.raises(InputError, match=r"^out: Tensor gives no memory"):
+    with pytest.raises(InputError, match=r"^out: Tensor does not export host memory"):
         softmax("cpu", X, out=torch._neg_view(X.clone()))
 
 

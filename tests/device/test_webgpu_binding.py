@@ -79,7 +79,7 @@ def test_what_an_adapter_cannot_bind_is_refused() -> None:
         plan(*[PointerRange(number, 0, 4) for number in range(9)])
     with pytest.raises(DeviceError, match=r"128.0 MiB of memory in one piece.* reach 128.0 MiB"):
         plan(PointerRange(1, 0, (128 << 20) + 4))
-    with pytest.raises(DeviceError, match="; split what is computed"):
+    with pytest.raises(DeviceError, match="; split the work"):
         plan(PointerRange(1, 0, 64 << 20), PointerRange(1, 32 << 20, 160 << 20))
     far = [PointerRange(1, number << 25, (number << 25) + 4) for number in range(6)]
     with pytest.raises(DeviceError, match="bindings for them"):

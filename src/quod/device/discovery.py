@@ -58,15 +58,13 @@ def open_device(
 
         names = [example for row in backends() for example in row.examples]
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else "`quod devices` lists those there are"
+        hint = f"did you mean {close[0]}?" if close else "`quod devices` lists the available ones"
         raise DeviceError(f"there is no device {name!r}; {hint}")
     if not backend.of_the_processor:
         if checked:
-            raise DeviceError(
-                f"kernels are checked on the processor, cpu; {name} runs them as they are"
-            )
+            raise DeviceError(f"only the device cpu can check kernels; {name} cannot")
         if threads is not None or strategy is not None:
-            raise DeviceError(f"threads and strategies are a processor's; {name} takes neither")
+            raise DeviceError(f"threads and strategy apply to the device cpu only, not to {name}")
     return backend.open(name, Options(threads, strategy, memory_budget, checked))
 
 
@@ -87,7 +85,7 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
     if not isinstance(device, str):
         if not is_device(device):
             raise DeviceError(
-                f"a device is a name, or what open_device gives, not {shown_kind(device)}"
+                f"a device must be a name or the result of open_device, not {shown_kind(device)}"
             )
         return device
     backend = backend_of(device)

@@ -325,7 +325,7 @@ def test_peers_that_are_not_installed(
 def test_threads_are_a_processor_s(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bench", "softmax", "--device", "emulated:ptx", "--threads", "1"]
     assert entry.run([*words, *ONCE]) == 7
-    assert "threads and strategies are a processor's" in capsys.readouterr().err
+    assert "threads and strategy apply to the device cpu only" in capsys.readouterr().err
 
 
 def test_small_tensors_keep_no_large_memory() -> None:

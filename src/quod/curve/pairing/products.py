@@ -98,8 +98,8 @@ def check_pairing_device(device: AnyDevice) -> None:
     """Raise DeviceError for a device that computes no pairings."""
     if device.machine(device.lanes).has(Capability.SHORT_KERNELS):
         raise DeviceError(
-            f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "
-            "compile; verify on the processor, with --device cpu"
+            f"{device.name} cannot compute pairings, because WebGPU drivers take "
+            "minutes to compile them; verify with --device cpu"
         )
 
 
@@ -214,7 +214,7 @@ def pairing_product(
     """
     opened = resolve_device(device)
     if CURVES.get(curve.name) != curve:
-        raise InputError(f"{curve.name} is none of quod.curve.CURVES, which have pairings")
+        raise InputError(f"{curve.name} is not one of quod.curve.CURVES, the curves with pairings")
     return product_of_values(opened, curve, miller_values(opened, curve, _checked_pairs(pairs)))
 
 
@@ -224,9 +224,9 @@ def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
     for position, pair in enumerate(in_order("pairs", pairs)):
         copy = tuple(pair) if type(pair) in (tuple, list) else ()
         if len(copy) != 2:
-            raise InputError(f"pair {position} must be a point of G1 and one of G2, and no more")
-        copies.append((copy[0], copy[1]))
-    return copies
+            raise InputError(f"pair {position} must be a point of G1 and a point of G2")
+        checked.append((copy[0], copy[1]))
+    return checked
 
 
 def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:

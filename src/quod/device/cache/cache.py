@@ -315,8 +315,8 @@ def _warn_once(folder: Path | None, why: str) -> None:
 
     where = "" if folder is None else f" in {folder}"
     warnings.warn(
-        f"compiled kernels cannot be kept{where} and are compiled anew in each run: {why}; set "
-        "QUOD_CACHE_DIR to a folder that you own and nobody else may write",
+        f"compiled kernels cannot be cached{where} and are compiled again in each run: "
+        f"{why}; set QUOD_CACHE_DIR to a folder that only you may write to",
         CacheWarning,
         stacklevel=2,
     )

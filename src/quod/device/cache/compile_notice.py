@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 COMPILING = "compiling kernels, once"
-COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
+COMPILING_IN_EACH_RUN = "compiling kernels, in each run"
 """Used where compiled code cannot be kept; a warning of the cache gives the reason."""
 
 
@@ -39,7 +39,7 @@ class CompileNotice:
             self.erase()
             return
         self._text = self._text or compiling_text()
-        line = f"quod: {self._text}: {done} done, {total - done} under way"
+        line = f"quod: {self._text}: {done} done, {total - done} in progress"
         if _write(f"\r{line:{self._columns}}"):
             self._columns = len(line)
 

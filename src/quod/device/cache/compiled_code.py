@@ -68,7 +68,7 @@ class CompiledCode:
             read = json.loads(data[_LENGTH.size : start])
             uses = uses_of(read)
         except (TypeError, RecursionError) as error:  # JSON, but of something else
-            raise ValueError("no facts of a kernel") from error
+            raise ValueError("not a kernel's metadata") from error
         facts = KernelFacts(
             uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
         )

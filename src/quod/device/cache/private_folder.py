@@ -32,7 +32,7 @@ def open_base(path: str, *, create: bool = False) -> int:
     Raises `NotOwnError`, or another OSError.
     """
     if not os.path.isabs(path):
-        raise NotOwnError(f"{path!r} is no absolute path")
+        raise NotOwnError(f"{path!r} is not an absolute path")
     existing, missing = path.rstrip("/") or "/", list[str]()
     while not os.path.lexists(existing):
         existing, name = os.path.split(existing)

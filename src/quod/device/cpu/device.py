@@ -89,7 +89,7 @@ class CpuDevice(OpenedDevice):
             strategy = "ifma" if processor.has_ifma else "scalar"
         choice("strategy", strategy, STRATEGIES, error=DeviceError)
         if strategy == "ifma" and not processor.has_ifma:
-            raise DeviceError("this processor has no AVX-512 IFMA; use the strategy 'scalar'")
+            raise DeviceError("this CPU has no AVX-512 IFMA; use the strategy 'scalar'")
         threads = whole_number_or_none("threads", threads, 1, error=DeviceError)
         self.strategy = strategy
         self.threads = threads or host.usable_threads()

@@ -136,7 +136,7 @@ class ExecutableMemory:
             -1, 0,
         )  # fmt: skip
         if address == _FAILED:
-            raise OSError(ctypes.get_errno(), "there is no memory for code")
+            raise OSError(ctypes.get_errno(), "no memory is available for code")
         finalizer = weakref.finalize(self, system.munmap, address, size)
         finalizer.atexit = False
         ctypes.memmove(address, code.image, size)

@@ -84,7 +84,7 @@ def llvm() -> Any:
     except OSError as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise DeviceError(
-            f"LLVM could not be loaded ({reason}); allow more memory, or install llvmlite again"
+            f"LLVM could not be loaded ({reason}); allow more memory, or reinstall llvmlite"
         ) from error
 
     binding.initialize_native_target()
@@ -120,7 +120,7 @@ def _llvmlite() -> str:
         from llvmlite import __version__
     except ImportError as error:
         raise DeviceError(
-            f"the compiler of Quod's kernels is missing ({error}); install llvmlite again"
+            f"the compiler of Quod's kernels is missing ({error}); reinstall llvmlite"
         ) from error
     return str(__version__)
 

@@ -133,7 +133,7 @@ class KernelCode:
             return LoadedCode(self._driver, self.facts, self._code.result())
         except Dropped as error:
             raise DeviceError(
-                f"kernel {self._definition.name} was not assembled, for its device was closed"
+                f"kernel {self._definition.name} was not assembled because its device was closed"
             ) from error
         except CudaError as error:
             # Code that is not what it should be is built anew; a failed device cannot be helped.
@@ -227,18 +227,19 @@ def _assembled(
             version = _VERSION.search(module.text)
             raise DeviceError(
                 f"kernel {kernel.name} ({kernel.location}) needs PTX "
-                f"{version.group(1) if version else 'of a later version'}, which the NVIDIA driver "
-                f"(CUDA {version_text(driver.cuDriverGetVersion())}) does not know; update it"
+                f"{version.group(1) if version else 'of a later version'}, which the "
+                f"NVIDIA driver (CUDA {version_text(driver.cuDriverGetVersion())}) does "
+                "not support; update the driver"
             ) from error
         if error.code == "CUDA_ERROR_JIT_COMPILER_NOT_FOUND":
             raise DeviceError(
-                "the NVIDIA driver has no PTX compiler (libnvidia-ptxjitcompiler); install the "
-                "whole driver"
+                "the NVIDIA driver has no PTX compiler (libnvidia-ptxjitcompiler); "
+                "install the complete driver"
             ) from error
         place = cache.keep_text(f"{kernel.name}-{key[:12]}.ptx", module.text)
         where = "" if place is None else f"; the PTX is in {place}"
         raise KernelError(
-            f"kernel {kernel.name} ({kernel.location}): the assembler refuses the PTX: "
+            f"kernel {kernel.name} ({kernel.location}): the assembler rejects the PTX: "
             f"{_explained(error.text, module)}{where}"
         ) from error
 

@@ -146,13 +146,16 @@ class CudaDevice(OpenedDevice):
         return context, int(free)
 
     def _why_not_open(self, error: CudaError) -> str:
-        described = f"{self.name} ({self.properties.name}) does not open"
+        described = f"{self.name} ({self.properties.name}) cannot be opened"
         if error.is_out_of_memory:
             return f"{described}: other processes hold its memory; end one, or wait"
         if error.code == "CUDA_ERROR_DEVICE_UNAVAILABLE":
-            return f"{described}: another process has it to itself; end that, or wait ({error})"
+            return (
+                f"{described}: another process uses it exclusively; end that "
+                f"process, or wait ({error})"
+            )
         if error.is_sticky:
-            return f"{described} in this process any more, start another one: {error}"
+            return f"{described} in this process any more; start a new process: {error}"
         return f"{described}: {error}"
 
     # --- every call
@@ -166,8 +169,8 @@ class CudaDevice(OpenedDevice):
         self.space.check()
         if os.getpid() != self._process:
             raise DeviceError(
-                f"{self.name} was opened before this process was forked, and CUDA does not outlive "
-                "that; open the device in the process that uses it"
+                f"{self.name} was opened before this process was forked, which CUDA "
+                "does not support; open the device in the process that uses it"
             )
         try:
             self.driver.cuCtxSetCurrent(self._context)
@@ -178,8 +181,7 @@ class CudaDevice(OpenedDevice):
             if error.is_sticky:
                 self._failed = True
                 self.space.lose(
-                    f"{error}{where}, and the GPU does nothing since; close the device and open "
-                    "it again"
+                    f"{error}{where}, and the GPU has stopped; close the device and open it again"
                 )
             raise DeviceError(f"{self.name}: {error}{where}") from error
 

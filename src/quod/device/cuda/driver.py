@@ -72,7 +72,9 @@ class Driver:
             raise AttributeError(name)
         function = getattr(self.api, name, None)
         if function is None:
-            raise DeviceError(f"this cuda-bindings has no {name}; take another version of it")
+            raise DeviceError(
+                f"this version of cuda-bindings has no {name}; install another version"
+            )
         success = self._success
 
         def call(*arguments: Any) -> Any:
@@ -125,7 +127,7 @@ def open_driver(bindings: Any = None) -> Driver:
         raise DeviceError(_why_absent(error)) from error
     except DeviceError as error:
         raise DeviceError(
-            "there is no NVIDIA driver on this machine; install one, or take --device cpu"
+            "there is no NVIDIA driver on this machine; install one, or use --device cpu"
         ) from error
     if version < OLDEST_DRIVER:
         raise DeviceError(
@@ -149,10 +151,13 @@ def _why_absent(error: CudaError) -> str:
         case "CUDA_ERROR_NO_DEVICE":
             return "the NVIDIA driver sees no GPU (is CUDA_VISIBLE_DEVICES set?)"
         case "CUDA_ERROR_STUB_LIBRARY":
-            return "the libcuda that is found is a stub of the toolkit, no driver; install one"
+            return "the libcuda on this machine is a stub of the toolkit; install the NVIDIA driver"
         case "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH":
-            return "the NVIDIA driver's library and kernel module differ in version; restart"
-    return f"the NVIDIA driver does not start: {error}"
+            return (
+                "the NVIDIA driver's library and kernel module differ in version; "
+                "restart the machine"
+            )
+    return f"the NVIDIA driver cannot start: {error}"
 
 
 def version_text(version: int) -> str:

@@ -68,13 +68,13 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
     except Exception as error:
         # Anything: what runs here is the other library's.
         raise DeviceError(
-            f"the __cuda_array_interface__ of {type(value).__name__} is none: "
+            f"the __cuda_array_interface__ of {type(value).__name__} is invalid: "
             f"{type(error).__name__} {error}"
         ) from error
     dtype, shape = array.dtype, array.shape
     nbytes = dtype.itemsize * math.prod(shape)
     if array.masked:
-        raise DeviceError("an array with a mask is no plain memory; apply the mask first")
+        raise DeviceError("a masked array is not plain memory; apply the mask first")
     if nbytes and not _is_contiguous(dtype.itemsize, shape, array.strides):
         raise DeviceError("the array is not contiguous; make a contiguous copy of it")
     if nbytes:
@@ -134,8 +134,7 @@ def _check_own(device: Gpu, address: int, nbytes: int) -> None:
             ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last)
     if last >= start + size:
         raise DeviceError(
-            f"the array says that it has {nbytes} bytes, and its memory ends after "
-            f"{start + size - address}"
+            f"the array states {nbytes} bytes, but its memory ends after {start + size - address}"
         )
     if ordinal != device.ordinal:
         raise DeviceError(

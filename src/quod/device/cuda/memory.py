@@ -220,8 +220,9 @@ class MemoryPool:
         return (
             f"no memory for a buffer of {bytes_text(nbytes)} on {self._device}: "
             f"{bytes_text(free)} of {bytes_text(total)} are free, "
-            f"{bytes_text(self._reserved)} are held here ({bytes_text(self._in_use)} in use) and "
-            f"{bytes_text(others)} by the driver and other processes; free some or split the work"
+            f"{bytes_text(self._reserved)} are reserved by this device "
+            f"({bytes_text(self._in_use)} in use) and {bytes_text(others)} by the "
+            "driver and other processes; free memory or split the work"
         )
 
     def _take_returned(self) -> None:

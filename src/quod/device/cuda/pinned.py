@@ -66,8 +66,8 @@ class PinnedMemory:
             if not error.is_out_of_memory:
                 raise
             raise DeviceError(
-                f"the system locks no {bytes_text(size)} of host memory for the GPU; "
-                "free some or use an ordinary array"
+                f"the system cannot lock {bytes_text(size)} of host memory for the GPU; "
+                "free memory or use an ordinary array"
             ) from error
 
     def _take_returned(self) -> None:

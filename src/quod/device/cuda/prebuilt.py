@@ -94,7 +94,7 @@ class Entry:
         try:
             row = {key: value for key, value in document.items() if key != "seal"}
             if document["seal"] != _seal(row) or not _HEX.fullmatch(row["text"]):
-                raise ValueError("its seal does not fit")
+                raise ValueError("its checksum does not match")
             facts = KernelFacts(
                 uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
                 row["text"],
@@ -165,8 +165,8 @@ class PrebuiltKernels:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; make them "
-                f"again with `quod kernel build`, or take {VARIABLE} away",
+                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; "
+                f"build them again with `quod kernel build`, or unset {VARIABLE}",
                 CacheWarning,
                 stacklevel=2,
             )
@@ -189,14 +189,14 @@ class PrebuiltKernels:
     def _read_manifest(self) -> list[Entry]:
         document = shallow_json.load(self._read(MANIFEST, _MOST_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ValueError(f"{MANIFEST} is not of the format {FORMAT}")
+            raise ValueError(f"{MANIFEST} does not have the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
-            raise ValueError(f"{MANIFEST} is not of {self.arch}")
+            raise ValueError(f"{MANIFEST} is not for {self.arch}")
         entries = [Entry.parse(row) for row in document["kernels"]]
         if document.get("sources") != sources.digest():
             self.warn(
-                f"they are of other sources than this Quod ({document.get('quod')}), and only "
-                "those whose PTX is the same are used"
+                "they were built from other sources than this version of Quod "
+                f"({document.get('quod')}), and only those with the same PTX are used"
             )
         return entries
 
@@ -222,7 +222,7 @@ class PrebuiltKernels:
         finally:
             os.close(folder)
         if not data:
-            raise ValueError(f"{name} is empty, too long or not the user's own")
+            raise ValueError(f"{name} is empty, too long or not owned by the user")
         return data
 
 

@@ -150,7 +150,7 @@ class CudaSubmission:
             f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
         )
         alone = len(kernels) < 2 or self._device.synchronous
-        hint = "" if alone else "; with QUOD_CUDA_SYNCHRONOUS=1 the error says which"
+        hint = "" if alone else "; set QUOD_CUDA_SYNCHRONOUS=1 to find out which"
         return f"the work of {self._name}" + (
             f", kernels {shown}{omitted}{hint}" if kernels else ""
         )

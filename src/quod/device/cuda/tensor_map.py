@@ -94,4 +94,6 @@ def _encoder() -> Any:
     try:
         return getattr(ctypes.CDLL(name), _FUNCTION)
     except (OSError, AttributeError) as error:
-        raise DeviceError(f"the NVIDIA driver has no tensor maps ({error}); update it") from None
+        raise DeviceError(
+            f"the NVIDIA driver does not support tensor maps ({error}); update the driver"
+        ) from None

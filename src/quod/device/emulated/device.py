@@ -106,7 +106,7 @@ class EmulatedDevice(OpenedDevice):
         tiles: bool = False,
     ) -> None:
         if executor not in EXECUTORS:
-            raise DeviceError(f"executor {executor!r} is none of {', '.join(EXECUTORS)}")
+            raise DeviceError(f"executor {executor!r} is not one of {', '.join(EXECUTORS)}")
         self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
         self.executor = executor
         self.strategy = "portable" if executor == "wgsl" else "carry32"

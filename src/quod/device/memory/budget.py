@@ -49,8 +49,8 @@ def check_reach(what: str, nbytes: int, most: int) -> None:
     """Raise DeviceError if a buffer or a kernel's argument has more than `most` bytes."""
     if nbytes > most:
         raise DeviceError(
-            f"{what} has {bytes_text(nbytes)}, and the device reaches {bytes_text(most)} at most; "
-            "split what is computed, or take a device that reaches more"
+            f"{what} has {bytes_text(nbytes)}, and the device can address at most "
+            f"{bytes_text(most)}; split the work, or use a device with larger buffers"
         )
 
 
@@ -67,7 +67,7 @@ def check_budget(
     message = f"{what} needs {bytes_text(needed)} of memory; the budget is {bytes_text(budget)}"
     if items > 0 and needed > fixed:
         fits = max(0, budget - fixed) * items // (needed - fixed)
-        message += f", in which {fits} of {items} {unit} fit" if fits else (
+        message += f", which fits {fits} of {items} {unit}" if fits else (
             f", too little for any of the {items} {unit}"
         )  # fmt: skip
     raise OutOfMemory(f"{message}; give the device a larger memory_budget or split the work")

@@ -62,7 +62,7 @@ def base_array(value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray):
         if is_masked(value):
-            raise DeviceError("an array with a mask is no plain memory; apply the mask first")
+            raise DeviceError("a masked array is not plain memory; apply the mask first")
         return np.asarray(value)
     from quod.device.memory.foreign import in_place
 
@@ -134,11 +134,13 @@ class Buffer:
         is_array = isinstance(base, np.ndarray)
         if not is_array or base.dtype.hasobject or base.dtype.kind in _NO_NUMBERS:
             what = f"an array of {base.dtype}" if is_array else type(base).__name__
-            raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
+            raise DeviceError(
+                f"a buffer must be the memory of a NumPy array of numbers, not {what}"
+            )
         if not base.flags.c_contiguous:
             raise DeviceError(
-                "a buffer is contiguous memory, which the array is not; "
-                "take numpy.ascontiguousarray of it"
+                "a buffer needs contiguous memory, and the array is not contiguous; "
+                "use numpy.ascontiguousarray"
             )
         return cls(
             base, int(base.ctypes.data), int(base.nbytes), space=HOST,
@@ -219,8 +221,8 @@ class Buffer:
         """
         if not isinstance(self._owner, np.ndarray):
             raise DeviceError(
-                f"this buffer is memory of {self._space.name}, which the host does not reach; "
-                "download it into an array"
+                f"this buffer is memory of {self._space.name}, which the host cannot "
+                "access; download it into an array"
             )
         try:
             flat: Array = self._owner.reshape(-1).view(dtype)
@@ -228,7 +230,7 @@ class Buffer:
         except Exception as error:
             # NumPy asks objects of others what type and shape they are.
             raise DeviceError(
-                f"a buffer of {self.nbytes} bytes is no such array as is asked for: {error}"
+                f"a buffer of {self.nbytes} bytes does not fit the requested array: {error}"
             ) from error
 
     def slice(self, start: int, stop: int) -> Buffer:

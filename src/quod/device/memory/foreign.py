@@ -38,7 +38,7 @@ def in_place(value: object) -> Array | None:
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
             kind = int(value.__dlpack_device__()[0])
             if kind not in _DLPACK_OF_HOST:
-                raise BufferError(f"it is that of a device, of DLPack's kind {kind}")
+                raise BufferError(f"it is on a device, of DLPack's type {kind}")
             return np.from_dlpack(value)
         try:
             view = memoryview(value)  # type: ignore[arg-type]
@@ -47,9 +47,7 @@ def in_place(value: object) -> Array | None:
         return np.asarray(view)
     except Exception as error:
         # Anything: what runs here is the other library's.
-        raise DeviceError(
-            f"{type(value).__name__} gives no memory of the host away: {error}"
-        ) from error
+        raise DeviceError(f"{type(value).__name__} does not export host memory: {error}") from error
 
 
 class _Interface:

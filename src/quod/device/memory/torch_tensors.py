@@ -18,9 +18,9 @@ from quod.device.elements import FLOAT8_NAMES
 from quod.kernel.ir.types import Type
 
 _BESIDE = {
-    "Negative": "its sign is kept beside its memory; x.resolve_neg() has it there",
-    "Conjugate": "its sign is kept beside its memory; x.resolve_conj() has it there",
-    "ZeroTensor": "it is zeros that have no memory; x.clone() has some",
+    "Negative": "its negation is not applied in memory; use x.resolve_neg()",
+    "Conjugate": "its conjugation is not applied in memory; use x.resolve_conj()",
+    "ZeroTensor": "it is zeros without memory; use x.clone()",
 }
 """Transformations that PyTorch applies before an operation sees the elements, by dispatch key."""
 _STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
@@ -74,7 +74,7 @@ def as_torch_float8(value: Any, element: Type) -> Any:
 def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
     """Return the bits of all dispatch keys, and each key with its reason."""
     torch = sys.modules["torch"]
-    stands = "it stands for other tensors, whose memory is not its own"
+    stands = "it is a wrapper of other tensors and has no memory of its own"
     key_of = torch._C._parse_dispatch_key
     # None for what a version of PyTorch does not have.
     keys_and_reasons = [

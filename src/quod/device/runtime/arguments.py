@@ -230,13 +230,15 @@ def _check_memory(nbytes: int, writeable: bool, type_: PointerType, stored: bool
     if stored and not writeable:
         raise ArgumentMismatch("is read-only, and the kernel stores to it")
     if nbytes % type_.element.bytes:
-        raise ArgumentMismatch(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+        raise ArgumentMismatch(
+            f"has {nbytes} bytes, which is not a whole number of {type_.element}"
+        )
 
 
 def _check_array(array: Array, type_: PointerType) -> None:
     check_elements(array.dtype, type_)
     if not array.flags.c_contiguous:
-        raise ArgumentMismatch("is not contiguous; take numpy.ascontiguousarray of it")
+        raise ArgumentMismatch("is not contiguous; use numpy.ascontiguousarray")
 
 
 def _number(argument: Any, type_: Type) -> int | float:

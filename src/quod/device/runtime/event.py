@@ -64,8 +64,8 @@ class Event:
         """Return the completion of the last submission; raises DeviceError before the first one."""
         if self._completion is None:
             raise DeviceError(
-                f"event {self.name} belongs to a recording that has not been submitted yet; "
-                "submit it before anything waits for the event"
+                f"event {self.name} belongs to a recording that is not submitted yet; "
+                "submit it before waiting for the event"
             )
         return self._completion
 
@@ -83,7 +83,7 @@ class Event:
         if not completion.wait(timeout):
             return False
         if completion.failed:
-            raise DeviceError(f"the work that event {self.name} belongs to ended before it")
+            raise DeviceError(f"the work of event {self.name} ended before it")
         return True
 
     @property
@@ -93,5 +93,5 @@ class Event:
         """
         completion = self.completion()
         if not completion.is_done() or completion.failed:
-            raise DeviceError(f"event {self.name} has not been passed")
+            raise DeviceError(f"event {self.name} has not completed")
         return completion.time_ns

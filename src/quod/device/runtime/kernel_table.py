@@ -55,7 +55,7 @@ def lanes_of(definition: KernelDefinition, requested: int | None, usual: int) ->
         name = (
             candidate.__name__ if isinstance(candidate, (FunctionType, type)) else shown(candidate)
         )
-        raise KernelError(f"{name} is no kernel; write @kernel above its definition")
+        raise KernelError(f"{name} is not a kernel; write @kernel above its definition")
     if requested is not None:
         return whole_number(f"lanes of kernel {definition.name}", requested, 1, error=KernelError)
     return usual if definition.workgroup is None else definition.workgroup

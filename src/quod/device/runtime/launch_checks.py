@@ -44,11 +44,10 @@ def _refuse(device: LaunchDevice, kernel: Any) -> NoReturn:
     # Kernels have `slots`. Asking a definition for it raises KernelError: it is not compiled.
     if not offers(kernel, "slots"):
         raise DeviceError(
-            f"{device.name} launches what its compile gives, not {shown_kind(kernel)}"
+            f"{device.name} can launch only the result of its compile, not {shown_kind(kernel)}"
         )
     raise DeviceError(
-        f"kernel {kernel.name} was compiled by another device; launch what compile of "
-        f"{device.name} gives"
+        f"kernel {kernel.name} was compiled by another device; compile it with {device.name}"
     )
 
 
@@ -56,8 +55,8 @@ def check_groups(kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS) 
     """Raise DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
     if not 0 <= groups < 1 << log2_groups:
         raise DeviceError(
-            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
-            f"2**{log2_groups} - 1"
+            f"kernel {kernel.name} was launched with {groups} workgroups; the number "
+            f"must be from 0 to 2**{log2_groups} - 1"
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quod.kernel.launcher import Groups
 
 _WORD = 4
-_CHECK = "; where it has a `check`, say no to that"
+_CHECK = "; if it has a parameter `check`, pass check=False"
 
 
 def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
@@ -66,8 +66,8 @@ class _Recorder:
                 continue
             if any(overlap(memory, constant) for constant in self._constants):
                 self._refuse(
-                    f"launches {kernel.name}, which stores to what was uploaded once for all "
-                    f"replays{_CHECK}"
+                    f"launches {kernel.name}, which stores to data that is uploaded "
+                    f"once for all replays{_CHECK}"
                 )
         self._stream.launch(kernel, groups, *arguments)
 
@@ -83,7 +83,7 @@ class _Recorder:
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Upload host data as a constant of all replays."""
         if into is not None:
-            self._refuse("uploads to memory that is there; let the stream upload it")
+            self._refuse("uploads to existing memory; let the stream upload it")
         constant = self._device.upload(array)
         self._constants.append(constant)
         return constant
@@ -93,8 +93,8 @@ class _Recorder:
         self._refuse(f"reads memory of the device{_CHECK}")
 
     def stream(self, *_: object) -> NoReturn:
-        """Raise DeviceError: the only stream is the one that records."""
-        self._refuse("begins a stream of its own")
+        """DeviceError: there is one stream, which records."""
+        self._refuse("creates its own stream")
 
     def close(self) -> None:
         """Do nothing: the device belongs to its owner."""

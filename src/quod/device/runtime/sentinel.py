@@ -42,6 +42,6 @@ def check_written(device: Any, what: str, array: Array) -> None:
 def not_written(device: Any, what: str) -> DeviceError:
     """Return the error of a device that reported success without computing `what`."""
     return DeviceError(
-        f"{device.name} reported success and has not computed {what}: its driver or the device is "
-        "faulty, so nothing is given out; try again, or take --device cpu"
+        f"{device.name} reported success without computing {what}: its driver or the "
+        "device is faulty, and the result is discarded; try again, or use --device cpu"
     )

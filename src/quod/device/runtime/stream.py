@@ -88,7 +88,7 @@ class _Stream:
     def _check(self) -> None:
         if self._left_by is not None:
             raise DeviceError(
-                f"this stream is not {self.state} any more: {self._left_by}() moved it on; "
+                f"this stream is no longer {self.state}: {self._left_by}() consumed it; "
                 "use the object that it returned"
             )
 
@@ -127,8 +127,8 @@ class IdleStream(_Stream):
         if recording.space is not self._device.space:
             recording.space.check()
             raise DeviceError(
-                f"the recording is for another device than this {self._device.name}, whose memory "
-                "it does not reach; record it on each"
+                f"the recording is for another device than this {self._device.name}, "
+                "whose memory it cannot access; record it on each device"
             )
         self._left_by = "replay"
         return RecordedStream(self._device, self.name, recording)
@@ -243,7 +243,10 @@ class RecordingStream(_Stream):
         _check_writeable(target)
         word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)
         if target.nbytes % 4:
-            raise DeviceError(f"{label} sets 32-bit words, which {target.nbytes} bytes are not")
+            raise DeviceError(
+                f"{label} sets 32-bit words, and {target.nbytes} bytes are not "
+                "a whole number of them"
+            )
         after = self._after((), [target])
         step = Fill(f"{self._part}{label}", after, target.nbytes, target=target, word=word)
         self._steps.append(step)
@@ -254,8 +257,8 @@ class RecordingStream(_Stream):
         wanted = HOST if host else self._device.space
         if buffer.space is not wanted:
             raise DeviceError(
-                f"the memory belongs to {buffer.space.name}, and a stream of {self._device.name} "
-                f"takes that of {wanted.name} here"
+                f"the memory belongs to {buffer.space.name}, but a stream of "
+                f"{self._device.name} needs memory of {wanted.name} here"
             )
         buffer.space.check()
 

@@ -137,7 +137,7 @@ class BackgroundSubmission(ABC):
         self._cancellation.end(wake)
         self._check(label)
         if completion.failed:
-            raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
+            raise DeviceError(f"could not {label}: its work ended before it")
 
 
 class ThreadSubmission(BackgroundSubmission):

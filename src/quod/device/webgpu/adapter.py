@@ -128,8 +128,9 @@ def check_portable(properties: AdapterProperties) -> None:
         has, wanted = getattr(properties.limits, name), getattr(least, name)
         if has > wanted if name in _LEAST else has < wanted:
             raise DeviceError(
-                f"{properties.name} is no adapter that Quod can use: its {key} is {has}, and "
-                f"WebGPU asks for {wanted}; update its driver or take another device"
+                f"{properties.name} is not an adapter that Quod can use: its {key} is "
+                f"{has}, and WebGPU requires {wanted}; update its driver or use another "
+                "device"
             )
 
 
@@ -138,8 +139,9 @@ def list_adapters(native: Native) -> list[tuple[AdapterProperties, Any]]:
     adapters = sorted(native.adapters(), key=lambda adapter: _rank(adapter.info))
     if not adapters:
         raise DeviceError(
-            "WebGPU finds no adapter: no driver for Vulkan, Metal or Direct3D 12 is there; install "
-            "the GPU's driver, or on Debian mesa-vulkan-drivers to compute on the processor"
+            "WebGPU finds no adapter: there is no driver for Vulkan, Metal or Direct3D "
+            "12; install the GPU's driver, or on Debian mesa-vulkan-drivers to compute "
+            "on the processor"
         )
     return [
         (_properties(native, number, adapter), adapter) for number, adapter in enumerate(adapters)

@@ -87,9 +87,10 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
     for group in groups:
         if group.stop - group.start > limits.binding_bytes:
             raise DeviceError(
-                f"kernel {kernel} was given {bytes_text(group.stop - group.start)} of memory in "
-                f"one piece; the adapter lets it reach {bytes_text(limits.binding_bytes)} of a "
-                "buffer; split what is computed, or take a device that reaches more"
+                f"kernel {kernel} was given {bytes_text(group.stop - group.start)} of "
+                "memory in one piece; the adapter lets it reach "
+                f"{bytes_text(limits.binding_bytes)} of a buffer; split the work, or "
+                "use a device with larger buffers"
             )
     ranges = tuple(
         Range(group.buffer, group.start, -(-(group.stop - group.start) // WORD_BYTES) * WORD_BYTES)

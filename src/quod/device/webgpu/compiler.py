@@ -214,7 +214,7 @@ class PipelineCompiler:
                 return future.result()
             except Dropped as error:
                 raise DeviceError(
-                    f"kernel {source} was not compiled, for its device was closed"
+                    f"kernel {source} was not compiled because its device was closed"
                 ) from error
 
         return result
@@ -226,7 +226,7 @@ class PipelineCompiler:
         match = _LINE.search(str(error.__cause__))
         line = module.source_of(int(match.group(1) or match.group(2))) if match else None
         origin = "" if line is None else f" ({line})"
-        return KernelError(f"kernel {source}: the driver refuses the WGSL: {error}{origin}{where}")
+        return KernelError(f"kernel {source}: the driver rejects the WGSL: {error}{origin}{where}")
 
     def close(self) -> None:
         """Wait for started compilations; drop the others."""

@@ -145,8 +145,9 @@ class WebGpuDevice(OpenedDevice):
         if self.drops_long_loops:
             if adapter_limits(gpu.limits).storage_buffers <= self.limits.storage_buffers:
                 raise DeviceError(
-                    f"{self.name} ({self.properties.name}) ends long loops early and has no "
-                    "binding left in which kernels could tell; take another device"
+                    f"{self.name} ({self.properties.name}) ends long loops early and "
+                    "has no spare binding in which kernels could report it; use "
+                    "another device"
                 )
             self.session.watch_loops()
         u64 = "shader-int64" in gpu.features
@@ -174,7 +175,7 @@ class WebGpuDevice(OpenedDevice):
                 )
         except WebGpuError as error:
             raise DeviceError(
-                f"{self.name} ({self.properties.name}) does not open: {error}"
+                f"{self.name} ({self.properties.name}) cannot be opened: {error}"
             ) from error
 
     def _limits(self, gpu: Any) -> WgslLimits:

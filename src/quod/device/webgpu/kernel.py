@@ -177,5 +177,5 @@ def grid(groups: int, most: int) -> tuple[int, int]:
     """
     rows = max(1, -(-groups // most))
     if rows > most or groups >= 1 << LOG2_GROUPS:
-        raise DeviceError(f"a launch of {groups} workgroups is more than the adapter takes")
+        raise DeviceError(f"a launch of {groups} workgroups exceeds the adapter's limit")
     return -(-groups // rows), rows

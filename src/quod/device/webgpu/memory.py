@@ -76,8 +76,9 @@ class WebGpuMemory:
         padded_bytes = max(_SIZE_GRANULARITY, -(-nbytes // _SIZE_GRANULARITY) * _SIZE_GRANULARITY)
         if padded_bytes > self._max_buffer_bytes:
             raise DeviceError(
-                f"a buffer of {self._name} has at most {bytes_text(self._max_buffer_bytes)}, not "
-                f"{bytes_text(nbytes)}; split what is computed, or take a device that reaches more"
+                f"a buffer of {self._name} has at most {bytes_text(self._largest)}, not "
+                f"{bytes_text(nbytes)}; split the work, or use a device with larger "
+                "buffers"
             )
         self.clear_away()
         with self._lock:
@@ -99,8 +100,9 @@ class WebGpuMemory:
                 self.in_use -= padded_bytes
             if isinstance(error, WebGpuError) and error.is_out_of_memory:
                 raise WebGpuError(
-                    f"no memory for a buffer of {bytes_text(nbytes)}: the driver of {self._name} "
-                    "has no more; give the device a smaller memory_budget or end other programs",
+                    f"no memory for a buffer of {bytes_text(nbytes)}: the driver of "
+                    f"{self._name} is out of memory; give the device a smaller "
+                    "memory_budget or end other programs",
                     is_out_of_memory=True,
                 ) from error
             raise

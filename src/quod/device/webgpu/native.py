@@ -67,7 +67,7 @@ class Native:
         self._ffi = ffi
         missing = [name for name in _NEEDED if not hasattr(library, name)]
         if missing:
-            raise DeviceError(f"this wgpu has no {missing[0]}; take version 0.32 of it")
+            raise DeviceError(f"this version of wgpu has no {missing[0]}; install version 0.32")
         parse_types(ffi)
         self._limit_backends(extras)
         self._log = _Log()
@@ -264,7 +264,7 @@ def open_native() -> Native:
                 ) from error
             except (OSError, RuntimeError) as error:
                 raise DeviceError(
-                    f"the package wgpu does not load: {shortened(str(error))}"
+                    f"the package wgpu cannot be loaded: {shortened(str(error))}"
                 ) from error
             _native = Native(wgpu, backend.lib, backend.ffi, extras)
         return _native

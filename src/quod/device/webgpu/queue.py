@@ -183,9 +183,9 @@ class WebGpuQueue:
 
     def _loops_were_ended(self, receipt: Receipt) -> DeviceError:
         return DeviceError(
-            f"{self._name}: in {receipt.doing()} the driver has ended a loop early, without a "
-            "word, as Mesa's lavapipe does after 65,535 rounds: the results are wrong; compute "
-            "less at a time, or on the processor, with --device cpu"
+            f"{self._name}: in {receipt.doing()} the driver ended a loop early without "
+            "an error, as Mesa's lavapipe does after 65,535 rounds: the results are "
+            "wrong; compute less at a time, or use --device cpu"
         )
 
     def _look_for_hang(self) -> None:
@@ -238,6 +238,7 @@ def _what_is_wrong(words: Sequence[int], receipt: Receipt) -> str:
     else:
         seen = f"the number {words[0]} where {receipt.number} should be"
     return (
-        f"after {receipt.doing()} the adapter gave {seen}: it has not computed what it was given, "
-        "for want of memory perhaps, or its driver is broken; close the device and open it again"
+        f"after {receipt.doing()} the adapter returned {seen}: it did not do its work, "
+        "perhaps for lack of memory, or its driver is faulty; close the device and "
+        "open it again"
     )

@@ -102,8 +102,8 @@ class Session:
         self.space.check()
         if not self.is_of_this_process:
             raise DeviceError(
-                f"{self.name} was opened before this process was forked, and WebGPU does not "
-                "outlive that; open the device in the process that uses it"
+                f"{self.name} was opened before this process was forked, which WebGPU "
+                "does not support; open the device in the process that uses it"
             )
         self.memory.clear_away()
         try:

@@ -237,7 +237,7 @@ class WebGpuSubmission(BackgroundSubmission):
                 for step in recorded
             ]
             omitted = len(shown) - _NAMED_STEPS
-            hint = "" if len(shown) < 2 else "; with QUOD_WEBGPU_SYNCHRONOUS=1 the error says which"
+            hint = "" if len(shown) < 2 else "; set QUOD_WEBGPU_SYNCHRONOUS=1 to find out which"
             suffix = f" and {omitted} more steps" if omitted > 0 else ""
             return f"{', '.join(shown[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
 
