@@ -302,8 +302,7 @@ class KeyRepository:
                 folder = root.inner(name)
             except FileNotFoundError:
                 raise InputError(
-                    f"is not a repository of keys (it has no folder {name}); create one "
-                    "with quod keys add",
+                    f"is not a repository of keys (no folder {name}); quod keys add creates one",
                     path=self.path,
                 ) from None
             with folder:
@@ -405,8 +404,7 @@ class KeyRepository:
                 raise _not_found(str(name)) from None
         if not is_identity(content):
             raise InputError(
-                "does not contain an identity; remove the file",
-                path=os.path.join(_NAMES, str(name)),
+                "has no identity; remove the file", path=os.path.join(_NAMES, str(name))
             )
         return content
 
@@ -415,8 +413,7 @@ class KeyRepository:
             current = self._pointed_to(name)
             if current != identity and not move:
                 raise AlreadyExistsError(
-                    f"{name} is the name of the key {current}; choose another name, or "
-                    "move this one (--move)"
+                    f"{name} names the key {current}; choose another name, or pass --move"
                 )
 
     def _point(self, name: KeyName, identity: str) -> None:
@@ -488,9 +485,8 @@ def _check_status(folder: Folder, name: str, expected: FileRecord, status: os.st
     difference = expected.differs(status)
     if difference is not None:
         raise KeyChangedError(
-            f"is not the registered file ({difference}); if the change is intended, "
-            "register the key again (quod keys add), and after a restored backup run "
-            "`quod keys check --deep`",
+            f"is not the registered file ({difference}); if that is intended, register the key "
+            "again (quod keys add), or after restoring a backup run `quod keys check --deep`",
             path=folder.file_path(name),
         )
 
