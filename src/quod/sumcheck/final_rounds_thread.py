@@ -83,10 +83,8 @@ def finish_alone(
         weight, at_one = None, None
         if shape.has_point:
             weight, at_one = last.eq.low(variables, index), f.is_zero(weights.coordinate(number))
-        totals = k.call(
-            "add_summand", add_summand, totals, corners, weight, at_one, last.scales, inline=inline
-        )
-        return tuple(totals)
+        arguments = (totals, corners, weight, at_one, last.scales)
+        return tuple(k.call("add_summand", add_summand, *arguments, inline=inline))
 
     def values(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
