@@ -126,6 +126,12 @@ def pytest_runtest_teardown() -> None:
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Free garbage while the libraries that it needs for that are still there."""
+    gc.unfreeze()
+    gc.collect()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests of absent devices, those of `make test-all`, and those that are too slow

@@ -1,26 +1,23 @@
 """Check docstring starts, local names, the width of Markdown lines, and commit subjects.
 
-`python -m tools.words` exits with 1 if a folder has more private docstring starts or names than
-words_baseline.json allows, a line of prose is too wide, or a commit's subject is too long.
+`python -m tools.words` prints each hit, and exits with 1 if there is one: a docstring that starts
+without a noun or verb, a name that does not say what its value is, a line of prose that is too
+wide, or a commit's subject that is too long.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
-import json
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.wrap import ROOT, WIDTH, pages, paragraphs, words
 
 SOURCES = ("src", "tests", "tools", "benchmarks", "examples")
-BASELINE = "tools/words_baseline.json"
 MOST_SUBJECT = 72
 
 PRIVATE_NAMES = {
@@ -56,12 +53,6 @@ class Binding:
     name: str
     line: int
     value: ast.expr | None
-
-
-def folder_of(file: str) -> str:
-    """Return a file's package of src/quod, or its folder directly below tests, tools, ..."""
-    parts = file.split("/")[:-1]
-    return "/".join(parts[: 3 if parts[0] == "src" else 2])
 
 
 def docstring_starts(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -142,14 +133,13 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             yield value
 
 
-def source_hits(root: Path) -> dict[str, list[Hit]]:
-    """Return the hits in Python files by kind; generated files are left out."""
-    hits: dict[str, list[Hit]] = {"docstring starts": [], "names": []}
+def source_hits(root: Path) -> list[Hit]:
+    """Return the docstrings and names that are rejected; generated files are left out."""
+    hits: list[Hit] = []
     for path in sorted(path for folder in SOURCES for path in (root / folder).rglob("*.py")):
         if not path.stem.endswith("_pb2"):
             file, tree = path.relative_to(root).as_posix(), ast.parse(path.read_text())
-            hits["docstring starts"] += [Hit(file, *hit) for hit in docstring_starts(tree)]
-            hits["names"] += [Hit(file, *hit) for hit in private_names(tree)]
+            hits += [Hit(file, *hit) for hit in (*docstring_starts(tree), *private_names(tree))]
     return hits
 
 
@@ -212,69 +202,12 @@ def long_subjects(root: Path) -> list[str]:
     return reports
 
 
-def touched(root: Path, hits: list[Hit]) -> list[Hit]:
-    """Return the hits in files that the branch changes, or all if there are none in such files."""
-    files = _git(root, "diff", "--name-only", "--relative", branch_base(root) or "HEAD", "--")
-    files += "\n" + _git(root, "ls-files", "--others", "--exclude-standard")
-    return [hit for hit in hits if hit.file in files.split("\n")] or hits
-
-
-def compare(
-    root: Path, kind: str, hits: list[Hit], allowed: dict[str, int]
-) -> tuple[list[str], list[str]]:
-    """Return reports of the folders with more hits than allowed, and of those with fewer."""
-    by_folder: dict[str, list[Hit]] = defaultdict(list)
-    for hit in hits:
-        by_folder[folder_of(hit.file)].append(hit)
-    risen: list[str] = []
-    fallen: list[str] = []
-    for folder in sorted({*by_folder, *allowed}):
-        count, most = len(by_folder[folder]), allowed.get(folder, 0)
-        if count > most:
-            risen += map(str, touched(root, by_folder[folder]))
-            risen.append(f"{folder}: {count} private {kind}, {most} allowed")
-        elif count < most:
-            fallen.append(f"{kind} of {folder} to {count}")
-    return risen, fallen
-
-
-def lowered(hits: list[Hit], allowed: dict[str, int] | None) -> dict[str, int]:
-    """Return the counts of hits by folder, none above what is allowed; None allows all."""
-    counts = Counter(folder_of(hit.file) for hit in hits)
-    if allowed is not None:
-        counts &= Counter(allowed)
-    return dict(sorted(counts.items()))
-
-
-def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Print the hits; return 1 if a folder has too many, or a page or subject has any."""
-    parser = argparse.ArgumentParser(description="Check docstrings, names, pages and subjects.")
-    parser.add_argument("--all", action="store_true", help="print the allowed hits as well")
-    parser.add_argument("--update", action="store_true", help="lower counts that have fallen")
-    options = parser.parse_args(arguments)
-    kinds, baseline = source_hits(root), root / BASELINE
-    limits: dict[str, dict[str, int]] = {}
-    if baseline.exists():
-        limits = json.loads(baseline.read_text())
-    if options.update:
-        first = not limits
-        limits = {
-            kind: lowered(hits, None if first else limits.get(kind, {}))
-            for kind, hits in kinds.items()
-        }
-        baseline.write_text(json.dumps(limits, indent=2) + "\n")
-    failures, falls = [*map(str, page_hits(root)), *long_subjects(root)], []
-    for kind, hits in kinds.items():
-        if options.all:
-            print("\n".join(map(str, hits)))
-        risen, fallen = compare(root, kind, hits, limits.get(kind, {}))
-        failures += risen
-        falls += fallen
-    if failures:
-        print("\n".join(failures))
-    if falls:
-        print(f"Lower with `python -m tools.words --update`: {', '.join(falls)}.")
-    return int(bool(failures))
+def main(root: Path = ROOT) -> int:
+    """Print the hits; return 1 if there are any."""
+    reports = [*map(str, source_hits(root)), *map(str, page_hits(root)), *long_subjects(root)]
+    if reports:
+        print("\n".join(reports))
+    return int(bool(reports))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// What circomlibjs makes of questions, one JSON document from standard input; answers to the output.
+// Answers of circomlibjs to the questions of a JSON document on standard input, as JSON.
 // Numbers are decimal text, bytes hexadecimal.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,7 +16,7 @@ const F = babyjub.F;
 const number = (value) => F.toObject(value).toString();
 const element = (text) => F.e(BigInt(text));
 const pair = (point) => point.map(number);
-const point = (given) => given.map(element);
+const point = (coordinates) => coordinates.map(element);
 const bytes = (text) => Buffer.from(text, "hex");
 const hex = (data) => Buffer.from(data).toString("hex");
 const answer = {
@@ -30,12 +30,12 @@ const answer = {
   blake: ({ data, name }) => blake(name).update(bytes(data)).digest("hex"),
   add: ({ left, right }) => pair(babyjub.addPoint(point(left), point(right))),
   multiply: ({ scalar, base }) => pair(babyjub.mulPointEscalar(point(base), BigInt(scalar))),
-  pack: ({ given }) => hex(babyjub.packPoint(point(given))),
-  in_subgroup: ({ given }) => babyjub.inSubgroup(point(given)),
+  pack: ({ coordinates }) => hex(babyjub.packPoint(point(coordinates))),
+  in_subgroup: ({ coordinates }) => babyjub.inSubgroup(point(coordinates)),
   key: ({ private_key }) => pair(eddsa.prv2pub(bytes(private_key))),
   sign: ({ private_key, message }) => hex(eddsa.packSignature(eddsa.signPoseidon(bytes(private_key), element(message)))),
   verify: ({ key, message, signature }) =>
     eddsa.verifyPoseidon(element(message), eddsa.unpackSignature(bytes(signature)), point(key)),
 };
-console.log(JSON.stringify(questions.map(([name, given]) => answer[name](given))));
+console.log(JSON.stringify(questions.map(([name, inputs]) => answer[name](inputs))));
 process.exit(0);

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tools.words import (
-    BASELINE,
     docstring_starts,
-    folder_of,
     long_subjects,
     main,
     page_hits,
@@ -93,21 +90,6 @@ def test_other_docstrings_are_not_reported(text: str) -> None:
 )
 def test_names_that_do_not_say_what_a_value_is(source: str, expected: list[str]) -> None:
     assert sorted(names(source)) == sorted(expected)
-
-
-@pytest.mark.parametrize(
-    ("file", "folder"),
-    [
-        ("src/quod/gkr/host/prover.py", "src/quod/gkr"),
-        ("src/quod/gkr/keys.py", "src/quod/gkr"),
-        ("src/quod/errors.py", "src/quod"),
-        ("tests/gkr/host/test_prover.py", "tests/gkr"),
-        ("tests/conftest.py", "tests"),
-        ("tools/words.py", "tools"),
-    ],
-)
-def test_folders_that_are_counted(file: str, folder: str) -> None:
-    assert folder_of(file) == folder
 
 
 def test_only_prose_that_could_be_broken_is_too_wide() -> None:
@@ -253,55 +235,27 @@ def test_an_archive_and_a_machine_without_git_pass(
     assert long_subjects(repository / "archive") == []
     monkeypatch.setenv("PATH", "")
     assert long_subjects(repository) == []
-    assert main([], repository) == 0
+    assert main(repository) == 0
 
 
-def write(folder: Path, **files: str) -> None:
-    """Write modules of src/quod by dotted names, `__` for a dot."""
-    for name, text in files.items():
-        path = (folder / "src" / "quod").joinpath(*name.split("__")).with_suffix(".py")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def test_counts_of_folders_only_fall(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (repository / "tools").mkdir()
-    write(repository, gkr__keys="found = 1\n", gkr__sums='"""What"""\n', ntt__a="own = 1\n")
-    assert main(["--update"], repository) == 0
-    assert json.loads((repository / BASELINE).read_text()) == {
-        "docstring starts": {"src/quod/gkr": 1},
-        "names": {"src/quod/gkr": 1, "src/quod/ntt": 1},
+def test_every_hit_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    modules = {
+        "src/quod/gkr/keys.py": "x = 1\nfound = 2\n",
+        "src/quod/service/quod_pb2.py": "found = 1\n",
+        "tests/msm/test_a.py": "'''How'''\n",
     }
-    git(repository, "add", ".")
-    commit(repository, "a")
-    assert main([], repository) == 0
-    assert capsys.readouterr().out == ""
-
-    write(repository, gkr__rounds="x = 1\nmade = 2\n", msm__a="'''How'''\n")
-    assert main([], repository) == 1
+    for name, text in modules.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "README.md").write_text(f"{PROSE}\n")
+    assert main(tmp_path) == 1
     assert capsys.readouterr().out.splitlines() == [
-        'src/quod/msm/a.py:1: docstring starts with "How", not with a noun or verb',
-        "src/quod/msm: 1 private docstring starts, 0 allowed",
-        "src/quod/gkr/rounds.py:2: name `made` does not say what the value is",
-        "src/quod/gkr: 2 private names, 1 allowed",
+        "src/quod/gkr/keys.py:2: name `found` does not say what the value is",
+        'tests/msm/test_a.py:1: docstring starts with "How", not with a noun or verb',
+        f"README.md:1: {len(PROSE)} columns, 100 allowed",
     ]
-    assert main(["--all", "--update"], repository) == 1
-    assert "src/quod/gkr/keys.py:1" in capsys.readouterr().out
-
-    write(repository, gkr__rounds="", msm__a="", ntt__a="", gkr__sums="")
-    assert main([], repository) == 0
-    lower = "docstring starts of src/quod/gkr to 0, names of src/quod/ntt to 0"
-    assert capsys.readouterr().out == f"Lower with `python -m tools.words --update`: {lower}.\n"
-    assert main(["--update"], repository) == 0
+    (tmp_path / "src/quod/gkr/keys.py").write_text("x = 1\n")
+    (tmp_path / "tests/msm/test_a.py").write_text("")
+    (tmp_path / "README.md").write_text("")
+    assert main(tmp_path) == 0
     assert capsys.readouterr().out == ""
-    assert json.loads((repository / BASELINE).read_text()) == {
-        "docstring starts": {},
-        "names": {"src/quod/gkr": 1},
-    }
-
-
-def test_generated_modules_and_folders_without_a_count(repository: Path) -> None:
-    write(repository, service__quod_pb2="found = 1\n")
-    assert main([], repository) == 0
-    write(repository, service__queue="found = 1\n")
-    assert main([], repository) == 1

@@ -74,10 +74,10 @@ def test_messages_are_not_passed_on(message: str) -> None:
     [
         ({"set": LOOP}, WitnessLimitError, "takes more than 0.2 s"),
         ({"witness": LOOP}, WitnessLimitError, "takes more than 0.2 s"),
-        ({"set": "(call $endless)", "more": "(func $endless (call $endless))"},
+        ({"set": "(call $endless)", "definitions": "(func $endless (call $endless))"},
          WitnessLimitError, "more than its stack"),
         # Messages without an end are taken for as long as there is time.
-        ({"set": "(call $say)", "message": "", "more": "", "pages": "1",
+        ({"set": "(call $say)", "message": "", "definitions": "", "pages": "1",
           "imports": '(import "runtime" "writeBufferMessage" (func $log))',
           "witness": "(loop $ever (call $log) (br $ever))"},
          WitnessLimitError, "takes more than 0.2 s"),
@@ -144,10 +144,10 @@ def test_traps_need_no_handlers_of_signals() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "message"),
     [
-        ({"more": f"(func $s {LOOP}) (start $s)"}, WitnessLimitError, "more than 0.2 s"),
-        ({"more": "(func $s unreachable) (start $s)"}, CalculatorError, "failed by itself"),
+        ({"definitions": f"(func $s {LOOP}) (start $s)"}, WitnessLimitError, "more than 0.2 s"),
+        ({"definitions": "(func $s unreachable) (start $s)"}, CalculatorError, "failed by itself"),
         ({"pages": "17"}, WitnessLimitError, "bytes of memory"),
-        ({"more": "(table 100000 funcref)"}, CalculatorError, "does not start"),
+        ({"definitions": "(table 100000 funcref)"}, CalculatorError, "does not start"),
         ({"imports": '(import "wasi_snapshot_preview1" "fd_write" (func))'},
          CalculatorError, 'imports "wasi_snapshot_preview1.fd_write"'),
         ({"imports": '(import "runtime" "code" (global i32))'}, CalculatorError, "runtime.code"),

@@ -95,10 +95,8 @@ def finish_alone(
                 final.eq.low(variables, index),
                 f.is_zero(weights.coordinate(round_number)),
             )
-        totals = k.call(
-            "add_summand", add_summand, totals, corners, weight, at_one, final.scales, inline=inline
-        )
-        return tuple(totals)
+        arguments = (totals, corners, weight, at_one, final.scales)
+        return tuple(k.call("add_summand", add_summand, *arguments, inline=inline))
 
     def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(

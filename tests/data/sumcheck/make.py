@@ -62,13 +62,13 @@ def vector(name: str, hash: Hash, *, weighted: bool) -> dict[str, Any]:
 
 def text(hash: Hash) -> str:
     """The file."""
-    found = [
+    cases = [
         vector(name, hash, weighted=weighted)
         for name, field in FIELDS.items()
         for weighted in (False, True)
         if hash.field in (None, field.modulus)
     ]
-    return "[\n" + ",\n".join(json.dumps(each) for each in found) + "\n]\n"
+    return "[\n" + ",\n".join(json.dumps(each) for each in cases) + "\n]\n"
 
 
 if __name__ == "__main__":

@@ -111,9 +111,9 @@ def test_circomlibjs() -> None:
         scalar = chance.randrange(1 << 256)
         ask("multiply", text(group.multiply(scalar, point)), scalar=scalar, base=point)
         packed = encode_edwards(CURVE, point, sign="circomlib")
-        ask("pack", packed.hex(), arguments=point)
+        ask("pack", packed.hex(), coordinates=point)
         assert decode_edwards(CURVE, packed, sign="circomlib", check_subgroup=False) == point
-        ask("in_subgroup", group.in_subgroup(point), arguments=point)
+        ask("in_subgroup", group.in_subgroup(point), coordinates=point)
     for _ in range(3):
         private, message = chance.randbytes(32), chance.randrange(P)
         key_point, signature = (
