@@ -244,7 +244,7 @@ def write_resumably(
                     raise _in_the_way(name, journal)
                 file.truncate(0)
             else:
-                report(f"{name}: resuming after an interruption; {there} parts are done")
+                report(f"{name}: resuming after an interruption; {part_count} parts are done")
             if mode is not None:
                 # The owner must be able to write until the file is complete.
                 os.fchmod(file.fileno(), stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)

@@ -225,8 +225,8 @@ def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
         copy = tuple(pair) if type(pair) in (tuple, list) else ()
         if len(copy) != 2:
             raise InputError(f"pair {position} must be a point of G1 and a point of G2")
-        checked.append((copy[0], copy[1]))
-    return checked
+        copies.append((copy[0], copy[1]))
+    return copies
 
 
 def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:

@@ -76,7 +76,7 @@ class WebGpuMemory:
         padded_bytes = max(_SIZE_GRANULARITY, -(-nbytes // _SIZE_GRANULARITY) * _SIZE_GRANULARITY)
         if padded_bytes > self._max_buffer_bytes:
             raise DeviceError(
-                f"a buffer of {self._name} has at most {bytes_text(self._largest)}, not "
+                f"a buffer of {self._name} has at most {bytes_text(self._max_buffer_bytes)}, not "
                 f"{bytes_text(nbytes)}; split the work, or use a device with larger "
                 "buffers"
             )

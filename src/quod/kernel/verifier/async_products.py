@@ -50,7 +50,7 @@ def check_sums(kernel: Kernel) -> None:
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
-        _check_registers_fenced(block, {*block.arguments}, is_open=False)
+        _check_registers_fenced(block, {*block.arguments}, has_begun=False)
 
 
 def _accumulator_operands(op: Op) -> list[Value]:
@@ -208,11 +208,11 @@ def _check_registers_fenced(block: Block, unfenced: set[Value], *, has_begun: bo
             # Carried values are moved to the registers of the next iteration, so they count as set.
             unfenced_inside = {*unfenced, *op.carried}
             for region in op.regions:
-                _check_registers_fenced(region, unfenced_inside, is_open=has_begun)
+                _check_registers_fenced(region, unfenced_inside, has_begun=has_begun)
             unfenced.update(op.results)
         else:
             for region in op.regions:
-                _check_registers_fenced(region, {*unfenced}, is_open=has_begun)
+                _check_registers_fenced(region, {*unfenced}, has_begun=has_begun)
             unfenced.update(op.results)
 
 

@@ -44,7 +44,7 @@ class BlobWriter:
         self.bytes = 0
         self._descriptor = descriptor
 
-    def write(self, chunk: object) -> None:
+    def write(self, piece: object) -> None:
         """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
         if not isinstance(piece, (bytes, bytearray, memoryview)):
             raise InputError(f"a payload must be written as bytes, not {shown_kind(piece)}")

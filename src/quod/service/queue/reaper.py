@@ -84,10 +84,10 @@ class Reaper:
         self._thread: threading.Thread | None = None
 
     def begin(self, interval: float | None) -> None:
-        """Recover after a restart, then start sweeps every `every` seconds; None starts none.
+        """Recover after a restart, then start sweeps every `interval` seconds; None starts none.
 
-        If the store is not shared, existing leases and stray files belong to a process that died. The
-        leases are ended without counting against keys.
+        If the store is not shared, existing leases and stray files belong to a process that died.
+        The leases are ended without counting against keys.
         """
         if not self._store.shared:
             if leases := self._store.read(running):

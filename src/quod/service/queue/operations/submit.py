@@ -204,7 +204,7 @@ class _AdmissionControl:
                 )  # fmt: skip
             missing = client_total + amount - (limit - total)
             if client_total and missing > 0:
-                raise self._full(
+                raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {limit - total} are "
                     f"free: the client has {client_total}, and may submit more once it "
                     "has fewer than are free",
