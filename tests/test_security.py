@@ -96,9 +96,9 @@ def test_the_bound_is_lowered_by_name_alone() -> None:
             check_bits("a proof", terms, wrong)
 
 
-def refused(call: Callable[..., Any], *given: Any, **named: Any) -> None:
+def refused(call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
     with pytest.raises(InputError, match="at least 100 are required"):
-        call(*given, **named)
+        call(*arguments, **named)
 
 
 @pytest.mark.parametrize("name", ["m31", "m31.2", "m31.3", "goldilocks"])

@@ -207,7 +207,7 @@ _FORGED: dict[str, tuple[Change, str]] = {
         "contribution 2: the hash of its response",
     ),
     "another beacon": (
-        lambda given: [given[0], replace(given[1], details=Details("", Beacon(b"\1", 10)))],
+        lambda chain: [chain[0], replace(chain[1], details=Details("", Beacon(b"\1", 10)))],
         "contribution 2: its keys do not follow from its beacon",
     ),
 }

@@ -142,7 +142,7 @@ def test_goes_on_after_being_killed(
         assert not out.exists()
     assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
     assert "resuming after an interruption" in capsys.readouterr().err
-    assert out.read_bytes() == whole
+    assert out.read_bytes() == complete
     assert os.listdir(tmp_path) == ["out.ptau"]
 
 

@@ -203,7 +203,7 @@ def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stoppi
         said: list[str] = []
         remaining = stopping()
         assert verify(path, report=said.append) == expected
-        assert rest == all_of_them[place:]
+        assert remaining == all_of_them[place:]
         assert said == ([f"{path}: resuming after an interruption"] if place else [])
     again = stopping()
     verify(path, report=said.append)
@@ -301,7 +301,7 @@ def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stop
     said: list[str] = []
     verify(path, report=said.append)
     assert said == [f"{path}: resuming after an interruption"]
-    rest = len(all_of_them)
+    checked = len(all_of_them)
     verify(path)
     assert len(all_of_them) - checked == 6 + checked
 
@@ -347,7 +347,7 @@ def test_the_command_goes_on(
     assert f"run the command again to resume {path}" in capsys.readouterr().err
     stopping()
     assert entry.run(["powersoftau", "verify", path]) == 0
-    found = capsys.readouterr()
-    assert "resuming after an interruption" in found.err
-    assert "OK: 2**" in found.out
+    output = capsys.readouterr()
+    assert "resuming after an interruption" in output.err
+    assert "OK: 2**" in output.out
     assert entry.run(["powersoftau", "verify", path, "--no-resume", "-q"]) == 0

@@ -217,9 +217,9 @@ def test_what_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="at least one variable"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    own = statement(2, 1)
+    instance = statement(2, 1)
     with pytest.raises(InputError, match="open needs a commitment"):
-        committer.open(own.claims, writer)
+        committer.open(instance.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     assert sum(SCHEME.error_terms(FIELD, 24).values()) < 2**-210

@@ -111,7 +111,7 @@ def test_a_row_with_the_right_value_is_not_enough() -> None:
     row[1] = (row[1] - weights[0]) % R
     forged = proof[:128] + reference.elements(row)
     with pytest.raises(VerificationError, match="does not match the commitment"):
-        verify(SCHEME, own.variables, own.claims, forged)
+        verify(SCHEME, instance.variables, instance.claims, forged)
 
 
 def test_what_is_none_is_refused() -> None:
@@ -124,9 +124,9 @@ def test_what_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="at least one variable"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    own = statement(2, 1)
+    instance = statement(2, 1)
     with pytest.raises(InputError, match="open needs a commitment"):
-        committer.open(own.claims, writer)
+        committer.open(instance.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     with pytest.raises(InputError, match="at least one Claim"):

@@ -196,4 +196,4 @@ def test_what_a_verifier_takes_is_checked() -> None:
         with pytest.raises(InputError):
             ReferenceString.of_verifier(g1, wrong)
     with pytest.raises(InputError, match="read a reference string"):
-        ReferenceString(whole.powers_g1, whole.tau_g2)
+        ReferenceString(string.powers_g1, string.tau_g2)

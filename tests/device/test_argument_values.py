@@ -75,9 +75,9 @@ def test_kernels_of_other_devices(device: Any, tmp_path: Path) -> None:
 def test_what_is_no_kernel(device: Any) -> None:
     recording = device.stream().record()
     for launch in (device.launch, recording.launch):
-        for given in (None, 5, "increment", np.zeros(4), object):
+        for candidate in (None, 5, "increment", np.zeros(4), object):
             with pytest.raises(DeviceError, match="can launch only the result of its compile, not"):
-                launch(given, 1, 8)
+                launch(candidate, 1, 8)
         with pytest.raises(KernelError, match="is not compiled"):
             launch(kernels.increment, 1, 8)
 

@@ -21,7 +21,7 @@ def test_a_slice_keeps_space_owner_and_address() -> None:
     part = buffer.slice(16, 48)
     assert (part.address, part.nbytes, part.space, part.writeable) == (4112, 32, space, True)
     with pytest.raises(DeviceError, match="64 bytes has no bytes 16 to 65"):
-        whole.slice(16, 65)
+        buffer.slice(16, 65)
     with pytest.raises(DeviceError, match="memory of far, which the host cannot access"):
         part.view()
     check_same_size(part, part)

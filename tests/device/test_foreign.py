@@ -271,9 +271,9 @@ def test_a_description_that_is_none(gpu: CudaDevice, fields: dict[str, Any]) -> 
     ],
     ids=str,
 )  # fmt: skip
-def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, more: dict[str, Any]) -> None:
-    given = OnGpu(gpu.allocate(64), **more)
-    for use in (lambda: saxpy.on(gpu)(16, 2.0, given, given), lambda: gpu.upload(given)):  # type: ignore[arg-type]
+def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, fields: dict[str, Any]) -> None:
+    array = OnGpu(gpu.allocate(64), **fields)
+    for use in (lambda: saxpy.on(gpu)(16, 2.0, array, array), lambda: gpu.upload(array)):  # type: ignore[arg-type]
         with pytest.raises(DeviceError, match=r"where no GPU has|but its memory ends after"):
             use()
 
@@ -366,7 +366,7 @@ def test_attributes_that_raise(device: Any, gpu: CudaDevice, foreign: Any) -> No
                 use()
 
 
-@pytest.mark.parametrize("given", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
-def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, given: Any) -> None:
+@pytest.mark.parametrize("value", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
+def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, value: Any) -> None:
     with pytest.raises(DeviceError, match="must be the memory of a NumPy array of numbers, not"):
-        device.upload(given)
+        device.upload(value)

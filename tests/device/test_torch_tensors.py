@@ -64,7 +64,7 @@ def test_what_is_not_in_memory_is_refused(name: str) -> None:
     assert reason.startswith(why)
     with open_device("cpu") as device:
         with pytest.raises(InputError, match=rf"^x: \w+ does not export host memory: {why}"):
-            transpose(device, given)
+            transpose(device, tensor)
         with pytest.raises(DeviceError, match=why):
             device.upload(tensor)
         with pytest.raises(DeviceError, match=rf"^argument x of kernel saxpy.*{why}"):

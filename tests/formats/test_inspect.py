@@ -107,10 +107,10 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (tmp_path / "p.ptau").write_bytes(container(b"ptau", 1, [(1, header), (12, b"")]))
         return tmp_path / "p.ptau"
 
-    found = describe(stored(CURVES["bn254"].fq.value))
-    assert (found["kind"], found["curve"]) == ("powers of tau (ptau)", "bn254")
-    assert (found["log2_powers"], found["log2_ceremony_powers"]) == (12, 28)
-    assert found["prepared"] is True
+    facts = describe(stored(CURVES["bn254"].fq.value))
+    assert (facts["kind"], facts["curve"]) == ("powers of tau (ptau)", "bn254")
+    assert (facts["log2_powers"], facts["log2_ceremony_powers"]) == (12, 28)
+    assert facts["prepared"] is True
     with pytest.raises(InputError, match="not the prime of a supported curve"):
         describe(stored(101))
 

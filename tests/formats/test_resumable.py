@@ -75,8 +75,8 @@ def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> 
     assert (tmp_path / ".out.quod-part").stat().st_mode & 0o777 == 0o640
     assert path.read_bytes() == b"old"
     assert resumable.kept == [str(path)]
-    made, said = _run(path)
-    assert made == [2, 3]
+    written, said = _run(path)
+    assert written == [2, 3]
     assert said == [f"{path}: resuming after an interruption; 2 parts are done"]
     assert path.read_bytes() == WHOLE
     assert path.stat().st_mode & 0o777 == 0o440
@@ -108,8 +108,8 @@ def test_wrong_arguments_touch_nothing(wrong: dict[str, Any], tmp_path: Path) ->
 def test_other_inputs_begin_anew(tmp_path: Path) -> None:
     path = tmp_path / "out"
     _run(path, stop=3, error=KeyboardInterrupt())
-    made, said = _run(path, identity="b")
-    assert made == [0, 1, 2, 3]
+    written, said = _run(path, identity="b")
+    assert written == [0, 1, 2, 3]
     assert said == [
         f"{path}: the partial output of an earlier run is for other inputs; starting again"
     ]
@@ -135,8 +135,8 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="already exists"):
         _run(path, check=check, replace=False)
     assert path.read_bytes() == b"theirs"
-    made, said = _run(path)
-    assert made == []
+    written, said = _run(path)
+    assert written == []
     assert said == [f"{path}: resuming after an interruption; 4 parts are done"]
     assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], WHOLE)
     path.unlink()

@@ -202,9 +202,9 @@ def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
         def name(self) -> str:
             return "own"
 
-    own = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Own())
+    key = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Own())
     with pytest.raises(InputError, match="files cannot name the commitment raw"):
-        write_verifying_key(tmp_path / "key.json", own, CIRCUIT)
+        write_verifying_key(tmp_path / "key.json", key, CIRCUIT)
     assert not list(tmp_path.iterdir())
 
 

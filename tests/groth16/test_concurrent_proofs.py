@@ -186,7 +186,7 @@ def test_how_many(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     proving_set.key.wait_for_turn(lambda: 2)
     assert waits == [2]
     with pytest.raises(InputError, match=r"4 witnesses are too many for a batch.*give at most 3"):
-        own.key.begin_together(opened(own.witnesses[: _MOST + 1]))
+        proving_set.key.begin_together(opened(proving_set.witnesses[: _MOST + 1]))
     # A processor proves one at a time.
     key = ProvingKey(proving_set.key.zkey)
     assert key.most_together == 1

@@ -345,7 +345,7 @@ def test_what_no_contract_is_for() -> None:
         "verifyProof",
     ):
         with pytest.raises(InputError, match=f"a contract cannot have the name {name}, which"):
-            solidity_verifier(made.key, name=name)
+            solidity_verifier(circuit.key, name=name)
     for name in ("Contract", "require", "uint256_", "VALID", "$", "__", "_a"):
         assert f"contract {name} {{" in solidity_verifier(circuit.key, name=name)
     many = VerifyingKey(

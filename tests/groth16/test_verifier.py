@@ -90,9 +90,11 @@ def test_an_honest_proof(proved: Proved) -> None:
     assert verify(key, tuple(public), proof) is True
 
 
-def test_a_device_without_pairings_is_refused(made: Make, webgpu_device: WebGpuDevice) -> None:
+def test_a_device_without_pairings_is_refused(
+    circuit_files: Make, webgpu_device: WebGpuDevice
+) -> None:
     with pytest.raises(DeviceError, match=r"cannot compute pairings, .*; verify on the processor"):
-        VerifyingKey.from_zkey(made("bn254").zkey, device=webgpu_device)
+        VerifyingKey.from_zkey(circuit_files("bn254").zkey, device=webgpu_device)
 
 
 @pytest.mark.fixtures

@@ -392,7 +392,7 @@ def test_what_is_compiled_and_launched(name: str) -> None:
     def plain(k: Builder, y: Pointer[U32]) -> None:
         y[0] = 1
 
-    made, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
+    definition, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
     with pytest.raises(KernelError, match="plain is not a kernel; write @kernel above"):
         device.compile(plain)  # type: ignore[arg-type]
     with pytest.raises(KernelError, match=r"plain is not compiled; launch what device\.compile"):

@@ -136,11 +136,11 @@ def test_peak_bytes_are_what_is_kept() -> None:
         plan = NttPlan(device, BN254_FR, log2_size)
         plan.forward(words(1 << log2_size))
         kept = store_of(device)
-        held = kept.scratch(0).nbytes + sum(table.nbytes for table in kept._kept.values())
+        held = kept.scratch(0).nbytes + sum(table.nbytes for table in kept._tables.values())
         assert plan.peak_bytes() == held
         plan.release()
         assert kept.scratch(0).nbytes == 0
-        assert not kept._kept
+        assert not kept._tables
 
 
 def test_tables_are_shared_between_plans_and_few_are_kept() -> None:
@@ -148,10 +148,10 @@ def test_tables_are_shared_between_plans_and_few_are_kept() -> None:
     kept = store_of(device)
     for _ in range(2):
         NttPlan(device, BN254_FR, 5).forward(words(32))
-    assert len(kept._kept) == 1
+    assert len(kept._tables) == 1
     for coset in range(2, 50):
         NttPlan(device, BN254_FR, 5).forward(words(32), coset=coset)
-    assert len(kept._kept) == 32
+    assert len(kept._tables) == 32
 
 
 def test_the_wish_not_to_scale() -> None:

@@ -21,9 +21,9 @@ def point_bytes(group: Group, *, compressed: bool = True) -> int:
 
 def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = True) -> bytes:
     """Encode points one after the other; raise InputError for an invalid point."""
-    given: object = points
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"points are a list of points, not {shown_kind(given)}")
+    untyped: object = points
+    if not isinstance(untyped, (list, tuple)):
+        raise InputError(f"points are a list of points, not {shown_kind(untyped)}")
     return b"".join(encoding.encode_point(group, each, compressed=compressed) for each in points)
 
 

@@ -54,8 +54,8 @@ class Transcript:
         bound: whether the absorbed messages bind the prover to all tables.
         recursive: required by a hash over a field.
         """
-        given: object = state
-        if type(given) is not bytes or len(given) != DIGEST_BYTES:
+        untyped: object = state
+        if type(untyped) is not bytes or len(untyped) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
         self.state, self.hash = state, checked_hash(hash, recursive)
         if hash.field is not None:
@@ -80,9 +80,9 @@ class Transcript:
 
     def begin(self, protocol: str) -> None:
         """Absorb the first message: a protocol's name and version, and the hash's name."""
-        given: object = protocol
-        if not isinstance(given, str) or not given.isascii():
-            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
+        untyped: object = protocol
+        if not isinstance(untyped, str) or not untyped.isascii():
+            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(untyped)}")
         self.absorb(Label.PROTOCOL, f"{protocol} {self.hash.value}".encode())
 
     def absorb(self, label: Label, message: bytes, field: FieldSpec | None = None) -> None:

@@ -294,9 +294,11 @@ def test_sums_of_an_earlier_proof(
         pytest.skip("a GPU does what it is told")
     key.prove(files.wtns, self_check=False)
     submit, nothing = device.submit, Recording(device.name, (), device.space)
-    monkeypatch.setattr(device, "submit", lambda _, *rest, **named: submit(nothing, *rest, **named))
+    monkeypatch.setattr(
+        device, "submit", lambda _, *arguments, **named: submit(nothing, *arguments, **named)
+    )
     with pytest.raises(DeviceError, match="without computing the sums of an MSM"):
-        key.prove(own.wtns, self_check=False)
+        key.prove(files.wtns, self_check=False)
 
 
 class Faulty(EmulatedDevice):

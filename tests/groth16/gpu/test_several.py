@@ -81,8 +81,8 @@ def test_shares_end_together() -> None:
     assert shares(2, 1, 0) == [0.5, 0.5]
 
 
-def test_devices_that_are_none(made: Make) -> None:
-    path, gpu = made("bn254").zkey, EmulatedDevice()
+def test_devices_that_are_none(circuit_files: Make) -> None:
+    path, gpu = circuit_files("bn254").zkey, EmulatedDevice()
     with pytest.raises(InputError, match="at least two devices, each once"):
         ProvingKey.from_zkey(path, devices=[gpu])
     with pytest.raises(InputError, match="at least two devices, each once"):

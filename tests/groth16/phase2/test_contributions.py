@@ -444,9 +444,9 @@ def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> Non
     with pytest.raises(MismatchError, match="over bn254"):
         verify_from_r1cs(other.r1cs, other.ptau, key_files.last)
     with pytest.raises(MismatchError, match="over bn254"):
-        verify_from_init(other.init, other.ptau, made.last)
+        verify_from_init(other.init, other.ptau, key_files.last)
     with pytest.raises(InputError, match="has contributions; use the key before"):
-        verify_from_init(made.last, made.ptau, made.last)
+        verify_from_init(key_files.last, key_files.ptau, key_files.last)
 
 
 def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
@@ -461,7 +461,7 @@ def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -
     bad = tmp_path / "bad.ptau"
     write_iden3(bad, "ptau", 1, [(number, [bytes(data)]) for number, data in sections.items()])
     with pytest.raises(VerificationError, match="h does not match the powers of tau, divided"):
-        verify_from_init(made.init, bad, made.last)
+        verify_from_init(key_files.init, bad, key_files.last)
 
 
 # --- secrets

@@ -82,9 +82,9 @@ def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
         remaining = stop(-1, None)
         assert new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append) == circuit_hash
         # Before the first window is made there is nothing to keep.
-        assert len(rest) == WINDOWS - place
+        assert len(remaining) == WINDOWS - place
         assert (f"interruption; {place} parts are done" in "".join(said)) == (place > 0)
-        assert Path("out.zkey").read_bytes() == whole
+        assert Path("out.zkey").read_bytes() == complete
         assert sorted(os.listdir()) == ["c.r1cs", "out.zkey", "p.ptau", "whole.zkey"]
         Path("out.zkey").unlink()
 
@@ -121,7 +121,7 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
     mixed("bn254", 28).write_r1cs(folder / "c.r1cs")
     starts = stop(-1, None)
     new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append)
-    assert made[0] == 0
+    assert starts[0] == 0
     assert said == [
         "out.zkey: the partial output of an earlier run is for other inputs; starting again"
     ]
@@ -155,12 +155,12 @@ def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
             file.write(Path("other").read_bytes())
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    made, said, first = again(copied, "c.r1cs", "p.ptau")
-    assert made == WINDOWS - 9
+    windows, said, first = again(copied, "c.r1cs", "p.ptau")
+    assert windows == WINDOWS - 9
     assert said == ["out.zkey: resuming after an interruption; 9 parts are done"]
     write_known_powers("other", "bn254", 5, seed=PTAU_SEED + 1)
-    made, said, second = again(replaced, "p.ptau")
-    assert made == WINDOWS
+    windows, said, second = again(replaced, "p.ptau")
+    assert windows == WINDOWS
     assert said == [
         "out.zkey: the partial output of an earlier run is for other inputs; starting again"
     ]
@@ -256,7 +256,7 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
         verified_key = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
         assert verified_key == expected
         of_c = sum(place > window for window in (3, 5, 7, 9))
-        assert len(rest) == count - place + of_c
+        assert len(checks) == count - place + of_c
         assert said == (["1.zkey: resuming after an interruption"] if place else [])
 
 
@@ -269,9 +269,9 @@ def test_a_verification_by_the_first_key_goes_on(
     looking(3, KeyboardInterrupt())
     assert entry.run(words) == 130
     assert "run the command again to resume 1.zkey" in capsys.readouterr().err
-    rest = looking(-1, None)
+    checks = looking(-1, None)
     assert entry.run(words) == 0
-    assert len(rest) == 1
+    assert len(checks) == 1
     assert "resuming after an interruption" in capsys.readouterr().err
     again = looking(-1, None)
     assert entry.run([*words, "--no-resume", "-q"]) == 0

@@ -286,13 +286,13 @@ def test_bases_too_many_to_sort_at_once(
             GROUP, 1 << 28, MsmOptions(), limits=DeviceLimits(1 << 18), base_budget=1 << 36
         )
     # Whether they stay is known where it is not asked.
-    most = engine._SURELY_SORTED
+    most = engine._MAX_SORTED_AT_ONCE
     for group in GROUPS.values():
         largest_plan = device_plan.plan_gpu_msm(
             group, most, MsmOptions(), limits=DeviceLimits(1 << 18), base_budget=384 * most
         )
         assert device_plan.fits(largest_plan)
-    monkeypatch.setattr(engine, "_SURELY_SORTED", 20)
+    monkeypatch.setattr(engine, "_MAX_SORTED_AT_ONCE", 20)
     monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
     # Plans within other limits are for this test alone.
     monkeypatch.setattr(device_plan, "_planned", device_plan._planned.__wrapped__)

@@ -198,7 +198,7 @@ def test_two_small_tables_in_place_of_a_large_one() -> None:
     values = uniform(BN254, 1 << 7, 1)
     for ordering, inverse, coset in combinations()[::5]:
         check(device, BN254, values, ordering=ordering, inverse=inverse, coset=coset)
-    kept = store_of(device)._kept.values()
+    kept = store_of(device)._tables.values()
     assert "split" in {tables.kind for tables in kept if isinstance(tables, PassTables)}
 
 
@@ -208,7 +208,7 @@ def test_tables_are_kept_until_they_are_given_up(gpu_device: AnyDevice) -> None:
 
     def held() -> int:
         buffers: dict[int, int] = {}
-        for kept in store._kept.values():
+        for kept in store._tables.values():
             tables = [kept]
             if isinstance(kept, PassTables):
                 tables = [kept.outer, kept.inner, kept.inner_high]

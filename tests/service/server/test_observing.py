@@ -41,12 +41,12 @@ def test_lines_of_json() -> None:
 
 def test_errors_without_what_they_say() -> None:
     formatter = LineFormatter(as_json=True)
-    found = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
-    assert found["kind"] == "ValueError"
-    assert found["places"][0].startswith("test_observing.py:")
-    assert "witness" not in json.dumps(found)
-    own = json.loads(formatter.format(record(InputError("is not a key"))))["error"]
-    assert own["message"] == "is not a key"
+    described = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
+    assert described["kind"] == "ValueError"
+    assert described["places"][0].startswith("test_observing.py:")
+    assert "witness" not in json.dumps(described)
+    described = json.loads(formatter.format(record(InputError("is not a key"))))["error"]
+    assert described["message"] == "is not a key"
 
 
 def test_no_witness_is_in_the_log(

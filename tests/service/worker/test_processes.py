@@ -246,10 +246,10 @@ def test_what_a_process_writes_is_in_the_log(
     assert quick.ended(quick.submit()).state is JobState.SUCCEEDED
     pool.close()
     formatter = LineFormatter(as_json=True)
-    lines = [json.loads(formatter.format(one)) for one in caplog.records]
-    found = [line for line in lines if line.get("worker") == "cpu"]
+    lines = [json.loads(formatter.format(record)) for record in caplog.records]
+    worker_lines = [line for line in lines if line.get("worker") == "cpu"]
     assert {"a library issued a warning", "a line on standard error"} <= {
-        line["message"] for line in found
+        line["message"] for line in worker_lines
     }
     assert "314159" not in json.dumps(lines)
     if sys.platform == "linux":

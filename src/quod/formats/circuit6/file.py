@@ -211,7 +211,8 @@ class _CircuitReader:
             if claimed_count > length:
                 reader.label = "header"
                 reader.fail(
-                    f"{claimed_count} {what} are more than the last layer's {length} values; {_DAMAGED}",
+                    f"{claimed_count} {what} are more than the last layer's {length} values; "
+                    f"{_DAMAGED}",
                     start + 8 * number,
                 )
         return Circuit6(

@@ -86,9 +86,9 @@ class DataParallelGates(GateTables[DataParallelLayer]):
             pairs = np.sort(
                 np.stack([kind_gates.inputs[0], kind_gates.inputs[-1]], axis=1)[is_claimed], axis=1
             )
-            rows = np.stack([kind_gates.output, self._codes[kind_gates.coefficient]], axis=1)[
-                is_claimed
-            ]
+            rows = np.stack(
+                [kind_gates.output, self._coefficient_codes[kind_gates.coefficient]], axis=1
+            )[is_claimed]
             products, term = np.unique(pairs, axis=0, return_inverse=True)
             term = term.reshape(-1)
             operands.append(products)

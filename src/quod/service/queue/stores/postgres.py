@@ -222,7 +222,7 @@ class PostgresStore:
                                 break
             except psycopg.Error as error:
                 answers = False
-                _log.warning("the queue's database does not respond: %s", _line(error))
+                _log.warning("the queue's database does not respond: %s", _first_line(error))
                 self._closed.wait(_RETRY_SECONDS)
 
     @contextmanager
