@@ -142,7 +142,7 @@ def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> Non
         wrong = table.copy()
         wrong[-1] = 0xFFFFFFFF
         committer.commit_each(device.upload(wrong), writers)
-        with pytest.raises(DeviceError, match="has not computed a table"):
+        with pytest.raises(DeviceError, match="without computing a table"):
             committer.end()
 
 

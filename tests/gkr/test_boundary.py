@@ -93,8 +93,8 @@ def test_a_device_that_moves_or_counts_nothing(
     zeros = [[0] * 4] * 2
     prover.prove(zeros, check=False)
     monkeypatch.setattr(Boundary, "_counted", lambda *_: 0)
-    with pytest.raises(DeviceError, match="has not computed the inputs by place"):
+    with pytest.raises(DeviceError, match="without computing the inputs by place"):
         prover.prove(zeros)
     monkeypatch.setattr(Boundary, "bring", lambda *_: True)
-    with pytest.raises(DeviceError, match="has not computed the outputs"):
+    with pytest.raises(DeviceError, match="without computing the outputs"):
         prover.prove(zeros)

@@ -193,7 +193,7 @@ def test_how_many(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     key.wait_for_turn(lambda: 2)
     [proof] = key.begin_together(opened(proving_set.witnesses[:1]))
     assert pending(proof).finish()[1] == proving_set.expected[0][1]
-    with pytest.raises(InputError, match="give up to 1"):
+    with pytest.raises(InputError, match="give at most 1"):
         key.begin_together(opened(proving_set.witnesses[:2]))
     assert proving_set.key.begin_together([]) == []
     key.close()

@@ -135,14 +135,14 @@ def test_keys(circuit_files: Make, curve: str) -> None:
     build, public, _ = opened(circuit_files, curve, device)
     for leaves in each_left_out(device, lambda: build().prepare()):
         device.leave_out(leaves)
-        with pytest.raises(DeviceError, match="has not computed"):
+        with pytest.raises(DeviceError, match="without computing"):
             build().prepare()
     # A key whose own half of the equation was never computed, and a proof whose was not either.
     device.leave_out(lambda number: False)
     key = build()
     device.leave_out(lambda number: True)
     bad = Proof(curve, key.alpha_g1, key.beta_g2, key.alpha_g1)
-    with pytest.raises(DeviceError, match="has not computed"):
+    with pytest.raises(DeviceError, match="without computing"):
         key.verify(public, bad)
 
 
@@ -151,7 +151,7 @@ def test_checks_of_a_proving_key(circuit_files: Make, curve: str) -> None:
     key = ProvingKey.from_zkey(circuit_files(curve).zkey, device=device)
     for leaves in each_left_out(device, key.check):
         device.leave_out(leaves)
-        with pytest.raises(DeviceError, match="has not computed which points are in the group"):
+        with pytest.raises(DeviceError, match="without computing which points are in the group"):
             key.check()
 
 
@@ -164,7 +164,7 @@ def test_proofs(circuit_files: Make) -> None:
         with pytest.raises(QuodError):
             key.prove(files.wtns)
     device.leave_out(lambda number: True)
-    with pytest.raises(DeviceError, match="has not computed"):
+    with pytest.raises(DeviceError, match="without computing"):
         key.prove(files.wtns, self_check=False)
 
 
@@ -177,7 +177,7 @@ def test_msm() -> None:
     for leaves in each_left_out(device, lambda: msm(device, group, bases, others)):
         # What is left in memory is that of the other scalars.
         device.leave_out(leaves)
-        with pytest.raises(DeviceError, match="has not computed"):
+        with pytest.raises(DeviceError, match="without computing"):
             msm(device, group, bases, scalars)
     device.leave_out(lambda number: False)
     assert msm(device, group, bases, scalars) == right
@@ -191,7 +191,7 @@ def test_a_part_of_the_digits_of_an_msm() -> None:
     bases = MsmBases(device, group, points)
     right = msm(device, group, bases, scalars)
     device.kernel = "count_digits"
-    with pytest.raises(DeviceError, match="has not computed the sizes of buckets"):
+    with pytest.raises(DeviceError, match="without computing the sizes of buckets"):
         msm(device, group, bases, scalars)
     device.kernel = ""
     assert msm(device, group, bases, scalars) == right
@@ -219,7 +219,7 @@ def test_operations() -> None:
     for work in works:
         for leaves in each_left_out(device, work):
             device.leave_out(leaves)
-            with pytest.raises(DeviceError, match="has not computed"):
+            with pytest.raises(DeviceError, match="without computing"):
                 work()
 
 
@@ -241,7 +241,7 @@ def test_transforms(ordering: Ordering, inverse: bool) -> None:
     work()
     for leaves in each_left_out(device, work):
         device.leave_out(leaves)
-        with pytest.raises(DeviceError, match="has not computed a transform"):
+        with pytest.raises(DeviceError, match="without computing a transform"):
             work()
     assert not ntt(np.zeros_like(values[:32]), device=Idle()).any()
 
@@ -271,7 +271,7 @@ def test_transforms_in_place(ordering: Ordering, coset: int | None, log2_size: i
             for left_out in range(device.launched):
                 array[:] = kept
                 device.leave_out(lambda number, left_out=left_out: number == left_out)  # type: ignore[misc]
-                with pytest.raises(DeviceError, match="has not computed a transform"):
+                with pytest.raises(DeviceError, match="without computing a transform"):
                     work()
 
 
@@ -281,7 +281,7 @@ def test_a_part_of_a_transform_in_place() -> None:
     values = random_elements(BN254_FR, plan.size, seed=1)
     plan.forward(values)
     device.kernel = "transform_pass"
-    with pytest.raises(DeviceError, match="has not computed a transform"):
+    with pytest.raises(DeviceError, match="without computing a transform"):
         plan.forward(values)
 
 
@@ -296,7 +296,7 @@ def test_the_quotient_in_place(quotient: Callable[..., None]) -> None:
     for out in outs:
         for leaves in each_left_out(device, partial(quotient, plan, values, out)):
             device.leave_out(leaves)
-            with pytest.raises(DeviceError, match="has not computed"):
+            with pytest.raises(DeviceError, match="without computing"):
                 quotient(plan, values, out)
 
 
@@ -315,7 +315,7 @@ def test_transforms_of_arrays_on_a_gpu(inverse: bool) -> None:
             transform(values.copy(), batch=2, coset=coset)
             device.idle = device.standing = True
             array = values.copy()
-            with pytest.raises(DeviceError, match="has not computed a transform"):
+            with pytest.raises(DeviceError, match="without computing a transform"):
                 transform(array, batch=2, coset=coset)
             transform(sparse, batch=2, coset=coset)
             device.idle = device.standing = False
@@ -335,7 +335,7 @@ def test_a_transform_that_leaves_its_last_element() -> None:
     plan.inverse(array, scaled=False)
     assert to_integers(BN254_FR, array)[:3] == [8 * (p - pow(plan.generator, 7, p)) % p, 8, 0]
     device.idle = True
-    with pytest.raises(DeviceError, match="has not computed a transform"):
+    with pytest.raises(DeviceError, match="without computing a transform"):
         plan.forward(values)
     device.close()
 
@@ -356,13 +356,13 @@ def test_a_gpu() -> None:
     scalars[:, 0] &= 0xFF
     scalars[:, 1:] = 0
     device.idle = True
-    with pytest.raises(DeviceError, match="has not computed which bases are infinite"):
+    with pytest.raises(DeviceError, match="without computing which bases are infinite"):
         MsmBases(device, group, points, options)
     device.idle = False
     bases = MsmBases(device, group, points, options)
     assert msm(device, group, bases, scalars) is not None
     device.idle = True
-    with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+    with pytest.raises(DeviceError, match="without computing the sums of an MSM"):
         msm(device, group, bases, scalars)
     device.close()
 
@@ -379,7 +379,7 @@ def test_sums_of_an_earlier_submission() -> None:
             scalars[:, 0] += 1
             device.standing = standing
             if standing:
-                with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
+                with pytest.raises(DeviceError, match="without computing the sums of an MSM"):
                     msm(device, group, bases, scalars)
             else:
                 msm(device, group, bases, scalars)
@@ -404,10 +404,10 @@ def test_a_pairing_outside_the_target_group(wrong: int, monkeypatch: pytest.Monk
 
     execute = CpuDevice.execute
     monkeypatch.setattr(CpuDevice, "execute", computed)
-    with pytest.raises(DeviceError, match="has not computed a pairing"):
+    with pytest.raises(DeviceError, match="without computing a pairing"):
         pairing_product(device, parameters, [pair])
     # No wrong proof, but no answer.
-    with pytest.raises(DeviceError, match="has not computed a pairing"):
+    with pytest.raises(DeviceError, match="without computing a pairing"):
         product_is(device, parameters, values, expected)
 
 
@@ -417,7 +417,7 @@ def test_marks() -> None:
         array = np.zeros((3, 4), dtype)
         check_written(device, "nothing", array)
         array[1, 3] = np.iinfo(dtype).max
-        with pytest.raises(DeviceError, match=r"^cpu.* has not computed it: .* --device cpu$"):
+        with pytest.raises(DeviceError, match=r"^cpu.* without computing it: .* --device cpu$"):
             check_written(device, "it", array)
     with pytest.raises(DeviceError):
         check_written(device, "it", unwritten(2, 3))

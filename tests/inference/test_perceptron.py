@@ -91,7 +91,7 @@ def test_more_numbers_than_a_kernel_counts() -> None:
 def test_sums_that_were_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     perceptron = perceptron_of((4, 3, 2), seed=1)
     monkeypatch.setattr(CpuDevice, "launch", lambda *_, **__: None)
-    with pytest.raises(DeviceError, match="has not computed the sums of a layer"):
+    with pytest.raises(DeviceError, match="without computing the sums of a layer"):
         run("cpu", perceptron, image_rows(2, 4, seed=1))
 
 
