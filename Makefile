@@ -76,10 +76,12 @@ unit: $(VENV)/.dev build/node/.installed
 	tools/setup.sh postgres
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-test: lint unit
+# The type check runs on one core, beside the set-up and the tests.
+test: $(VENV)/.dev
+	$(MAKE) -j2 lint unit
 
 test-all: export QUOD_TEST := all
-test-all: lint unit
+test-all: test
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tools.fuzz --inputs 1000000 --jobs $(WORKERS) $(FUZZ_ARGS)
