@@ -213,8 +213,8 @@ _COUNT_AT = -(32 + 32 + 4 * 6)
         (_COUNT_AT + 20, 7, "the bits of the table is 7, and must be from 8 to 16"),
         (_COUNT_AT + 20, 17, "the bits of the table is 17"),
         (-4, 0, "the key is not of this digest"),
-        (4, 0, "the protocol is no text"),
-        (0, 1 << 13, "the protocol has 8192 bytes, and at most 4096 are read"),
+        (4, 0, "the protocol is not text"),
+        (0, 1 << 13, "the protocol has 8192 bytes, more than the limit of 4096"),
     ],
 )
 def test_headers_that_are_none(key_bytes: bytes, at: int, value: int, said: str) -> None:

@@ -27,7 +27,7 @@ def test_rows() -> None:
     assert [row.name for row in rows] == sorted(row.name for row in rows)
     (row,) = [row for row in rows if row.name == "examples.saxpy"]
     assert row.parameters == ["n: u32", "a: f32", "x: ptr<f32, global>", "y: ptr<f32, global>"]
-    assert row.doc == "y[i] = a * x[i] + y[i], for i below n."
+    assert row.doc == "For each i < n: y[i] = a * x[i] + y[i]."
 
 
 def test_every_registered_kernel_says_what_it_does_and_prints() -> None:

@@ -285,6 +285,6 @@ def test_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(SOURCE)
     command = ["kernel", "bench", f"{file}:scale", "n=10", "vector_entries=10"]
     assert entry.run(command) != 0
-    assert "scale needs vector_factor=NUMBER, too" in capsys.readouterr().err
+    assert "scale also needs vector_factor=NUMBER" in capsys.readouterr().err
     assert entry.run([*command, "vector_factor=1.5", "--seconds", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes"] == 80

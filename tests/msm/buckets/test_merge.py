@@ -35,7 +35,7 @@ def total_of(points: Any) -> Any:
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of more than three rounds of lanes become runs of at most eight chunks."""
-    monkeypatch.setattr(merge, "_MOST_ROUNDS", 3)
+    monkeypatch.setattr(merge, "_MAX_ROUNDS", 3)
     monkeypatch.setattr(merge, "_RUN", 8)
     sizes = [0, 1, 2, 3, 0, 4, 5, 6, 7, 12, 13, 16, 17, 0, 1, 40, 0]
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)

@@ -232,7 +232,7 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
 
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
-    monkeypatch.setattr(engine, "_IN_BLOCKS", 20)
+    monkeypatch.setattr(engine, "_MIN_SCALARS_FOR_BLOCKS", 20)
     base_words = bases(GROUP, 50).copy()
     base_words[[3, 20]] = 0
     logs = [0 if i in (3, 20) else log for i, log in enumerate(logarithms(50))]
