@@ -158,7 +158,7 @@ def test_base_multiples_that_do_not_fit() -> None:
     device = CpuDevice(threads=1, memory_budget=3 * base_words.nbytes)
     message = (
         r"precompute_factor 8 for 40 bases of bn254.g1 needs .* of memory; the budget is .*, "
-        "in which 3 of 8 multiples of each fit; give the device a larger memory_budget"
+        "which fits 3 of 8 multiples of each; give the device a larger memory_budget"
     )
     with pytest.raises(DeviceError, match=message):
         MsmBases(device, group, base_words, MsmOptions(precompute_factor=8, window_bits=8))

@@ -337,7 +337,7 @@ def test_transforms_beyond_what_an_argument_reaches() -> None:
     for ordering in ORDERINGS:
         check(device, BN254, values, batch=3, ordering=ordering, coset=3)
     plan = NttPlan(device, BN254.fr, 9, tuning=SMALL)
-    with pytest.raises(DeviceError, match=r"a transform of 2\^9 .* reaches 8.0 KiB at most"):
+    with pytest.raises(DeviceError, match=r"a transform of 2\^9 .* can address at most 8.0 KiB"):
         plan.forward(random_elements(BN254.fr, 1 << 9, seed=1))
 
 
