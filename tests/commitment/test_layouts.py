@@ -35,7 +35,7 @@ def test_every_size_is_laid_out(name: str, profile: Profile) -> None:
 
 def test_tables_that_a_device_does_not_reach() -> None:
     """Refused before anything is computed."""
-    with pytest.raises(DeviceError, match=r"reaches 128\.0 MiB"):
+    with pytest.raises(DeviceError, match=r"allows 128\.0 MiB a buffer"):
         Ligero().committer(cast(Any, LayoutDevice(PORTABLE)), EXTENSIONS["m31.4"], 24)
     small = Profile("small", 1 << 20, 1 << 10, 1, "sm_90")
     with pytest.raises(DeviceError, match="the budget is"):

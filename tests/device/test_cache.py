@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_used_is_a_miss(tmp_path: Path, kind: str) -> No
     else:
         place.write_bytes(b"x")
     cache = CompileCache(place / "below" if kind == "below a file" else place)
-    with pytest.warns(CacheWarning, match="cannot be kept"):
+    with pytest.warns(CacheWarning, match="cannot be cached"):
         cache.put(KEY, CONTENT)
     assert cache.get(KEY) is None
     cache.discard(KEY)

@@ -206,7 +206,7 @@ def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> No
 
 
 def test_the_budget_and_the_largest_buffer_are_kept_to(webgpu_device: WebGpuDevice) -> None:
-    with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; split what"):
+    with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; split the work"):
         webgpu_device.allocate((256 << 20) + 1)
     with pytest.raises(DeviceError, match=r"number of bytes of a buffer .*, not -1"):
         webgpu_device.allocate(-1)

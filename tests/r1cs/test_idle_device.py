@@ -55,7 +55,7 @@ def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPa
     assert (launches - 1) % (3 + 2 + 1) == 0
     for number in range(launches):
         device.launched, device.left_out = 0, number
-        with pytest.raises(DeviceError, match="reported success and without computing"):
+        with pytest.raises(DeviceError, match="reported success without computing"):
             circuit.witnesses(inputs)
     device.launched, device.left_out = 0, launches
     assert len(circuit.witnesses(inputs)) == count

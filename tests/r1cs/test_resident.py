@@ -187,7 +187,7 @@ def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int)
         circuit.values(values) for values in inputs
     ]
     assert len({witness.memory.owner for witness in witnesses}) == buffers
-    with pytest.raises(DeviceError, match=r"reaches .* at most"):
+    with pytest.raises(DeviceError, match=r"can address at most"):
         made(circuit, inputs, EmulatedDevice(executor=form, largest_buffer=row - 4))
 
 
@@ -260,7 +260,7 @@ def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.Monke
                 launch(kernel, *arguments)
 
         monkeypatch.setattr(device, "launch", launched)
-        with pytest.raises(DeviceError, match="reported success and without computing"):
+        with pytest.raises(DeviceError, match="reported success without computing"):
             circuit.witnesses(inputs, device=device)
 
 

@@ -63,7 +63,7 @@ def default_folder() -> Path:
     """
     if chosen := os.environ.get("QUOD_CACHE_DIR"):
         if not os.path.isabs(chosen):
-            raise NotOwnError(f"QUOD_CACHE_DIR is {chosen!r}, which is no absolute path")
+            raise NotOwnError(f"QUOD_CACHE_DIR is {chosen!r}, which is not an absolute path")
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
