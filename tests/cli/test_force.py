@@ -40,7 +40,7 @@ def test_a_file_that_exists_is_kept(
 ) -> None:
     assert entry.run([*command.split(), *COMMANDS[command]]) == 5
     said = capsys.readouterr().err
-    assert said.startswith("quod: error: out: exists already")
+    assert said.startswith("quod: error: out: already exists")
     assert "--force" in said
     assert {path.name: path.read_bytes().decode() for path in folder.iterdir()} == {
         name: name for name in ("in", "second", "out")
@@ -59,7 +59,7 @@ def test_truncated_powers_are_kept(folder: Path, capsys: pytest.CaptureFixture[s
     (folder / "a_02.ptau").write_bytes(b"kept")
     command = ["powersoftau", "truncate", "a.ptau", "--power", "1", "--power", "2"]
     assert entry.run(command) == 5
-    assert "a_02.ptau: exists already" in capsys.readouterr().err
+    assert "a_02.ptau: already exists" in capsys.readouterr().err
     assert not (folder / "a_01.ptau").exists()
     assert (folder / "a_02.ptau").read_bytes() == b"kept"
     assert entry.run([*command, "--force"]) == 0

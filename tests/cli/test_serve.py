@@ -287,7 +287,7 @@ class TestServing:
     @pytest.mark.parametrize(
         ("words", "code", "message"),
         [
-            ([], 3, "data: must be given"),
+            ([], 3, "data: is required"),
             (["--data", "d", "--http", "127.0.0.1:0"], 3, "is reachable by other machines"),
             (["--data", "d", "--http", "80"], 3, "--http: listen.http.0: write unix:PATH"),
             (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),

@@ -57,7 +57,7 @@ def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "code", "message"),
     [
         (["c.r1cs", "few.ptau", "out.zkey"], 3, "few.ptau: has 2**4 powers and c.r1cs needs 2**5"),
-        (["other.r1cs", "p.ptau", "out.zkey"], 4, "powers of tau over bn254 cannot serve"),
+        (["other.r1cs", "p.ptau", "out.zkey"], 4, "powers of tau over bn254 do not fit"),
         (["p.ptau", "c.r1cs", "out.zkey"], 3, "is not a"),
         (["c.r1cs", "p.ptau", "p.ptau"], 2, "p.ptau"),
         (["c.r1cs", "p.ptau", "missing/out.zkey"], 5, "create its directory first"),

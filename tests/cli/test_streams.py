@@ -137,7 +137,7 @@ def test_the_reader_of_an_output_that_left(folder: Path) -> None:
     )  # fmt: skip
     os.close(writing)
     assert done.returncode == 141
-    assert b"(Broken pipe); whoever read it has closed it" in done.stderr
+    assert b"(Broken pipe); the reader has closed it" in done.stderr
 
 
 def test_what_is_no_text_is_escaped_once() -> None:

@@ -42,7 +42,7 @@ def test_a_client_loads_next_to_nothing() -> None:
     ("fields", "message"),
     [
         ({}, "give exactly one of wtns, path and inputs, not 0"),
-        ({"wtns": b"x", "path": "y"}, "not 2 of them"),
+        ({"wtns": b"x", "path": "y"}, "and inputs, not 2"),
         ({"wtns": "x"}, "wtns must be bytes, not a str"),
         ({"path": [b"x"]}, "path must be str, not a bytes"),
         ({"inputs": [{"a": 1}, 7]}, "inputs must be mapping, not a int"),

@@ -92,11 +92,11 @@ DAMAGED = {
     "too few bytes": (HEADER + SECRET[:-1], "has 52 bytes, and its header states 53"),
     "too many bytes": (HEADER + SECRET + b"!", "has 54 bytes, and its header states 53"),
     "an empty body": (HEADER[:16] + bytes(8), "states 0 bytes for partition 0"),
-    "a huge body": (HEADER[:16] + b"\xff" * 8, f"partition 0 has {(1 << 64) - 1} bytes"),
+    "a huge body": (HEADER[:16] + b"\xff" * 8, f"states {(1 << 64) - 1} bytes for partition 0"),
     "of another job": (payload_header(PayloadKind.WTNS, [1, 1]) + b"ab", "for 2 partitions"),
     "huge inputs": (
         struct.pack("<8sIIQ", b"QUODJOB\x01", 3, 1, MOST_INPUT_BYTES + 1),
-        f"partition 0 has {MOST_INPUT_BYTES + 1} bytes",
+        f"states {MOST_INPUT_BYTES + 1} bytes for partition 0",
     ),
 }
 
@@ -178,7 +178,7 @@ class TestPaths:
         # The limit must not be that of Python's stack, which a program may raise.
         request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))
         sys.setrecursionlimit(10**6)
-        with pytest.raises(InputError, match="longer than 8192 bytes"):
+        with pytest.raises(InputError, match="has more than 8192 bytes"):
             path_body(root, "./" * 5000 + "day/w.wtns")
         (root / "link0").symlink_to("day/w.wtns")
         for number in range(1500):

@@ -94,7 +94,7 @@ def _newer(path: Path) -> None:
         (_damaged, "is damaged or not a database"),
         (lambda path: os.truncate(path, 3 * 4096), "is damaged or not a database"),
         (_foreign, "is a database of another program"),
-        (_newer, "is a queue of version 3, and this Quod knows 2; use the newer Quod"),
+        (_newer, "is a queue of version 3, and this Quod supports up to 2; use a newer Quod"),
     ],
     ids=["text", "damaged", "cut off", "foreign", "newer"],
 )

@@ -423,7 +423,7 @@ class TestRefusals:
         with server.client() as client:
             with pytest.raises(ServiceError, match="RESOURCE_EXHAUSTED"):
                 client.submit(wanted(wtns=bytes(9000)))
-            with pytest.raises(InputError, match="one has 3145728 at most"):
+            with pytest.raises(InputError, match="more than the limit of 3145728"):
                 client.submit(wanted(wtns=bytes(3 << 20)))
 
 
@@ -448,7 +448,7 @@ class TestUploads:
             ([], [], "1 to 1024 partitions"),
             ([0], [], "the bytes of partition 0"),
             ([1 << 62], [], "the bytes of partition 0"),
-            ([1 << 40], [b"x"], "one has 17179869184 at most"),
+            ([1 << 40], [b"x"], "more than the limit of 17179869184"),
         ],
     )
     def test_those_that_are_not(
