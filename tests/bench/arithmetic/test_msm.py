@@ -47,7 +47,8 @@ def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) 
 
 
 @pytest.mark.parametrize(
-    ("curve", "group"), [("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]
+    ("curve", "group"),
+    one_and_others([("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]),
 )
 def test_curves_without_a_pairing(
     capsys: pytest.CaptureFixture[str], curve: str, group: str

@@ -19,6 +19,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.limits import Limits
 from quod.device.runtime.timeline import Timeline
 from quod.errors import OutputError, QuodError
+from tests.support.thorough import one_and_others
 
 MS = 10**6
 LIMITS = Limits(bytes_per_second=1e12, multiply_adds_per_second=8e12, source="by decree")
@@ -86,7 +87,7 @@ def test_stages_that_count_work_hide_what_is_inside_and_share_no_name() -> None:
     assert figures.points == ()
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize("suffix", one_and_others([".svg", ".png", ".pdf"]))
 @pytest.mark.parametrize("limits", [LIMITS, None])
 def test_a_figure_is_written(tmp_path: Path, suffix: str, limits: Limits | None) -> None:
     path = tmp_path / f"roofline{suffix}"

@@ -129,6 +129,7 @@ def expected() -> ProvingKey:
     return ProvingKey(make_key(SMALL, SEED))
 
 
+@pytest.mark.thorough
 def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
@@ -155,6 +156,7 @@ def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) ->
     ]
 
 
+@pytest.mark.thorough
 def test_sums_that_are_done_as_soon_as_they_are_begun(
     key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +177,7 @@ def test_sums_that_are_done_as_soon_as_they_are_begun(
     assert {"MSM A: ones: accumulate", "MSM B2: others: accumulate", "MSM H: accumulate"} <= labels
 
 
+@pytest.mark.thorough
 def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
     values = SMALL.witness().values.copy()
     values[FIRST:, 1] = 7
