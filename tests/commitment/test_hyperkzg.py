@@ -33,6 +33,7 @@ from tests.commitment.statements import (
 )
 from tests.reference import hyperkzg as reference
 from tests.reference.hyrax import Prover
+from tests.support.thorough import one_and_others
 
 TAU = 0x1234567890ABCDEF << 180
 REFERENCE = ReferenceString.of_tau(TAU, 5, insecure=True)
@@ -45,7 +46,9 @@ def model(prover: Prover, instance: Statement) -> None:
     reference.open_claims(prover, instance.table, TAU, instance.plain)
 
 
-@pytest.mark.parametrize(("variables", "claims"), [(1, 1), (4, 2), (5, 3)])
+@pytest.mark.parametrize(
+    ("variables", "claims"), one_and_others([(1, 1), (4, 2), (5, 3)], [(1, 1), (4, 2)])
+)
 def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -> None:
     agrees(SCHEME, device, statement(variables, claims), model)
 
