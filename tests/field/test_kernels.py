@@ -68,7 +68,7 @@ def test_inverse(spec: FieldSpec) -> None:
     assert run(kernels.field_inverse, spec, packed(spec, x)) == list(map(Model(spec).inverse, x))
 
 
-@SOME
+@PRIMES_AND_OTHERS
 def test_montgomery_form(spec: FieldSpec) -> None:
     radix = spec.modulus.montgomery_radix
     x = operands(spec, 4)

@@ -50,8 +50,8 @@ FIELDS_OF_DEGREE = [
     *EXTENSIONS.values(), *(curve.tower.fq2 for curve in CURVES.values()), *EDGE_EXTENSIONS,
 ]  # fmt: skip
 
-CUBIC = ("goldilocks.3", "full_64.3")
-"""Extensions that take ten seconds to compile; those of degree 2 share their code."""
+OTHERS = ("goldilocks.3", "full_64.3", "baby_bear.4", "koala_bear.4")
+"""Extensions that take long to compile; others of degree 2 and 4 share their code."""
 
 LONG = ("bn254.fr", "secp256k1.fq")
 """The fields of several words that run in every test run: with and without bits to spare.
@@ -208,7 +208,7 @@ def test_laws(modulus: Modulus) -> None:
     [
         case(
             spec,
-            in_every_run=spec.modulus.name in LONG or (is_short(spec) and spec.name not in CUBIC),
+            in_every_run=spec.modulus.name in LONG or (is_short(spec) and spec.name not in OTHERS),
         )
         for spec in FIELDS_OF_DEGREE
     ],

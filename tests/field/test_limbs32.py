@@ -18,6 +18,7 @@ from quod.field.strategies.reduction import reduction_form
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import SOME_PRIMES
+from tests.support.thorough import one_and_others
 
 LANES = 64
 MACHINE = ptx_machine(LANES)
@@ -97,7 +98,11 @@ def products_at_the_bounds(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@SOME
+@pytest.mark.parametrize(
+    "modulus",
+    one_and_others(SOME_PRIMES, [prime for prime in SOME_PRIMES if prime.name == "bn254.fr"]),
+    ids=lambda modulus: modulus.name,
+)
 def test_products_of_the_largest_numbers_that_bounds_allow(modulus: Modulus, form: str) -> None:
     p, words = modulus.value, modulus.words
     full = 1 << (32 * words)
