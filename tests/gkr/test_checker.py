@@ -89,7 +89,7 @@ BOTH = pytest.mark.parametrize("reduction", Reduction)
     one_and_others(
         [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
          (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
-        always=[(3, "m31.4", reduction) for reduction in Reduction],
+        always=[(3, "m31.4", Reduction.PLACES)],
     ),
 )  # fmt: skip
 def test_honest_proofs_and_wrong_ones(
@@ -108,6 +108,7 @@ def test_honest_proofs_and_wrong_ones(
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("instances", "name"), one_and_others([(3, "m31.4"), (1, "goldilocks.2")]))
 def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name: str) -> None:
     proven = Proven(
@@ -153,7 +154,7 @@ SMALL: dict[Any, dict[str, int]] = {
 
 
 @BOTH
-@pytest.mark.parametrize("seed", one_and_others(range(6), always=[1, 3]))
+@pytest.mark.parametrize("seed", one_and_others(range(6), always=[1]))
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in tiles, parts and chunks that are as small as can be."""
     if seed % 2:
@@ -172,7 +173,7 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
-@BOTH
+@pytest.mark.parametrize("reduction", one_and_others([Reduction.COLUMNS, Reduction.PLACES]))
 def test_layers_of_several_tiles(reduction: Reduction) -> None:
     proven = Proven(M31_4, 4, log_inputs=12, gates=1500, layers=2, reduction=reduction)
     verifier = proven.verifier()
@@ -312,7 +313,7 @@ class OtherInputs(reference.ModelByColumns):
 
 
 @BOTH
-@pytest.mark.parametrize("instances", [1, 3])
+@pytest.mark.parametrize("instances", one_and_others([1, 3]))
 def test_other_inputs_than_those_of_the_commitment_are_refused(
     instances: int, reduction: Reduction
 ) -> None:

@@ -154,7 +154,7 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 """A circuit, instances and the degree of its rounds, 0 where there are none."""
 
 
-@pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["powers", "four values", "sums"]))
+@pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["four values", "sums"]))
 def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
     """Those in values alone, and those in all rounds, too."""
     circuit, instances, degree = COLUMNS[name]
