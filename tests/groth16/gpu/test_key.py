@@ -32,6 +32,7 @@ from tests.conftest import open_for_test
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
+from tests.support.thorough import one_and_others
 
 Make = Callable[..., Made]
 
@@ -133,6 +134,7 @@ def test_a_key_made_on_the_device(gpu_device: AnyDevice, monkeypatch: pytest.Mon
 # --- many proofs
 
 
+@pytest.mark.thorough
 def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) -> None:
     """The last one violates the circuit."""
     files = circuit_files("bn254")
@@ -155,6 +157,7 @@ def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: Pro
         next(proofs)
 
 
+@pytest.mark.thorough
 def test_threads_may_share_a_key(circuit_files: Make, key: ProvingKey) -> None:
     files = circuit_files("bn254")
     expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=1)
@@ -189,7 +192,7 @@ class Lost(EmulatedDevice):
         super().execute(*arguments)
 
 
-@pytest.fixture(scope="module", params=["side by side", "in order"])
+@pytest.fixture(scope="module", params=one_and_others(["in order", "side by side"]))
 def fragile(request: pytest.FixtureRequest) -> Lost:
     """Recordings of a proof run side by side, or there is one with an event in it."""
     device = Lost()
@@ -232,6 +235,7 @@ class Slow(EmulatedDevice):
         super().execute(kernel, groups, *arguments)
 
 
+@pytest.mark.thorough
 def test_early_sums_do_not_wait_for_the_late_ones(circuit_files: Make) -> None:
     files, device, timeline = circuit_files("bn254"), Slow(), Timeline()
     device.go_on.set()
@@ -316,6 +320,7 @@ class Faulty(EmulatedDevice):
         self.launches += 1
 
 
+@pytest.mark.thorough
 def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
     """Its proof is refused, unless what it got wrong was of no consequence."""
     circuit = recurrence("bn254", 2)
@@ -398,6 +403,7 @@ def test_lanes_on_gpus(circuit_files: Make, name: str) -> None:
     gpu_device.close()
 
 
+@pytest.mark.thorough
 def test_one_lane_where_memory_is_short_for_more(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +423,7 @@ def test_one_lane_where_memory_is_short_for_more(
 # --- timelines
 
 
+@pytest.mark.thorough
 def test_stages_are_reported(circuit_files: Make, key: ProvingKey) -> None:
     timeline = Timeline()
     files = circuit_files("bn254")
@@ -474,6 +481,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept[-1][0] < 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fragile", ["side by side"], indirect=True)
 def test_a_proof_with_bases_that_do_not_fit(
     circuit_files: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch

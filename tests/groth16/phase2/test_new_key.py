@@ -63,7 +63,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return made
 
 
-@pytest.mark.parametrize("curve", HASHES)
+@pytest.mark.parametrize("curve", one_and_others(HASHES))
 def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
     """By sums of plain integers; and the reference prover takes the key."""
     r1cs, ptau = files(curve)
