@@ -83,6 +83,7 @@ def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
     assert none.nbytes == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [*(pytest.param(name, marks=pytest.mark.thorough) for name in ("bls12_381.g1", "bn254.g2")),
@@ -162,6 +163,7 @@ def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
         assert affine_ints(group, words) == msm_naive(reference(group), vector, base_points)
 
 
+@pytest.mark.thorough
 def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     """They keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
@@ -305,6 +307,7 @@ def test_bases_too_many_to_sort_at_once(
         assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
+@pytest.mark.thorough
 def test_shapes_in_turn_where_there_is_room_for_one() -> None:
     def peak_of(budget: int, counts: Sequence[int]) -> int:
         device = EmulatedDevice(memory_budget=budget)
