@@ -244,7 +244,7 @@ def test_a_processor_gives_host_memory() -> None:
     "left_out",
     one_and_others(
         ["witness_values", "count_unwritten", "failing_rows", "replay_program"],
-        ["witness_values", "failing_rows"],
+        ["failing_rows"],
     ),
 )
 def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
