@@ -52,7 +52,7 @@ def multiply(
 
 @pytest.mark.parametrize(
     "plan",
-    one_and_others([*PLANS, NARROW[0], *OTHERS], always=[PLANS[0], NARROW[0], *OTHERS[:2]]),
+    one_and_others([*PLANS, NARROW[0], *OTHERS], always=[NARROW[0], OTHERS[0]]),
     ids=str,
 )
 def test_every_plan(plan: FmaPlan) -> None:
@@ -105,7 +105,7 @@ def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[boo
 
 
 @pytest.mark.crossed("arch", "plan")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("arch", one_and_others(["sm_80", "sm_90a", "sm_120"], ["sm_90a"]))
 @pytest.mark.parametrize("plan", one_and_others([*PLANS, NARROW[0]]), ids=str)
 def test_sums_stay_in_registers(plan: FmaPlan, arch: str) -> None:
     machine = ptx_machine(plan.lanes, arch)
