@@ -38,6 +38,12 @@ NOT_RUN = {"pip install ."}
 # The folder of the commands' outputs.
 MAKE_OUT = "mkdir -p out"
 
+# Pages whose snippets take more than six seconds. What they show has tests of its own.
+SLOW_SNIPPETS = [
+    REPOSITORY / "docs" / name
+    for name in ("circuits.md", "gkr.md", "inference.md", "python.md", "tensors.md")
+]
+
 # What is not installed everywhere, by a line of the snippets that need it.
 OPTIONAL = {"import torch\n": "torch"}
 
@@ -127,7 +133,14 @@ def test_commands(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert not_ignored(folder) == []
 
 
-@pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.thorough if page in SLOW_SNIPPETS else ())
+        for page in with_blocks("python")
+    ],
+    ids=name_of,
+)
 def test_snippets(page: Path, folder: Path) -> None:
     absent = set()
     for number, (block, printed) in enumerate(_SNIPPET.findall(page.read_text())):
