@@ -53,10 +53,10 @@ FIELDS_OF_DEGREE = [
 OTHERS = ("goldilocks.3", "full_64.3", "baby_bear.4", "koala_bear.4")
 """Extensions that take long to compile; others of degree 2 and 4 share their code."""
 
-LONG = ("bn254.fr", "secp256k1.fq")
-"""The fields of several words that run in every test run: with and without bits to spare.
+LONG = ("bn254.fr",)
+"""The field of several words that runs in every test run; some edges have no bits to spare.
 
-BLS12-381's coordinates and their extension run in test_kernels, on every executor as well.
+BLS12-381's coordinates and their extension run in test_kernels thoroughly.
 """
 
 

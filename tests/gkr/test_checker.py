@@ -187,7 +187,10 @@ def test_layers_of_several_tiles(reduction: Reduction) -> None:
 
 @pytest.mark.parametrize(
     ("reduction", "randoms"),
-    [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+    one_and_others(
+        [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+        always=[(Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+    ),
 )
 def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: bool) -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5, randoms=randoms, reduction=reduction)

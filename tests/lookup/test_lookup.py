@@ -230,7 +230,7 @@ def begun(number: int) -> Transcript:
 Proven = tuple[Statement, bytes, Integers, list[list[int]], list[int]]
 
 
-@pytest.fixture(scope="module", params=["m31.4", "bn254.fr"])
+@pytest.fixture(scope="module", params=one_and_others(["m31.4", "bn254.fr"]))
 def proven(request: pytest.FixtureRequest) -> Proven:
     field = FIELDS[request.param]
     columns, table = tuples(field, 5, 2, 2, 2, 2)

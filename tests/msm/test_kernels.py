@@ -193,6 +193,7 @@ def model_points(count: int) -> list[Any]:
     return [*low, *[generator] * (count - len(low))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [
@@ -281,6 +282,7 @@ def test_listing_rows_and_columns() -> None:
             assert run == [int(number) for number in line if number != NO_POINT]
 
 
+@pytest.mark.thorough
 def test_precomputation() -> None:
     group = GROUPS["bls12_377.g1"]
     count, copies = 10, 3

@@ -12,7 +12,7 @@ from tests.recorded.names import names
 from tests.support.thorough import one_and_others
 
 AGAIN = [
-    "gkr-places-raw", "gkr-places-bn254", "lookup-raw", "opening-raw", "opening-hyrax",
+    "gkr-places-raw", "lookup-raw", "opening-raw", "opening-hyrax",
     "opening-ligero", "opening-hyperkzg", "inference", "groth16-bn254", "circuit-key-bn254",
     "powers-bn254",
 ]  # fmt: skip

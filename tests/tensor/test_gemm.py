@@ -171,7 +171,7 @@ def test_activations_of_emulated_gpus() -> None:
         check(device, f32, (9, 7, 5), (False, False), "silu")
 
 
-@pytest.mark.parametrize("activation", FUNCTIONS)
+@pytest.mark.parametrize("activation", one_and_others(FUNCTIONS, ["gelu"]))
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 def test_an_activation_is_the_function_of_that_name(where: str, activation: str) -> None:
     """Bit for bit, and before the residual."""

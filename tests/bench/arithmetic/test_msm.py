@@ -38,6 +38,7 @@ def test_every_kind_of_scalars(capsys: pytest.CaptureFixture[str], kind: str) ->
         assert 0.01 < row["median"] < 10_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group", one_and_others(["g1", "g2"]))
 def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) -> None:
     rows = rows_of(capsys, "--group", group, "--log2", "6", "--against", "arkworks")

@@ -155,8 +155,16 @@ def test_other_kinds_of_files_are_refused(name: str) -> None:
     ("arguments", "stages"),
     [
         (["field", "--field", "bn254.fr"], ["bn254.fr product"]),
-        (["msm", "--curve", "bn254", "--log2", "6"], ["digits", "sort", "accumulate", "reduce"]),
-        (["ntt", "--log2", "6"], ["forward NN", "inverse NR, forward RN on a coset"]),
+        pytest.param(
+            ["msm", "--curve", "bn254", "--log2", "6"],
+            ["digits", "sort", "accumulate", "reduce"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            ["ntt", "--log2", "6"],
+            ["forward NN", "inverse NR, forward RN on a coset"],
+            marks=pytest.mark.thorough,
+        ),
         (["groth16", "--constraints", "20"], ["quotient", "transforms", "MSM A", "accumulate"]),
     ],
     ids=["field", "msm", "ntt", "groth16"],
