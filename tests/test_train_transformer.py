@@ -199,6 +199,7 @@ def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
         assert losses == pytest.approx(start(device, 8)[0], rel=TOLERANCE)
 
 
+@pytest.mark.thorough
 def test_a_step_on_an_emulated_gpu() -> None:
     results = []
     for name in ("cpu", "emulated:ptx"):

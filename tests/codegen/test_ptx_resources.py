@@ -77,7 +77,7 @@ def _may_spill(name: str, arch: str) -> bool:
 
 THOROUGH = (
     r"curve\.(check\[(?!bn254\.g1|edwards)|miller_loops\[bls|pairing_final\[bls)"
-    r"|.*bls12_377(?!.*edwards)"
+    r"|.*(bls12_377(?!.*edwards)|bls12_381\.g2)"
 )
 """Kernels whose texts take seconds to emit, and those whose code is that of another curve."""
 

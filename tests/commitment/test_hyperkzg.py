@@ -156,7 +156,7 @@ def test_the_size_of_proofs() -> None:
         assert len(proof) == 32 * (1 + (variables - 1) + (2 * variables + 1) + 1)
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=one_and_others([1, 2]))
 def proven(request: pytest.FixtureRequest) -> tuple[Statement, bytes]:
     instance = statement(3, request.param, seed=3)
     return instance, prove(SCHEME, open_device("cpu"), instance)[0]

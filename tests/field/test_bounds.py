@@ -196,7 +196,7 @@ def test_bounds_above_what_limbs_hold(machine: str, modulus: Modulus) -> None:
     assert wide.bound == f.room
 
 
-@pytest.mark.parametrize("limbs", LIMBS)
+@pytest.mark.parametrize("limbs", one_and_others(LIMBS, ["13", "28/64", "30/64"]))
 def test_sums_are_never_refused(limbs: str) -> None:
     """Whatever an author adds up is carried and reduced on the way."""
     for modulus in (BLS12_377_FQ, BN254_FR):

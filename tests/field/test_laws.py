@@ -22,6 +22,7 @@ from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import Coefficients, Model, packed
 from tests.support.executors import LANES, run_everywhere
+from tests.support.thorough import one_and_others
 
 TOYS = [Modulus("toy.17", 17), Modulus("toy.31", 31)]
 """Montgomery form, and the folding of 2**5 - 1."""
@@ -235,7 +236,7 @@ def test_laws_of_every_pair(modulus: Modulus) -> None:
     check(modulus, list(itertools.product(elements, repeat=2)))
 
 
-@pytest.mark.parametrize("spec", TOY_EXTENSIONS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", one_and_others(TOY_EXTENSIONS), ids=lambda spec: spec.name)
 def test_laws_of_small_extensions(spec: Extension) -> None:
     """Every pair, or every element and another one."""
     elements = list(itertools.product(range(spec.modulus.value), repeat=spec.degree))

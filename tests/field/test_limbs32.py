@@ -140,7 +140,10 @@ def wide_products(
     k.store(out, i * 4 * words + 2 * words, *chains.square(x))
 
 
-@pytest.mark.parametrize(("words", "split"), [(8, False), (12, False), (12, True), (24, True)])
+@pytest.mark.parametrize(
+    ("words", "split"),
+    one_and_others([(8, False), (12, False), (12, True), (24, True)], [(8, False), (12, True)]),
+)
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_wide_products_and_squares(words: int, split: bool, seed: int) -> None:

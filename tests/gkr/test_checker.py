@@ -122,6 +122,7 @@ def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
+@pytest.mark.thorough
 def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     proven = Proven(M31_4, 3, powers=False, layers=1, log_inputs=2, recursive=True)
     wrong = proven.proof[:-16] + bytes(16)

@@ -126,6 +126,7 @@ def test_a_commitment_opens_one_claim() -> None:
     verify(key, circuit, public, proof, instances=12)
 
 
+@pytest.mark.thorough
 def test_wrong_outputs_are_told() -> None:
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 5, instances=3)

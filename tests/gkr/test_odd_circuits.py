@@ -153,6 +153,7 @@ def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus],
     check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.COLUMNS, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "field",
     [pytest.param(field, id=field.name,
@@ -163,6 +164,7 @@ def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
     check(field, gates_that_cancel(field.modulus), Reduction.PLACES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("field", [FIELDS[-1]], ids=lambda field: field.name)
 def test_other_fields_by_columns_agree_with_the_model(field: FieldSpec) -> None:
     check(field, gates_that_cancel(field.modulus), Reduction.COLUMNS)

@@ -144,6 +144,7 @@ def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, cu
     assert inputs == public == files.circuit.public
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 @pytest.mark.parametrize(
     "name", ["bn254-poseidon", pytest.param("bls12_381-poseidon", marks=pytest.mark.thorough)]

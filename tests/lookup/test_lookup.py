@@ -149,6 +149,7 @@ def test_the_code_of_gpus_agrees_with_the_model(
     test_agrees_with_the_model(gpu_device, "m31.4", width, log2_size, log2_table, width)
 
 
+@pytest.mark.thorough
 def test_sums_beyond_a_workgroup() -> None:
     """The columns' values at the point come from another kernel than the sums."""
     field, generator = FIELDS["m31.4"], np.random.default_rng(1)

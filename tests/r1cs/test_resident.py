@@ -65,6 +65,7 @@ def test_the_values_are_those_of_the_steps(gpu_device: AnyDevice, seed: int) -> 
         assert np.array_equal(witness.first(2), witness.values[:2])
 
 
+@pytest.mark.thorough
 def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
     circuit = r1cs.trace(mixed)
     inputs: list[dict[str, Any]] = [

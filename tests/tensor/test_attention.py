@@ -62,7 +62,7 @@ def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
 
 @pytest.mark.crossed("name", "causal")
 @pytest.mark.parametrize("causal", one_and_others([False, True]), ids=["full", "causal"])
-@pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
+@pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
 def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:
     """Tests f32; tests/tensor/test_attention_cores.py has the other types."""
     with open_device(name) as device:

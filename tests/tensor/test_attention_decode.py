@@ -56,7 +56,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 
 @pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", one_and_others(TYPES, always=[f32]), ids=str)
-@pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
+@pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:
         for number, shape in enumerate(EDGES[1:6] if element is f32 else ON_CORES):

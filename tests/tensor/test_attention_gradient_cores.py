@@ -32,7 +32,10 @@ PLANS = list(GRADIENT_PLANS.values())
 KERNELS = {"queries": ATTENTION_BACKWARD_QUERIES, "keys": ATTENTION_BACKWARD_KEYS}
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

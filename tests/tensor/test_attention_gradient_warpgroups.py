@@ -72,6 +72,7 @@ def test_every_plan(
     assert by_warpgroups == [1, 2] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("element", one_and_others([f16, bf16], always=[bf16]), ids=str)
 def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):

@@ -109,7 +109,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 
 @pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", one_and_others([f32, bf16]), ids=str)
-@pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
+@pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:
         for size, page_size, parts in ((64, 16, 2), (40, 7, None)):

@@ -109,7 +109,7 @@ def test_mistakes_are_noticed(
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-@pytest.mark.parametrize("plan", [LONG, FREE], ids=["in turns", "free"])
+@pytest.mark.parametrize("plan", one_and_others([LONG, FREE]), ids=["in turns", "free"])
 def test_nobody_waits_for_sums(plan: RolePlan, causal: bool) -> None:
     """Set aside register limits that linkers drop: threads that multiply have their registers from
     the start, and there are enough of them.

@@ -62,6 +62,7 @@ def test_every_plan(plan: FmaPlan) -> None:
             multiply(device, plan, (35, 67, 9), GemmForm(*transposed), 1)
 
 
+@pytest.mark.thorough
 def test_several_tiles_and_accesses_of_two() -> None:
     with EmulatedDevice(executor="ptx") as device:
         for transposed in WAYS:
@@ -104,6 +105,7 @@ def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[boo
     assert all(finding.good for finding in copies)
 
 
+@pytest.mark.thorough
 @pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize("arch", one_and_others(["sm_80", "sm_90a", "sm_120"], ["sm_90a"]))
 @pytest.mark.parametrize("plan", one_and_others([*PLANS, NARROW[0]]), ids=str)

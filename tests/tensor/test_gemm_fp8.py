@@ -82,7 +82,7 @@ def multiply(
     return out.array()
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx"])
+@pytest.fixture(scope="module", params=one_and_others(["emulated", "emulated:ptx"]))
 def emulated(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -237,7 +237,10 @@ def test_tensors_of_pytorch() -> None:
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device

@@ -72,7 +72,7 @@ def scaled(sums: Array, rows: Array, columns: Array, bias: Array) -> Array:
     return scaled_sums
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx"])
+@pytest.fixture(scope="module", params=one_and_others(["emulated", "emulated:ptx"]))
 def emulated(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -145,7 +145,10 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device

@@ -31,7 +31,10 @@ BEYOND = np.float32(1 + 2.0**-12)
 EDGES = [(1, 1, 4), (65, 30, 68), (64, 64, 32), (70, 9, 100)]
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

@@ -271,7 +271,7 @@ def sums(key: ProvingKey, files: Made) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "lost",
-    ["A", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("B1", "B2", "C")), "H"],
+    one_and_others(["A", "B1", "B2", "C", "H"]),
 )
 def test_no_proof_leaves_unchecked(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str

@@ -321,6 +321,7 @@ def test_shapes_in_turn_where_there_is_room_for_one() -> None:
     assert peak_of(alone * 5 // 4, [30, 29, 30]) > alone
 
 
+@pytest.mark.thorough
 def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
     """With one workspace and with several; over shared scalars, picked by indices; replayed."""
     options = MsmOptions(scalar_bits=BITS, window_bits=6, precompute_factor=2)
