@@ -62,6 +62,7 @@ def test_large_folds_are_those_of_small_ones(
     agrees(SCHEME, device, statement(4, 1), model)
 
 
+@pytest.mark.thorough
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(1, 1), model)
 

@@ -47,6 +47,7 @@ def extended(group: Group, count: int = COUNT) -> NDArray[np.uint64]:
     return np.zeros(count * 4 * group.coordinate_words, np.uint64)
 
 
+@pytest.mark.thorough
 @SOME
 def test_addition_and_doubling(group: Group) -> None:
     run_everywhere(

@@ -311,7 +311,7 @@ def interrupt(mode: str, threads: int, rounds: int, groups: int) -> list[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("mode", ["launch", "stream", "run"])
+@pytest.mark.parametrize("mode", one_and_others(["launch", "stream", "run"]))
 @pytest.mark.parametrize("threads", one_and_others([2, 1]))
 def test_an_interrupt_ends_a_long_launch(mode: str, threads: int) -> None:
     # Some milliseconds a workgroup; hours for all of them.

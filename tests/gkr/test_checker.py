@@ -89,7 +89,7 @@ BOTH = pytest.mark.parametrize("reduction", Reduction)
     one_and_others(
         [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
          (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
-        always=[(3, "m31.4", Reduction.PLACES)],
+        always=[(1, "m31.4", Reduction.PLACES)],
     ),
 )  # fmt: skip
 def test_honest_proofs_and_wrong_ones(

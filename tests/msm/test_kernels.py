@@ -237,6 +237,7 @@ def test_accumulation(name: str) -> None:
         assert np.array_equal(results, from_points(group, expected))
 
 
+@pytest.mark.thorough
 def test_reduction() -> None:
     """Two windows of four rows and two columns; some have no point."""
     group = GROUPS["bn254.g1"]

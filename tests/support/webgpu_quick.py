@@ -1,8 +1,8 @@
 """Which tests of fields, curves, MSMs, NTTs and proofs run on a WebGPU adapter in software.
 
 Such a driver takes seconds to minutes to compile a kernel of points, and runs it on the processor.
-There some tests of each package run, so that each kind of kernel is run by some driver in every
-`make test`; a GPU runs them all.
+There `make test-all` runs some tests of each package, so that each kind of kernel is run by some
+driver, and `make test` a proof of Groth16 and what is quick; a GPU runs them all.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) 
     assert rows[0]["ratio"] == pytest.approx(rows[0]["peer_median"] / rows[0]["median"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("curve", "group"),
     one_and_others([("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]),

@@ -165,7 +165,11 @@ def test_other_kinds_of_files_are_refused(name: str) -> None:
             ["forward NN", "inverse NR, forward RN on a coset"],
             marks=pytest.mark.thorough,
         ),
-        (["groth16", "--constraints", "20"], ["quotient", "transforms", "MSM A", "accumulate"]),
+        pytest.param(
+            ["groth16", "--constraints", "20"],
+            ["quotient", "transforms", "MSM A", "accumulate"],
+            marks=pytest.mark.thorough,
+        ),
     ],
     ids=["field", "msm", "ntt", "groth16"],
 )

@@ -135,6 +135,7 @@ def test_a_value_that_is_none(
         next(proofs)
 
 
+@pytest.mark.thorough
 def test_proofs_that_are_begun_together(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:

@@ -96,6 +96,7 @@ def test_trivial_circuits(gpu_device: AnyDevice, name: str, tmp_path: Path) -> N
     key.close()
 
 
+@pytest.mark.thorough
 def test_bases_of_which_many_are_infinite(gpu_device: AnyDevice, tmp_path: Path) -> None:
     """Sixteen variables are in A alone, so that both b arrays are gathered."""
     wires = range(2, 18)
@@ -150,6 +151,7 @@ def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) ->
     assert list(key.prove_many([])) == []
 
 
+@pytest.mark.thorough
 def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: ProvingKey) -> None:
     proofs = key.prove_many([circuit_files("bn254").wtns, circuit_files("bls12_381").wtns], seed=9)
     assert next(proofs)[1] == circuit_files("bn254").circuit.public

@@ -125,6 +125,7 @@ def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> 
     assert circuit_hash.hex()[:8] in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path) -> None:
     """As snarkjs makes it of the same file, and of that with labels."""

@@ -232,6 +232,7 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
         msm_words(kept, vectors)
 
 
+@pytest.mark.thorough
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
     monkeypatch.setattr(engine, "_IN_BLOCKS", 20)
