@@ -30,8 +30,7 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "devices", "budget"),
     [
         pytest.param("emulated", 2, None, marks=pytest.mark.thorough),
-        ("emulated", 2, 900_000),
-        pytest.param("emulated", 3, 900_000, marks=pytest.mark.thorough),
+        ("emulated", 3, 900_000),
         pytest.param("cuda", 2, None, marks=pytest.mark.device("cuda")),
     ],
 )
