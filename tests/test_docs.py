@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from quod.cli import entry
 
@@ -37,6 +38,12 @@ OWN_TEST = [
 NOT_RUN = {"pip install ."}
 # The folder of the commands' outputs.
 MAKE_OUT = "mkdir -p out"
+
+# Pages whose blocks take more than six seconds. What they show has tests of its own.
+SLOW = [
+    REPOSITORY / "docs" / name
+    for name in ("circuits.md", "cli.md", "gkr.md", "inference.md", "python.md", "tensors.md")
+]
 
 # What is not installed everywhere, by a line of the snippets that need it.
 OPTIONAL = {"import torch\n": "torch"}
@@ -66,6 +73,14 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def with_blocks(language: str) -> list[Path]:
     return [page for page in PAGES if page not in OWN_TEST and blocks(page, language)]
+
+
+def timely(language: str) -> list[ParameterSet]:
+    """Those pages, the slow ones thoroughly."""
+    return [
+        pytest.param(page, marks=pytest.mark.thorough if page in SLOW else ())
+        for page in with_blocks(language)
+    ]
 
 
 def name_of(page: Path) -> str:
@@ -105,7 +120,7 @@ def test_witnesses_in_a_servers_folder_are_ignored(folder: Path) -> None:
     assert not_ignored(folder) == ["x/a.json"]
 
 
-@pytest.mark.parametrize("page", with_blocks("console"), ids=name_of)
+@pytest.mark.parametrize("page", timely("console"), ids=name_of)
 def test_commands(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A page may verify what another one has shown how to prove.
     files = ["examples/membership/circuit.zkey", "examples/membership/witness.wtns"]
@@ -127,7 +142,7 @@ def test_commands(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert not_ignored(folder) == []
 
 
-@pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
+@pytest.mark.parametrize("page", timely("python"), ids=name_of)
 def test_snippets(page: Path, folder: Path) -> None:
     absent = set()
     for number, (block, printed) in enumerate(_SNIPPET.findall(page.read_text())):

@@ -183,7 +183,13 @@ def start(device: Any, steps: int, seed: int = 0) -> tuple[list[float], bytes]:
     return list(training_run.losses(steps)), down(device, training_run.model.parameters).tobytes()
 
 
-@pytest.mark.parametrize("name", present("cpu", "cpu:scalar", "webgpu", "cuda"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name == "webgpu" else ())
+        for name in present("cpu", "cpu:scalar", "webgpu", "cuda")
+    ],
+)
 def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
     with open_for_test(name) as device:
         losses, parameters = start(device, 8)
@@ -193,6 +199,7 @@ def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
         assert losses == pytest.approx(start(device, 8)[0], rel=TOLERANCE)
 
 
+@pytest.mark.thorough
 def test_a_step_on_an_emulated_gpu() -> None:
     results = []
     for name in ("cpu", "emulated:ptx"):
@@ -242,6 +249,7 @@ def test_accuracy() -> None:
     assert module("reversal").accuracy(logits, np.array([0, 2, -100, 2])) == 2 / 3
 
 
+@pytest.mark.thorough
 def test_it_learns() -> None:
     with open_device("cpu") as device:
         training_run = training(device, module("transformer").Shape())

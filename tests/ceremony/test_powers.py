@@ -102,6 +102,7 @@ def test_a_beacon_is_added(tmp_path: Path) -> None:
         verify(out)
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_every_mix_of_contributors(curve: str, tmp_path: Path) -> None:

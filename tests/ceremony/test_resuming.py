@@ -184,6 +184,7 @@ def _copy(target: Path) -> Path:
     return target
 
 
+@pytest.mark.thorough
 def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stopping) -> None:
     """Also of what is prepared; and one that ended leaves nothing that counts."""
     source, path = str(_copy(tmp_path / "one.ptau")), "ready.ptau"

@@ -29,6 +29,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import words_to_integers
+from tests.support.thorough import one_and_others
 
 FR = CURVES["bn254"].fr
 
@@ -126,7 +127,7 @@ def test_a_process_may_forbid_them_for_good() -> None:
     assert subprocess.check_output([sys.executable, "-c", code]).split() == [b"0", b"0"]
 
 
-@pytest.mark.parametrize("kind", [EmulatedDevice, CpuDevice])
+@pytest.mark.parametrize("kind", one_and_others([CpuDevice, EmulatedDevice]))
 def test_nothing_of_a_scalar_stays_on_a_device(
     kind: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +192,7 @@ def test_inverses_and_powers() -> None:
         assert words_to_integers(FR, out[:5]) == [pow(s, 3 + i, FR.value) for i in range(5)]
 
 
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+@pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_381.g2"]))
 def test_multiples(name: str, device: AnyDevice) -> None:
     group = GROUPS[name]
     law = affine_group(group)

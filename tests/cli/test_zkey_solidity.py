@@ -104,6 +104,7 @@ def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == unnamed
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
     run([])  # or skips

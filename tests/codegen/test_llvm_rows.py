@@ -7,6 +7,7 @@ import pytest
 
 from quod.device.cpu.device import CpuDevice
 from quod.kernel import I32, U32, U64, Builder, Pointer, kernel
+from tests.support.thorough import one_and_others
 
 
 @kernel
@@ -33,7 +34,7 @@ def move_rows(
             k.store(target, (n + place) * count, *reversed(words))
 
 
-@pytest.mark.parametrize("lanes", [1, 8, 16])
+@pytest.mark.parametrize("lanes", one_and_others([8, 1, 16]))
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8, 10])
 def test_rows_of_words(count: int, lanes: int) -> None:
     generator, n = np.random.default_rng(count), 29

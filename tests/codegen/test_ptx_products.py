@@ -29,7 +29,7 @@ def _words(field: str) -> int:
     return int(MODULI[field].words)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", one_and_others(ARCHS, ["sm_90a"]))
 @pytest.mark.parametrize("field", one_and_others(FIELDS, always=["bls12_381.fq", "bn254.fr"]))
 @pytest.mark.parametrize("operation", ["multiply", "square"])
 def test_products_are_fused_multiply_adds(operation: str, field: str, arch: str) -> None:

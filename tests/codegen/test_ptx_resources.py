@@ -29,6 +29,7 @@ from quod.codegen.ptx.machine import ptx_machine
 from tests.codegen.representatives import representatives
 from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 from tests.support.selection import runs_all
+from tests.support.thorough import one_and_others
 
 TABLE = Path(__file__).parent / "ptx_resources.json"
 SHORT = 500
@@ -74,9 +75,21 @@ def _may_spill(name: str, arch: str) -> bool:
     return any(re.match(pattern, name) and arch in archs for pattern, archs in BOUND.items())
 
 
+THOROUGH = (
+    r"curve\.(check\[(?!bn254\.g1|edwards)|miller_loops\[bls|pairing_final\[bls)"
+    r"|.*(bls12_377(?!.*edwards)|bls12_381\.g2)"
+)
+"""Kernels whose texts take seconds to emit, and those whose code is that of another curve."""
+
+
 def _names() -> list[str]:
     names = [row.name for row in catalogue.kernels()]
     return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY | WGSL_ONLY)]
+
+
+def _in_every_run() -> list[str]:
+    update = "QUOD_UPDATE_GOLDEN" in os.environ
+    return [name for name in _names() if update or not re.match(THOROUGH, name)]
 
 
 def _table() -> dict[str, dict[str, Any]]:
@@ -148,7 +161,10 @@ def write_table(table: dict[str, dict[str, Any]]) -> None:
     TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
-@pytest.mark.parametrize("name", _names())
+@pytest.mark.parametrize(
+    "name",
+    one_and_others(_names(), _in_every_run()),
+)
 def test_resources(name: str) -> None:
     recorded, update = _table().get(name), "QUOD_UPDATE_GOLDEN" in os.environ
     complete = update or runs_all() or "QUOD_ASSEMBLE" in os.environ

@@ -33,6 +33,7 @@ from tests.commitment.statements import (
 )
 from tests.reference import hyperkzg as reference
 from tests.reference.hyrax import Prover
+from tests.support.thorough import one_and_others
 
 TAU = 0x1234567890ABCDEF << 180
 REFERENCE = ReferenceString.of_tau(TAU, 5, insecure=True)
@@ -45,7 +46,9 @@ def model(prover: Prover, instance: Statement) -> None:
     reference.open_claims(prover, instance.table, TAU, instance.plain)
 
 
-@pytest.mark.parametrize(("variables", "claims"), [(1, 1), (4, 2), (5, 3)])
+@pytest.mark.parametrize(
+    ("variables", "claims"), one_and_others([(1, 1), (4, 2), (5, 3)], [(1, 1), (4, 2)])
+)
 def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -> None:
     agrees(SCHEME, device, statement(variables, claims), model)
 
@@ -59,6 +62,7 @@ def test_large_folds_are_those_of_small_ones(
     agrees(SCHEME, device, statement(4, 1), model)
 
 
+@pytest.mark.thorough
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(1, 1), model)
 
@@ -153,7 +157,7 @@ def test_the_size_of_proofs() -> None:
         assert len(proof) == 32 * (1 + (variables - 1) + (2 * variables + 1) + 1)
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=one_and_others([1, 2]))
 def proven(request: pytest.FixtureRequest) -> tuple[Statement, bytes]:
     instance = statement(3, request.param, seed=3)
     return instance, prove(SCHEME, open_device("cpu"), instance)[0]

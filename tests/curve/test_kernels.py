@@ -47,6 +47,7 @@ def extended(group: Group, count: int = COUNT) -> NDArray[np.uint64]:
     return np.zeros(count * 4 * group.coordinate_words, np.uint64)
 
 
+@pytest.mark.thorough
 @SOME
 def test_addition_and_doubling(group: Group) -> None:
     run_everywhere(
@@ -70,6 +71,7 @@ def test_multiplication() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @SOME
 def test_sums_and_normalisation(group: Group) -> None:
     """Lanes that sum 4 and 3 points, then bring 4 and 3 to affine form."""
@@ -128,6 +130,7 @@ def edwards_points(step: int) -> NDArray[np.uint64]:
     return wide(edwards.from_edwards_points(EDWARDS_BLS12, chosen))
 
 
+@pytest.mark.thorough
 def test_edwards_points() -> None:
     curve = EDWARDS_BLS12
     out = np.zeros_like(edwards_points(1))

@@ -58,6 +58,7 @@ def test_base_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
     assert to_points(group, products[None]) == [total]
 
 
+@pytest.mark.thorough
 def test_membership(gpu_device: AnyDevice) -> None:
     group = GROUPS["bls12_377.g1"]
     law = law_of(group)

@@ -32,6 +32,7 @@ def test_names() -> None:
         open_device("emulated", checked=True)
 
 
+@pytest.mark.thorough
 def test_an_msm(checked: Any) -> None:
     group = GROUPS["bn254.g1"]
     scalars = uniform(group, 17, seed=3)

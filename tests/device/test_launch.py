@@ -25,6 +25,7 @@ from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import current
 from quod.errors import DeviceError
 from tests.device import kernels
+from tests.support.thorough import one_and_others
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -310,8 +311,8 @@ def interrupt(mode: str, threads: int, rounds: int, groups: int) -> list[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("mode", ["launch", "stream", "run"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mode", one_and_others(["launch", "stream", "run"]))
+@pytest.mark.parametrize("threads", one_and_others([2, 1]))
 def test_an_interrupt_ends_a_long_launch(mode: str, threads: int) -> None:
     # Some milliseconds a workgroup; hours for all of them.
     assert interrupt(mode, threads, 1_000_000, 3_000_000) == ["interrupted"]

@@ -32,6 +32,7 @@ from quod.ntt import NttPlan
 from quod.ntt.ordering import Ordering
 from quod.ntt.tables import store_of
 from tests.device.layouts import H200, PORTABLE, PROFILES, LayoutDevice, Profile
+from tests.support.thorough import one_and_others
 
 SEED = int(os.environ.get("QUOD_TEST_LAYOUTS_SEED", "1"))
 CASES = int(os.environ.get("QUOD_TEST_LAYOUTS", "100"))
@@ -265,7 +266,9 @@ def test_every_size_is_laid_out(kind: str, profile: Profile) -> None:
     assert refused <= cases / 4
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize(
+    "profile", one_and_others(PROFILES, PROFILES[3:]), ids=lambda profile: profile.name
+)
 def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
     """Thousands of counts, which is quick where the digits are chosen before."""
     rng = random.Random(f"{SEED} {profile.name}")

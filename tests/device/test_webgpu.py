@@ -25,6 +25,7 @@ from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import types
 from tests.device import kernels
+from tests.support.thorough import one_and_others
 
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 
@@ -454,7 +455,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("strength", ["portable", "extended"])
+@pytest.mark.parametrize("strength", one_and_others(["portable", "extended"]))
 def test_swiftshader(strength: str) -> None:
     if not SWIFTSHADER.exists():
         pytest.skip("needs the SwiftShader of Debian's chromium")

@@ -31,6 +31,7 @@ from quod.device.webgpu.names import is_webgpu_name, parse_name
 from quod.device.webgpu.native import Native, WebGpuError, open_native, shortened
 from quod.errors import DeviceError, KernelError
 from tests.device import kernels
+from tests.support.thorough import one_and_others
 
 WORDS = np.arange(64, dtype=np.uint32)
 
@@ -322,7 +323,7 @@ device.close()
 """
 
 
-@pytest.mark.parametrize("way", ["together", "synchronous"])
+@pytest.mark.parametrize("way", one_and_others(["synchronous", "together"]))
 def test_a_kernel_that_does_not_end(webgpu_device: WebGpuDevice, way: str) -> None:
     if not webgpu_device.properties.is_software:
         pytest.skip("a GPU is too fast for it, and may be somebody's screen")

@@ -21,6 +21,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Machine, Pointer, TraceError, Value, kernel
 from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir import types
+from tests.support.thorough import one_and_others
 from tools.field_bounds import STRATEGIES, cases, problem
 
 LIMBS = ("12", "13", "14", "15", "16", "28/64", "29/64", "30/64")
@@ -45,7 +46,11 @@ def wgsl(limbs: str) -> Machine:
     return Machine("wgsl", 8, frozenset({"u64", "low_products"}), limbs=limbs)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+ALWAYS = [name for name in STRATEGIES if ":" not in name or name.startswith(("limbs", "13", "28"))]
+"""Each size of limbs in its usual form, and every form of some sizes."""
+
+
+@pytest.mark.parametrize("strategy", one_and_others(STRATEGIES, ALWAYS))
 def test_operations_at_the_bounds(strategy: str) -> None:
     """A little of `python -m tools.field_bounds`."""
     count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4}.get(strategy, 1)
@@ -191,7 +196,7 @@ def test_bounds_above_what_limbs_hold(machine: str, modulus: Modulus) -> None:
     assert wide.bound == f.room
 
 
-@pytest.mark.parametrize("limbs", LIMBS)
+@pytest.mark.parametrize("limbs", one_and_others(LIMBS, ["13", "28/64", "30/64"]))
 def test_sums_are_never_refused(limbs: str) -> None:
     """Whatever an author adds up is carried and reduced on the way."""
     for modulus in (BLS12_377_FQ, BN254_FR):

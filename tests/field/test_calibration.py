@@ -50,6 +50,7 @@ class Interpreter:
         interpret(traced, groups, [words.reshape(-1), steps + is_spoilt])
 
 
+@pytest.mark.thorough
 def test_rates_of_what_computes_rightly() -> None:
     timeline, choices = Timeline(), ["13", "14", "17", "29/64"]
     rates = calibration.measure(Interpreter("14"), choices, budget=1e-9, timeline=timeline)

@@ -31,6 +31,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, Value, kernel
 from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import Coefficients, Model, packed, unpacked
+from tests.support.thorough import one_and_others
 
 FIVE, SEVEN = Modulus("five", 5), Modulus("seven", 7)
 SCALAR = Machine("llvm", 1, frozenset({"u64", "carry"}))
@@ -237,7 +238,7 @@ def long(
     stored(k, x, y, out, spec)
 
 
-@pytest.mark.parametrize("machine", [SCALAR, ptx_machine(1)], ids=["llvm", "ptx"])
+@pytest.mark.parametrize("machine", one_and_others([SCALAR, ptx_machine(1)]), ids=["llvm", "ptx"])
 @pytest.mark.parametrize("spec", HIGHER, ids=lambda spec: spec.name)
 def test_higher_degrees(spec: Extension, machine: Machine) -> None:
     source, model, p = random.Random(spec.name), Model(spec), spec.modulus.value

@@ -22,6 +22,7 @@ from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import Coefficients, Model, packed
 from tests.support.executors import LANES, run_everywhere
+from tests.support.thorough import one_and_others
 
 TOYS = [Modulus("toy.17", 17), Modulus("toy.31", 31)]
 """Montgomery form, and the folding of 2**5 - 1."""
@@ -50,13 +51,13 @@ FIELDS_OF_DEGREE = [
     *EXTENSIONS.values(), *(curve.tower.fq2 for curve in CURVES.values()), *EDGE_EXTENSIONS,
 ]  # fmt: skip
 
-CUBIC = ("goldilocks.3", "full_64.3")
-"""Extensions that take ten seconds to compile; those of degree 2 share their code."""
+OTHERS = ("goldilocks.3", "full_64.3", "baby_bear.4", "koala_bear.4")
+"""Extensions that take long to compile; others of degree 2 and 4 share their code."""
 
-LONG = ("bn254.fr", "secp256k1.fq")
-"""The fields of several words that run in every test run: with and without bits to spare.
+LONG = ("bn254.fr",)
+"""The field of several words that runs in every test run; some edges have no bits to spare.
 
-BLS12-381's coordinates and their extension run in test_kernels, on every executor as well.
+BLS12-381's coordinates and their extension run in test_kernels thoroughly.
 """
 
 
@@ -208,7 +209,7 @@ def test_laws(modulus: Modulus) -> None:
     [
         case(
             spec,
-            in_every_run=spec.modulus.name in LONG or (is_short(spec) and spec.name not in CUBIC),
+            in_every_run=spec.modulus.name in LONG or (is_short(spec) and spec.name not in OTHERS),
         )
         for spec in FIELDS_OF_DEGREE
     ],
@@ -235,7 +236,7 @@ def test_laws_of_every_pair(modulus: Modulus) -> None:
     check(modulus, list(itertools.product(elements, repeat=2)))
 
 
-@pytest.mark.parametrize("spec", TOY_EXTENSIONS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", one_and_others(TOY_EXTENSIONS), ids=lambda spec: spec.name)
 def test_laws_of_small_extensions(spec: Extension) -> None:
     """Every pair, or every element and another one."""
     elements = list(itertools.product(range(spec.modulus.value), repeat=spec.degree))

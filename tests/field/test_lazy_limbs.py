@@ -38,6 +38,7 @@ from tests.field.models import (
     spec_name,
     unpacked,
 )
+from tests.support.thorough import one_and_others
 
 LANES = 64
 
@@ -114,7 +115,9 @@ def test_expressions_of_hostile_elements(limbs: str) -> None:
     check_expressions(SMALL, limbs)
 
 
-@pytest.mark.parametrize("limbs", OTHERS)
+@pytest.mark.parametrize(
+    "limbs", one_and_others(OTHERS, ["14:columns", "28/64:apart", "29/64:rolled"])
+)
 def test_expressions_of_long_hostile_elements(limbs: str) -> None:
     check_expressions(BLS12_377_FQ, limbs)
 
@@ -179,7 +182,9 @@ def test_numbers_at_the_bounds(limbs: str) -> None:
     check_bounds(SMALL, limbs)
 
 
-@pytest.mark.parametrize("limbs", ["12:apart", "13", "15", "30/64"])
+@pytest.mark.parametrize(
+    "limbs", one_and_others(["13", "30/64", "12:apart", "15"], ["13", "30/64"])
+)
 def test_long_numbers_at_the_bounds(limbs: str) -> None:
     check_bounds(BLS12_381_FQ, limbs)
 

@@ -377,6 +377,7 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
     assert not (tmp_path / "k").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", one_and_others(TINY_CURVES))
 def test_snarkjs_accepts_our_key(tmp_path: Path, curve: str) -> None:

@@ -89,7 +89,7 @@ BOTH = pytest.mark.parametrize("reduction", Reduction)
     one_and_others(
         [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
          (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
-        always=[(3, "m31.4", reduction) for reduction in Reduction],
+        always=[(1, "m31.4", Reduction.PLACES)],
     ),
 )  # fmt: skip
 def test_honest_proofs_and_wrong_ones(
@@ -108,6 +108,7 @@ def test_honest_proofs_and_wrong_ones(
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("instances", "name"), one_and_others([(3, "m31.4"), (1, "goldilocks.2")]))
 def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name: str) -> None:
     proven = Proven(
@@ -121,6 +122,7 @@ def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
+@pytest.mark.thorough
 def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     proven = Proven(M31_4, 3, powers=False, layers=1, log_inputs=2, recursive=True)
     wrong = proven.proof[:-16] + bytes(16)
@@ -153,7 +155,7 @@ SMALL: dict[Any, dict[str, int]] = {
 
 
 @BOTH
-@pytest.mark.parametrize("seed", one_and_others(range(6), always=[1, 3]))
+@pytest.mark.parametrize("seed", one_and_others(range(6), always=[1]))
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in tiles, parts and chunks that are as small as can be."""
     if seed % 2:
@@ -172,7 +174,7 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
-@BOTH
+@pytest.mark.parametrize("reduction", one_and_others([Reduction.COLUMNS, Reduction.PLACES]))
 def test_layers_of_several_tiles(reduction: Reduction) -> None:
     proven = Proven(M31_4, 4, log_inputs=12, gates=1500, layers=2, reduction=reduction)
     verifier = proven.verifier()
@@ -186,7 +188,10 @@ def test_layers_of_several_tiles(reduction: Reduction) -> None:
 
 @pytest.mark.parametrize(
     ("reduction", "randoms"),
-    [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+    one_and_others(
+        [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+        always=[(Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+    ),
 )
 def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: bool) -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5, randoms=randoms, reduction=reduction)
@@ -312,7 +317,7 @@ class OtherInputs(reference.ModelByColumns):
 
 
 @BOTH
-@pytest.mark.parametrize("instances", [1, 3])
+@pytest.mark.parametrize("instances", one_and_others([1, 3]))
 def test_other_inputs_than_those_of_the_commitment_are_refused(
     instances: int, reduction: Reduction
 ) -> None:

@@ -22,6 +22,7 @@ from quod.groth16 import batch_verification as batch
 from quod.groth16.batch_verification import Claim
 from tests.groth16.conftest import Made
 from tests.groth16.test_verifier import point_outside_the_subgroup
+from tests.support.thorough import one_and_others
 
 Make = Callable[[str], Made]
 Proved = tuple[VerifyingKey, list[int], list[Proof]]
@@ -79,7 +80,7 @@ def wrong(claim: Claim) -> Claim:
     return key, [int(first) ^ 1, *others], proof
 
 
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", one_and_others(CURVES))
 def test_honest_and_wrong_proofs(
     proved: Callable[[str], Proved], pairing_device: AnyDevice, curve: str
 ) -> None:

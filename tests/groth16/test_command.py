@@ -18,6 +18,7 @@ from quod.cli import entry
 from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.groth16.gpu import bases
+from tests.groth16.circuits import recurrence
 from tests.groth16.conftest import Made
 from tests.reference import circom, groth16
 
@@ -130,10 +131,8 @@ def test_a_witness_that_violates_the_circuit(
     assert entry.run(VERIFY) == 6
 
 
-def test_a_witness_over_another_curve(
-    folder: Path, circuit_files: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copy(circuit_files("bls12_381").wtns, folder / "witness.wtns")
+def test_a_witness_over_another_curve(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recurrence("bls12_381", 20).write_wtns(folder / "witness.wtns")
     assert entry.run([*PROVE, "-q"]) == 4
     assert "over bls12_381" in error_of(capsys)
 

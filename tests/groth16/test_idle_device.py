@@ -197,6 +197,7 @@ def test_a_part_of_the_digits_of_an_msm() -> None:
     assert msm(device, group, bases, scalars) == right
 
 
+@pytest.mark.thorough
 def test_operations() -> None:
     group, device = GROUPS["bls12_381.g1"], Idle()
     generator = group.parameters.generator

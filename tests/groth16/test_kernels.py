@@ -16,7 +16,7 @@ from tests.support.executors import run_everywhere
 from tests.support.thorough import one_and_others
 
 FIELDS = pytest.mark.parametrize(
-    "fr", [curve.fr for curve in CURVES.values()], ids=lambda fr: fr.name
+    "fr", one_and_others([curve.fr for curve in CURVES.values()]), ids=lambda fr: fr.name
 )
 COUNT = 19
 

@@ -33,6 +33,7 @@ from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
 from tests.reference import circom, groth16
 from tests.support.node import run_program
+from tests.support.thorough import one_and_others
 
 Make = Callable[[str], Made]
 
@@ -111,6 +112,7 @@ def test_snarkjs_takes_the_proof(
     assert "OK" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_takes_the_proof_of_our_own_key(circuit_files: Make, tmp_path: Path) -> None:
     files = circuit_files("bls12_381")
@@ -128,7 +130,7 @@ def test_snarkjs_takes_the_proof_of_our_own_key(circuit_files: Make, tmp_path: P
 
 
 @pytest.mark.crossed("device", "curve")
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", one_and_others(CURVES))
 def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, curve: str) -> None:
     files = circuit_files(curve)
     key = ProvingKey.from_zkey(files.zkey, device=device)
@@ -142,6 +144,7 @@ def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, cu
     assert inputs == public == files.circuit.public
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 @pytest.mark.parametrize(
     "name", ["bn254-poseidon", pytest.param("bls12_381-poseidon", marks=pytest.mark.thorough)]
@@ -420,9 +423,9 @@ def test_sections_may_begin_anywhere_in_the_file(
 
 
 def test_the_key_describes_the_circuit(circuit_files: Make) -> None:
-    files = circuit_files("bls12_377")
+    files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
-    assert (key.curve, key.public, key.constraints) == ("bls12_377", 2, len(files.circuit.a))
+    assert (key.curve, key.public, key.constraints) == ("bn254", 2, len(files.circuit.a))
     assert key.variables == len(files.circuit.witness)
     assert key.verifying_key is key.verifying_key
     assert key.verifying_key.public == 2

@@ -17,6 +17,7 @@ from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.reference import circom, groth16
 from tests.support.node import run_program
+from tests.support.thorough import one_and_others
 
 Make = Callable[[str], Made]
 
@@ -30,7 +31,7 @@ TRIVIAL = {
 
 @pytest.mark.parametrize(
     "curve",
-    ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough), "bls12_377"],
+    one_and_others(["bn254", "bls12_381", "bls12_377"]),
 )
 def test_the_reference_prover_takes_the_key(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
@@ -149,6 +150,7 @@ component main {public [a, p]} = Sum();
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_a_circuit_whose_inputs_are_unconstrained(tmp_path: Path) -> None:
     """circom counts them in the header and gives them no wire; snarkjs sets the circuit up."""

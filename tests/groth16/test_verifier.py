@@ -405,6 +405,7 @@ def test_what_a_file_says_of_the_pairing_is_not_relied_on(proved: Proved, tmp_pa
 # --- beside snarkjs
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_both_verifiers_refuse_what_is_tampered_with(

@@ -32,6 +32,7 @@ from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
+from tests.support.thorough import one_and_others
 
 FEATURES = frozenset({"u64", "subgroup"})
 
@@ -45,7 +46,7 @@ SHAPES += [Shape(256, 32), Shape(32, 32), Shape(8, 32), Shape(16, 8)]
 WARPS = machine(64, 32)
 
 
-@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("at_once", one_and_others([3, 1]))
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.subgroup}-of-{s.workgroup}")
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
 def test_exchange(exchange: Exchange, shape: Shape, at_once: int) -> None:

@@ -341,6 +341,7 @@ def test_assertions_are_added_up_only_where_that_saves(
     assert (circuit.zeros, circuit.randoms) == (zeros, randoms)
 
 
+@pytest.mark.thorough
 def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
     """Assertions of one row, with a column's or a row's challenge: two wrong ones cancel out."""
     p, trials, generator = 17, 1500, random.Random(5)

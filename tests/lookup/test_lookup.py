@@ -149,6 +149,7 @@ def test_the_code_of_gpus_agrees_with_the_model(
     test_agrees_with_the_model(gpu_device, "m31.4", width, log2_size, log2_table, width)
 
 
+@pytest.mark.thorough
 def test_sums_beyond_a_workgroup() -> None:
     """The columns' values at the point come from another kernel than the sums."""
     field, generator = FIELDS["m31.4"], np.random.default_rng(1)
@@ -163,9 +164,7 @@ def test_sums_beyond_a_workgroup() -> None:
 
 @pytest.mark.parametrize(
     ("name", "log_capacity"),
-    one_and_others(
-        [("m31.4", None), ("m31.4", 1), ("bn254.fr", 1)], always=[("m31.4", None), ("m31.4", 1)]
-    ),
+    one_and_others([("m31.4", None), ("m31.4", 1), ("bn254.fr", 1)], always=[("m31.4", 1)]),
 )
 def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None:
     """Numerators and denominators of any value, zeros too."""
@@ -207,7 +206,7 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
     reader.end()
 
 
-@pytest.mark.parametrize("name", ["toy.17", "toy.31.2"])
+@pytest.mark.parametrize("name", one_and_others(["toy.17", "toy.31.2"]))
 def test_denominators_may_be_zero(name: str) -> None:
     """On a toy field alpha is among the values now and then; proofs are whole all the same."""
     field, device, zeros = FIELDS[name], open_device("cpu"), 0
@@ -232,7 +231,7 @@ def begun(number: int) -> Transcript:
 Proven = tuple[Statement, bytes, Integers, list[list[int]], list[int]]
 
 
-@pytest.fixture(scope="module", params=["m31.4", "bn254.fr"])
+@pytest.fixture(scope="module", params=one_and_others(["m31.4", "bn254.fr"]))
 def proven(request: pytest.FixtureRequest) -> Proven:
     field = FIELDS[request.param]
     columns, table = tuples(field, 5, 2, 2, 2, 2)
@@ -396,6 +395,7 @@ def test_committed_columns() -> None:
         verify_committed(statement, proof)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hash", one_and_others([Hash.POSEIDON2_M31, Hash.SHA_256]))
 def test_lookups_of_other_hashes(hash: Hash) -> None:
     """Raw columns, and Ligero's openings; no other hash takes them."""

@@ -193,6 +193,7 @@ def model_points(count: int) -> list[Any]:
     return [*low, *[generator] * (count - len(low))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [
@@ -236,6 +237,7 @@ def test_accumulation(name: str) -> None:
         assert np.array_equal(results, from_points(group, expected))
 
 
+@pytest.mark.thorough
 def test_reduction() -> None:
     """Two windows of four rows and two columns; some have no point."""
     group = GROUPS["bn254.g1"]
@@ -281,6 +283,7 @@ def test_listing_rows_and_columns() -> None:
             assert run == [int(number) for number in line if number != NO_POINT]
 
 
+@pytest.mark.thorough
 def test_precomputation() -> None:
     group = GROUPS["bls12_377.g1"]
     count, copies = 10, 3

@@ -41,6 +41,7 @@ def test_msm(device: AnyDevice, group: Group) -> None:
         msm(device, group, points, scalar_words([1, group.scalars.value]))
 
 
+@pytest.mark.thorough
 def test_msm_on_a_gpu(gpu_device: AnyDevice) -> None:
     """Over a field that fills its words, with a coefficient a."""
     check(gpu_device, P256)

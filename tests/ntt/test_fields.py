@@ -91,7 +91,9 @@ def sizes(modulus: Modulus, *wanted: int) -> list[int]:
     return sorted({min(log2_size, modulus.two_adicity) for log2_size in wanted})
 
 
-@each_field
+@pytest.mark.parametrize(
+    "modulus", one_and_others(FIELDS, [GOLDILOCKS, M31, FULL_128]), ids=lambda modulus: modulus.name
+)
 def test_on_the_processor(device: AnyDevice, modulus: Modulus) -> None:
     for log2_size in sizes(modulus, 0, 1, 2, 3, 6, 9):
         check(device, modulus, uniform(modulus, 1 << log2_size))

@@ -50,6 +50,7 @@ def test_levels_are_lagrange_polynomials(name: str, device: AnyDevice) -> None:
         assert np.array_equal(points, _lagrange(group, level)), level
 
 
+@pytest.mark.thorough
 def test_levels_on_gpus(gpu_device: AnyDevice) -> None:
     group = GROUPS["bn254.g1"]
     for level, points in LagrangeLevels(gpu_device, group, 2).run(_powers(group, 4)):

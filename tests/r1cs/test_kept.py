@@ -95,9 +95,7 @@ def programs_in(folder: Path, key: str) -> Path:
 
 @pytest.mark.parametrize(
     "damage",
-    one_and_others(
-        ["a byte", "cut", "another's", "nothing of ours"], ["a byte", "nothing of ours"]
-    ),
+    one_and_others(["a byte", "cut", "another's", "nothing of ours"]),
 )
 def test_a_damaged_program_is_made_anew(
     lowerings: list[r1cs.ConstraintSystem], folder: Path, damage: str

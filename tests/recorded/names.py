@@ -7,6 +7,7 @@ must keep those that are recorded.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,17 +43,22 @@ def names() -> dict[str, list[str]]:
     }
 
 
-def _trees() -> Iterator[ast.Module]:
-    for path in sorted(SOURCES.rglob("*.py")):
-        if not path.name.endswith("_pb2.py"):
-            yield ast.parse(path.read_text())
+@functools.cache
+def _nodes() -> list[ast.AST]:
+    """The constants and keywords of all sources, which are parsed once."""
+    paths = [path for path in sorted(SOURCES.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+    return [
+        node
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant | ast.keyword)
+    ]
 
 
 def _literals() -> Iterator[str]:
-    for tree in _trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+    for node in _nodes():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def _matching(literals: list[str], pattern: str) -> list[str]:
@@ -61,13 +67,12 @@ def _matching(literals: list[str], pattern: str) -> list[str]:
 
 def _log_fields() -> Iterator[str]:
     """Yield the keys of `extra` in calls of loggers."""
-    for tree in _trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.keyword) and node.arg == "extra":
-                if isinstance(node.value, ast.Dict):
-                    for key in node.value.keys:
-                        if isinstance(key, ast.Constant):
-                            yield str(key.value)
+    for node in _nodes():
+        if isinstance(node, ast.keyword) and node.arg == "extra":
+            if isinstance(node.value, ast.Dict):
+                for key in node.value.keys:
+                    if isinstance(key, ast.Constant):
+                        yield str(key.value)
 
 
 def _exit_codes() -> Iterator[str]:

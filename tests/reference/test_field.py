@@ -15,6 +15,7 @@ from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import PairingCurve
 from tests.reference.field import Field, Fq2, Fq12, PrimeField, QuadraticField, fields_of
+from tests.support.thorough import one_and_others
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
 each_level = pytest.mark.parametrize("level", ["fq", "fr", "fq2", "fq6", "fq12"])
@@ -30,7 +31,7 @@ def elements(field: Field[Any], p: int) -> st.SearchStrategy[Any]:
     return of(shape)
 
 
-@each_curve
+@pytest.mark.parametrize("curve", one_and_others(CURVES.values()), ids=lambda curve: curve.name)
 @each_level
 @given(data=st.data())
 def test_field_laws(curve: PairingCurve, level: str, data: st.DataObject) -> None:

@@ -13,6 +13,7 @@ from quod.gkr import Prover, VerifyingKey, verify
 from quod.layered import CircuitBuilder, LayeredCircuit, Public
 from tests.reference import gkr
 from tests.reference.gnark import FIELD, Circuit, Proof, elements
+from tests.support.thorough import one_and_others
 
 pytestmark = pytest.mark.fixtures
 
@@ -29,8 +30,10 @@ FILES = [
 """All of them; `mimc_five_levels_two_instances._json` is of an older form, which gnark leaves out
 by its name."""
 
+FOR_EACH_RUN = [name for name in FILES if "four" not in name]
 
-@pytest.fixture(params=FILES)
+
+@pytest.fixture(params=one_and_others(FILES, FOR_EACH_RUN))
 def vector(request: pytest.FixtureRequest, shared_fixtures: Path) -> dict[str, Any]:
     """A file, with its circuit."""
     folder = shared_fixtures / "gkr"

@@ -21,6 +21,7 @@ from tests.reference.montgomery import (
 each_modulus = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda m: m.name)
 
 
+@pytest.mark.crossed("modulus", "word_bits")
 @each_modulus
 @pytest.mark.parametrize("word_bits", [13, 32, 52, 64])
 @given(data=st.data())

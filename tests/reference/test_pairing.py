@@ -68,6 +68,7 @@ def test_final_exponent(curve: PairingCurve) -> None:
     assert final_exponentiation(curve, value) == fq12.pow(value, (q**12 - 1) // curve.fr.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("curve", "ecc"),
     one_and_others([(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)]),

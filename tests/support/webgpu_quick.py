@@ -1,8 +1,8 @@
 """Which tests of fields, curves, MSMs, NTTs and proofs run on a WebGPU adapter in software.
 
 Such a driver takes seconds to minutes to compile a kernel of points, and runs it on the processor.
-There some tests of each package run, so that each kind of kernel is run by some driver in every
-`make test`; a GPU runs them all.
+There `make test-all` runs some tests of each package, so that each kind of kernel is run by some
+driver, and `make test` a proof of Groth16 and what is quick; a GPU runs them all.
 """
 
 from __future__ import annotations
@@ -111,14 +111,33 @@ QUICK = (
 
 THOROUGH = (
     r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
-    r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2\]",
+    r"tests/commitment/test_ligero\.py::test_the_code_of_gpus\w+\[webgpu:portable\]",
+    r"tests/curve/test_operations\.py::test_addition_of_every_pair\[webgpu-bn254\.g1\]",
+    r"tests/curve/test_operations_gpu\.py::test_edwards\[webgpu:portable\]",
+    r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2?\]",
+    r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
+    r"tests/gkr/test_gkr\.py::test_the_code_of_gpus_agrees_with_the_model\[webgpu:portable\]",
+    r"tests/lookup/test_lookup\.py::test_the_code_of_gpus\w+\[webgpu:portable-1-2-1\]",
+    r"tests/r1cs/test_resident\.py::test_rows_are\w+\[webgpu(:portable)?\]",
+    r"tests/r1cs/test_resident\.py::test_the_values\w+\[webgpu-0\]",
+    r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
+    r"tests/msm/sort/test_binning\.py::test_(?!sorting\[webgpu:portable-64-uni)\w+\[webgpu:portable.*",
+    r"tests/sumcheck/test_prover\.py::test_agrees_with_the_model\[webgpu-m31\.4-.*",
+    r"tests/tensor/test_activations\.py::test_every_edge\[webgpu-gelu-f16\]",
+    r"tests/tensor/test_attention_gradients\.py::test_every_edge\[webgpu-bf16-causal\]",
+    r"tests/tensor/test_attention_pages\.py::test_every_edge\[webgpu-bf16\]",
+    r"tests/tensor/test_gemm\.py::test_every_edge\[webgpu-bf16-\(False, True\)\]",
+    r"tests/tensor/test_gemm\.py::test_activations\[webgpu-gelu\]",
+    r"tests/tensor/test_loss\.py::test_every_edge_on_gpus\[webgpu:portable-f16\]",
+    r"tests/tensor/test_rows\.py::test_every_edge_on_gpus\[webgpu:portable-softmax-f16\]",
     # The host code of proofs is that of the emulated device. What stays are the key with multiples
-    # of its bases, which no interpreter has, the key made on the device, and a trivial circuit.
+    # of its bases, which no interpreter has, and the key made on the device.
     r"tests/groth16/gpu/test_key\.py::"
-    r"test_(?!with_multiples|a_key_made_on|trivial)\w+\[webgpu:portable(?!-bls12_381).*",
+    r"test_(?!with_multiples|a_key_made_on)\w+\[webgpu:portable(?!-bls12_381).*",
     r"tests/msm/run/test_msm\.py::"
-    r"test_(points_outside|groups|one_recording|in_parts|options)\w*\[webgpu:portable\b.*",
-    r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-goldilocks\]",
+    r"test_(?!kinds_of_scalars\[webgpu:portable-uniform)\w+\[webgpu:portable\b.*",
+    r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-(goldilocks|baby_bear)\]",
+    r"tests/ntt/gpu/test_transforms\.py::test_tiles_as\w+\[webgpu(:portable-11-NN|-10-NR)\]",
 )
 """Node ids of `QUICK` that only `make test-all` runs in software; others run the same kernels."""
 

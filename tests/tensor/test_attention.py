@@ -14,6 +14,7 @@ from quod.errors import InputError
 from quod.kernel import f16, f32
 from quod.kernel.ir.types import Type
 from quod.tensor import attention
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import NONE, Case, bound, exact, made, plain_error
 from tests.tensor.numbers import TYPES, Array, Guarded, amid_poison, numbers
 
@@ -52,7 +53,7 @@ def check(
 
 @pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("element", one_and_others(TYPES), ids=str)
 def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
     some = EDGES if element is f32 else EDGES[1:4]
     for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
@@ -60,8 +61,8 @@ def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
 
 
 @pytest.mark.crossed("name", "causal")
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
+@pytest.mark.parametrize("causal", one_and_others([False, True]), ids=["full", "causal"])
+@pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
 def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:
     """Tests f32; tests/tensor/test_attention_cores.py has the other types."""
     with open_device(name) as device:

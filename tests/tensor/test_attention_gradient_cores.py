@@ -24,6 +24,7 @@ from quod.tensor.flash_attention.plan import GRADIENT_PLANS, CoreTilePlan, TileP
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import gradients, made
 from tests.tensor.test_attention_gradients import check, run, slopes_of
 
@@ -31,7 +32,10 @@ PLANS = list(GRADIENT_PLANS.values())
 KERNELS = {"queries": ATTENTION_BACKWARD_QUERIES, "keys": ATTENTION_BACKWARD_KEYS}
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device
@@ -39,7 +43,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 
 @pytest.mark.crossed("cores", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
 def test_every_edge(cores: AnyDevice, element: Type, causal: bool) -> None:
     """More than a tile of rows and of lines, heads that share keys, heads of other sizes."""
     for queries, keys, size, heads in (
@@ -74,7 +78,7 @@ def test_what_suits_tensor_cores() -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
 def test_sums_stay_in_registers(plan: CoreTilePlan, kernel: str) -> None:
     for arch, form in (("sm_80", AttentionForm(True, True)), ("sm_90a", AttentionForm())):
         machine = ptx_machine(plan.lanes, arch)

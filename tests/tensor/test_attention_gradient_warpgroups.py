@@ -53,8 +53,11 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(
     ("plan", "causal"),
-    [*((plan, causal) for plan in PLANS for causal in (False, True)),
-     *((plan, True) for plan in CAUSAL_PLANS)],
+    one_and_others(
+        [*((plan, causal) for plan in PLANS for causal in (False, True)),
+         *((plan, True) for plan in CAUSAL_PLANS)],
+        always=[(PLANS[0], False), (CAUSAL_PLANS[0], True)],
+    ),
 )  # fmt: skip
 def test_every_plan(
     tiling: Any, by_warpgroups: list[int], plan: WarpgroupGradientPlan, causal: bool
@@ -69,6 +72,7 @@ def test_every_plan(
     assert by_warpgroups == [1, 2] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("element", one_and_others([f16, bf16], always=[bf16]), ids=str)
 def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
@@ -89,6 +93,7 @@ def test_weights_that_are_too_large_elsewhere(tiling: Any, by_warpgroups: list[i
     assert by_warpgroups
 
 
+@pytest.mark.thorough
 def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
     case = made(f16, 150, 300, 64, (2, 1), 1, causal=True)
     slopes = slopes_of(case, f16)

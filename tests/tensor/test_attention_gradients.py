@@ -66,7 +66,7 @@ def check(device: AnyDevice, case: Case, element: Type) -> None:
 
 @pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("element", one_and_others(TYPES), ids=str)
 def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
     some = EDGES if element is f32 else EDGES[1:2]
     for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
@@ -140,6 +140,7 @@ def test_what_is_made() -> None:
 # --- machine code
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", one_and_others([64, 128, 256], always=[256]))
 def test_sums_of_f32_stay_in_registers(size: int) -> None:
     lengths = AttentionForm(causal=True, lengths=True)

@@ -46,7 +46,7 @@ def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) ->
         check(tiling, made(element, queries, keys, 128, (2, 1), 1, causal=causal), element)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 def test_every_edge(tiling: Any, by_roles: None, causal: bool) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 31), (130, 65), (200, 3)):
         check(tiling, made(f16, queries, keys, 64, (2, 2), 1, causal=causal), f16)
@@ -63,6 +63,7 @@ def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPa
         assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 def test_the_fastest(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: FREE)
@@ -70,6 +71,7 @@ def test_the_fastest(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool)
         check(tiling, made(bf16, queries, keys, 128, (2, 1), 1, causal=causal), bf16)
 
 
+@pytest.mark.thorough
 def test_two_runs(tiling: Any, by_roles: None) -> None:
     case = made(bf16, 150, 200, 64, (2, 1), 1, causal=True)
     for first, second in zip(run(tiling, case), run(tiling, case), strict=True):
@@ -106,8 +108,8 @@ def test_mistakes_are_noticed(
         run(device, made(f16, 3, 200, 64, batch=1))
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("plan", [LONG, FREE], ids=["in turns", "free"])
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
+@pytest.mark.parametrize("plan", one_and_others([LONG, FREE]), ids=["in turns", "free"])
 def test_nobody_waits_for_sums(plan: RolePlan, causal: bool) -> None:
     """Set aside register limits that linkers drop: threads that multiply have their registers from
     the start, and there are enough of them.

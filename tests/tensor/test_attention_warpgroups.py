@@ -23,6 +23,7 @@ from quod.tensor.flash_attention.plan import (
 from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.flash_attention.warpgroups import WarpgroupAttention
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import (
     Case,
     bound,
@@ -69,7 +70,7 @@ def check(device: Any, case: Case, element: Type) -> None:
     assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_every_plan(
     tiling: Any, by_warpgroups: list[int], plan: WarpgroupPlan, causal: bool
@@ -82,7 +83,7 @@ def test_every_plan(
     assert len(by_warpgroups) == 4
 
 
-@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
 def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
         for causal in (False, True):
@@ -149,8 +150,8 @@ def test_what_suits_warpgroups() -> None:
     assert heads_together(1 << 20, 128, 8) == 8
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
+@pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
 def test_nobody_waits_for_sums(plan: WarpgroupPlan, causal: bool) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")

@@ -259,7 +259,7 @@ def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[boo
 
 
 @pytest.mark.crossed("arch", "plan")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("arch", one_and_others(["sm_80", "sm_90a", "sm_120"], ["sm_90a"]))
 @pytest.mark.parametrize("plan", one_and_others(CORE_PLANS), ids=str)
 def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
     machine = ptx_machine(plan.lanes, arch)
@@ -276,7 +276,7 @@ def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
         assert instructions["LDSM"] == (rows + columns) // 16 * (steps + 1)
 
 
-@pytest.mark.parametrize("plan", TILE_PLANS[::3], ids=str)
+@pytest.mark.parametrize("plan", one_and_others(TILE_PLANS[::3], TILE_PLANS[3:4]), ids=str)
 def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")
@@ -290,6 +290,7 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
         assert opcodes(sass(cubin))["HGMMA"] == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
 def test_activations_spill_no_more(plan: CorePlan | TilePlan) -> None:
     machine = ptx_machine(plan.lanes, "sm_90a")

@@ -34,9 +34,14 @@ from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, same_bits, stored
 
 WAYS = list(product((False, True), repeat=2))
+SOME_WAYS = [
+    pytest.param(way, marks=() if way[0] == way[1] else pytest.mark.thorough) for way in WAYS
+]
+"""Both operands as they are and both transposed; the others thoroughly."""
 PAIRS = list(product(FLOATS8, repeat=2))
 SAME = (e4m3, e4m3)
 SIZES = [(1, 1, 1), (7, 129, 64), (65, 30, 127), (129, 64, 144)]
@@ -77,7 +82,7 @@ def multiply(
     return out.array()
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx"])
+@pytest.fixture(scope="module", params=one_and_others(["emulated", "emulated:ptx"]))
 def emulated(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -94,14 +99,14 @@ def check(
 
 
 @pytest.mark.crossed("device", "ways")
-@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
 @pytest.mark.crossed("emulated", "ways")
-@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
@@ -135,7 +140,7 @@ def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -
 
 
 @pytest.mark.crossed("device", "element")
-@pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f32, f16, bf16], [f16]), ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     """Equal bits without fused operations, for two products whose B has its own scales."""
     random = np.random.default_rng(2)
@@ -232,7 +237,10 @@ def test_tensors_of_pytorch() -> None:
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -300,10 +308,11 @@ def test_large_operands_are_turned(
 
 @pytest.mark.parametrize(
     ("plan", "arch"),
-    [
-        (PROMOTED_TILE_PLANS[0], "sm_90a"), (TILE_PLANS[0], "sm_90a"),
-        (PROMOTED_CORE_PLANS[0], "sm_89"), (CORE_PLANS[0], "sm_89"),
-    ],
+    one_and_others(
+        [(PROMOTED_TILE_PLANS[0], "sm_90a"), (TILE_PLANS[0], "sm_90a"),
+         (PROMOTED_CORE_PLANS[0], "sm_89"), (CORE_PLANS[0], "sm_89")],
+        always=[(PROMOTED_TILE_PLANS[0], "sm_90a"), (PROMOTED_CORE_PLANS[0], "sm_89")],
+    ),
     ids=str,
 )  # fmt: skip
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan, arch: str) -> None:

@@ -32,9 +32,14 @@ from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 
 WAYS = list(product((False, True), repeat=2))
+SOME_WAYS = [
+    pytest.param(way, marks=() if way[0] == way[1] else pytest.mark.thorough) for way in WAYS
+]
+"""Both operands as they are and both transposed; the others thoroughly."""
 SIZES = [(1, 1, 1), (7, 129, 64), (65, 30, 127), (129, 64, 144), (33, 48, 272), (260, 100, 17)]
 FEW = [(65, 36, 48)]
 
@@ -67,7 +72,7 @@ def scaled(sums: Array, rows: Array, columns: Array, bias: Array) -> Array:
     return scaled_sums
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx"])
+@pytest.fixture(scope="module", params=one_and_others(["emulated", "emulated:ptx"]))
 def emulated(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -81,21 +86,21 @@ def check(device: AnyDevice, sizes: tuple[int, int, int], ways: tuple[bool, bool
 
 
 @pytest.mark.crossed("device", "ways")
-@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
 @pytest.mark.crossed("emulated", "ways")
-@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
 
 
 @pytest.mark.crossed("device", "element")
-@pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f32, f16, bf16], [f16]), ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     """Equal bits without fused operations, for two products whose B has its own scales."""
     random = np.random.default_rng(2)
@@ -140,7 +145,10 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -204,7 +212,7 @@ def test_large_operands_are_turned(
     assert planned == [True, True]
 
 
-@pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
+@pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_INT8_TILES) if tiles else ("sm_80", GEMM_INT8)

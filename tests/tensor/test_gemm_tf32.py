@@ -22,6 +22,7 @@ from quod.tensor.rows.plan import widest
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array
 from tests.tensor.test_gemm import multiply, turned
 
@@ -30,7 +31,10 @@ BEYOND = np.float32(1 + 2.0**-12)
 EDGES = [(1, 1, 4), (65, 30, 68), (64, 64, 32), (70, 9, 100)]
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device
@@ -125,7 +129,7 @@ def test_what_suits_tensor_cores() -> None:
         assert gemm_plan == replace(TILE_PLANS[0], c_vector=4)
 
 
-@pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
+@pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_TILES) if tiles else ("sm_80", GEMM)

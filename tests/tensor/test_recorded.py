@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Given, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.crossed("name", "case")
 @pytest.mark.parametrize("name", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize("case", CASES)
 def test_replays_are_calls(name: str, case: str) -> None:

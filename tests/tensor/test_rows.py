@@ -17,6 +17,7 @@ from quod.kernel.ir.types import Type
 from quod.tensor import layer_norm, rms_norm, softmax
 from quod.tensor.rows.plan import plan_rows
 from tests.support.devices import present
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
@@ -108,7 +109,7 @@ def test_rows_longer_than_registers(name: str) -> None:
 
 @pytest.mark.crossed("name", "columns")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("columns", [17000, 24576, 40000, 65536])
+@pytest.mark.parametrize("columns", one_and_others([17000, 24576, 40000, 65536]))
 def test_rows_that_are_partly_copied(name: str, columns: int) -> None:
     """Registers have a share of a row, and shared memory the others."""
     with open_device("emulated:ptx") as device:

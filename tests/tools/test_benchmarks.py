@@ -17,6 +17,7 @@ from quod.bench.measure.code import sources_digest
 from quod.bench.peers.provers import find_snarkjs
 from quod.cli import entry
 from tests.support.selection import runs_all
+from tests.support.thorough import one_and_others
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -187,7 +188,7 @@ def test_another_quod_that_is_installed_is_not_measured(script: ModuleType, tmp_
     assert ran.stdout == "exit code 2\n"
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda", "webgpu"])
+@pytest.mark.parametrize("device", one_and_others(["cpu", "cuda", "webgpu"]))
 def test_every_command_is_understood(
     device: str, script: ModuleType, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

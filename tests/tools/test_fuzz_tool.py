@@ -52,6 +52,7 @@ def run(*arguments: str, folder: Path = REPOSITORY) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_no_parser_fails_on_thousands_of_inputs(tmp_path: Path) -> None:
     inputs = 6000 if runs_all() else 2000
     done = run("-m", "tools.fuzz", "--inputs", str(inputs), "--seed", "7", folder=tmp_path)
@@ -68,8 +69,8 @@ def test_no_parser_fails_on_thousands_of_inputs(tmp_path: Path) -> None:
         pytest.param("chatters", "a message of 10000 characters", marks=pytest.mark.thorough),
         ("raises", "IndexError: no"),
         ("hangs", "took more than 0.2 s"),
-        ("grows", "took more than 256 MB"),
-        ("dies", "the process ended with -6"),
+        pytest.param("grows", "took more than 256 MB", marks=pytest.mark.thorough),
+        pytest.param("dies", "the process ended with -6", marks=pytest.mark.thorough),
     ],
 )
 def test_what_is_wrong_is_found_and_kept(tmp_path: Path, kind: str, said: str | None) -> None:

@@ -189,7 +189,9 @@ def test_the_choice_follows_from_its_random_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "xdist"]
+    "arguments",
+    [(), pytest.param(("-p", "xdist", "-n", "2"), marks=pytest.mark.thorough)],
+    ids=["one process", "xdist"],
 )
 def test_a_record_has_the_tests_of_each_candidate(
     tree: Path, tmp_path: Path, arguments: tuple[str, ...]
@@ -223,6 +225,7 @@ def test_a_killed_run_leaves_what_it_recorded(tree: Path, tmp_path: Path) -> Non
     assert Record.read(tmp_path / "again.json") == first
 
 
+@pytest.mark.thorough
 def test_a_weaker_suite_is_reported(
     tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

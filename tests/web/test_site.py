@@ -72,6 +72,7 @@ def test_a_site_without_a_calculator_takes_witnesses(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.thorough
 def test_parameters_of_bellman_make_a_site(tmp_path: Path) -> None:
     """A browser's data are recorded as for every key; the verifying key is the file's."""
     circuit = recurrence("bls12_381", 9)

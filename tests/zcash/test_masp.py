@@ -34,6 +34,7 @@ def note() -> sapling.Note:
     return sapling.Note.from_seed(address, 77, bytes(32))
 
 
+@pytest.mark.thorough
 def test_it_is_bellmans_circuit() -> None:
     circuit = masp_output_circuit()
     assert circuit.circuit_hash() == MASP_HASH

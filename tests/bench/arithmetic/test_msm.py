@@ -38,6 +38,7 @@ def test_every_kind_of_scalars(capsys: pytest.CaptureFixture[str], kind: str) ->
         assert 0.01 < row["median"] < 10_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group", one_and_others(["g1", "g2"]))
 def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) -> None:
     rows = rows_of(capsys, "--group", group, "--log2", "6", "--against", "arkworks")
@@ -46,8 +47,10 @@ def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) 
     assert rows[0]["ratio"] == pytest.approx(rows[0]["peer_median"] / rows[0]["median"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("curve", "group"), [("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]
+    ("curve", "group"),
+    one_and_others([("secp256k1", "secp256k1"), ("jubjub", "jubjub.weierstrass")]),
 )
 def test_curves_without_a_pairing(
     capsys: pytest.CaptureFixture[str], curve: str, group: str

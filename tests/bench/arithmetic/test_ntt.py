@@ -29,6 +29,7 @@ def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
         assert 1e-4 < row["median"] < 10_000
 
 
+@pytest.mark.thorough
 def test_another_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["bench", "ntt", "--field", "baby_bear", "--log2", "5", *ONCE]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -19,6 +19,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.limits import Limits
 from quod.device.runtime.timeline import Timeline
 from quod.errors import OutputError, QuodError
+from tests.support.thorough import one_and_others
 
 MS = 10**6
 LIMITS = Limits(bytes_per_second=1e12, multiply_adds_per_second=8e12, source="by decree")
@@ -86,7 +87,7 @@ def test_stages_that_count_work_hide_what_is_inside_and_share_no_name() -> None:
     assert figures.points == ()
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize("suffix", one_and_others([".svg", ".png", ".pdf"]))
 @pytest.mark.parametrize("limits", [LIMITS, None])
 def test_a_figure_is_written(tmp_path: Path, suffix: str, limits: Limits | None) -> None:
     path = tmp_path / f"roofline{suffix}"
@@ -154,9 +155,21 @@ def test_other_kinds_of_files_are_refused(name: str) -> None:
     ("arguments", "stages"),
     [
         (["field", "--field", "bn254.fr"], ["bn254.fr product"]),
-        (["msm", "--curve", "bn254", "--log2", "6"], ["digits", "sort", "accumulate", "reduce"]),
-        (["ntt", "--log2", "6"], ["forward NN", "inverse NR, forward RN on a coset"]),
-        (["groth16", "--constraints", "20"], ["quotient", "transforms", "MSM A", "accumulate"]),
+        pytest.param(
+            ["msm", "--curve", "bn254", "--log2", "6"],
+            ["digits", "sort", "accumulate", "reduce"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            ["ntt", "--log2", "6"],
+            ["forward NN", "inverse NR, forward RN on a coset"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            ["groth16", "--constraints", "20"],
+            ["quotient", "transforms", "MSM A", "accumulate"],
+            marks=pytest.mark.thorough,
+        ),
     ],
     ids=["field", "msm", "ntt", "groth16"],
 )

@@ -31,6 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_as_a_library(files: Files) -> None:
     program("snarkjs")
@@ -40,6 +41,7 @@ def test_snarkjs_as_a_library(files: Files) -> None:
             libraries.verifiers["snarkjs"]()
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_says_what_is_wrong(files: Files, tmp_path: Path) -> None:
     program("snarkjs")

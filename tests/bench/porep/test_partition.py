@@ -28,6 +28,7 @@ from quod.groth16 import ProvingKey
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
 from tests.support.submissions import are_under_way
+from tests.support.thorough import one_and_others
 from tests.support.traces import share_traces
 
 # Of two blocks and a piece of a third.
@@ -129,6 +130,7 @@ def expected() -> ProvingKey:
     return ProvingKey(make_key(SMALL, SEED))
 
 
+@pytest.mark.thorough
 def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
@@ -146,6 +148,7 @@ def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) 
     assert key.digest == expected.digest
 
 
+@pytest.mark.thorough
 def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
     witness = device_witness(key.device, SMALL, 2)
     assert (witness.values == SMALL.witness(seed=2).values).all()
@@ -155,6 +158,7 @@ def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) ->
     ]
 
 
+@pytest.mark.thorough
 def test_sums_that_are_done_as_soon_as_they_are_begun(
     key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +179,7 @@ def test_sums_that_are_done_as_soon_as_they_are_begun(
     assert {"MSM A: ones: accumulate", "MSM B2: others: accumulate", "MSM H: accumulate"} <= labels
 
 
+@pytest.mark.thorough
 def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
     values = SMALL.witness().values.copy()
     values[FIRST:, 1] = 7
@@ -225,9 +230,11 @@ class HostMultiples(FixedBase):
         self._target.upload(points, into=out)
 
 
+@pytest.mark.parametrize("mode", one_and_others(sorted(get_args(Mode))))
 def test_bases_that_pass_through_give_the_same_proof(
-    expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
-) -> None:
+    expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream],
+    mode: Mode,
+) -> None:  # fmt: skip
     monkeypatch.setattr(bases, "FixedBase", HostMultiples)
     key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
@@ -242,19 +249,18 @@ def test_bases_that_pass_through_give_the_same_proof(
     copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
     assert sum(stage.bytes for stage in copies) == 2 * streamed_bytes
     assert resident.mode == "deferred"
-    for mode in sorted(get_args(Mode)):
-        resident.mode = mode
-        with monkeypatch.context() as patch:
-            patch.setattr(RecordedStream, "submit", failing_sums(1))
-            del submitted[:]
-            with pytest.raises(DeviceError, match="no memory for sums"):
-                key.prove(witness, seed=9)
-        # A copy that is late would reach the ring when that is the next proof's.
-        resident._slots.release(resident._slots.acquire())
-        assert len(submitted) == (1 if mode == "synchronous" else 1 + RING)
-        assert not are_under_way(submitted)
-        if mode != "deferred":
-            assert key.prove(witness, seed=9) == proof, mode
+    resident.mode = mode
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordedStream, "submit", failing_sums(1))
+        del submitted[:]
+        with pytest.raises(DeviceError, match="no memory for sums"):
+            key.prove(witness, seed=9)
+    # A copy that is late would reach the ring when that is the next proof's.
+    resident._slots.release(resident._slots.acquire())
+    assert len(submitted) == (1 if mode == "synchronous" else 1 + RING)
+    assert not are_under_way(submitted)
+    if mode != "deferred":
+        assert key.prove(witness, seed=9) == proof
     key.close()
 
 

@@ -37,7 +37,7 @@ def test_a_gradient_that_is_wrong_is_not_timed(monkeypatch: pytest.MonkeyPatch) 
         next(cases)
 
 
-@pytest.mark.parametrize("activations", ["exact", "int8"])
+@pytest.mark.parametrize("activations", one_and_others(["exact", "int8"]))
 @pytest.mark.parametrize("dtype", one_and_others(["f32", "f16", "bf16"]))
 def test_rows_by_quantised_weights(
     dtype: str, activations: str, capsys: pytest.CaptureFixture[str]

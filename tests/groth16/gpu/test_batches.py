@@ -120,6 +120,7 @@ def test_a_group_that_is_not_full(
     key.close()
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_none(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_value_that_is_none(
         next(proofs)
 
 
+@pytest.mark.thorough
 def test_proofs_that_are_begun_together(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
@@ -209,6 +211,7 @@ def test_the_size_of_a_batch() -> None:
     assert batch_size(small, 1 << 14, 6 << 20) == 1
 
 
+@pytest.mark.thorough
 def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) -> None:
     """Fewer are proved together, or one after the other."""
     zkey, device = Zkey.open(files[0], owned=True), EmulatedDevice()

@@ -170,6 +170,7 @@ def recorded(circuit_files: Make) -> ProofGraph:
     return record_proof(Zkey.open(circuit_files("bls12_381").zkey), planning())
 
 
+@pytest.mark.thorough
 def test_sums_of_the_recording(circuit_files: Make) -> None:
     files = circuit_files("bn254")
     zkey, witness = Zkey.open(files.zkey), Witness.open(files.wtns)

@@ -32,6 +32,7 @@ from tests.conftest import open_for_test
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
+from tests.support.thorough import one_and_others
 
 Make = Callable[..., Made]
 
@@ -95,6 +96,7 @@ def test_trivial_circuits(gpu_device: AnyDevice, name: str, tmp_path: Path) -> N
     key.close()
 
 
+@pytest.mark.thorough
 def test_bases_of_which_many_are_infinite(gpu_device: AnyDevice, tmp_path: Path) -> None:
     """Sixteen variables are in A alone, so that both b arrays are gathered."""
     wires = range(2, 18)
@@ -133,6 +135,7 @@ def test_a_key_made_on_the_device(gpu_device: AnyDevice, monkeypatch: pytest.Mon
 # --- many proofs
 
 
+@pytest.mark.thorough
 def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) -> None:
     """The last one violates the circuit."""
     files = circuit_files("bn254")
@@ -148,6 +151,7 @@ def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) ->
     assert list(key.prove_many([])) == []
 
 
+@pytest.mark.thorough
 def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: ProvingKey) -> None:
     proofs = key.prove_many([circuit_files("bn254").wtns, circuit_files("bls12_381").wtns], seed=9)
     assert next(proofs)[1] == circuit_files("bn254").circuit.public
@@ -155,6 +159,7 @@ def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: Pro
         next(proofs)
 
 
+@pytest.mark.thorough
 def test_threads_may_share_a_key(circuit_files: Make, key: ProvingKey) -> None:
     files = circuit_files("bn254")
     expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=1)
@@ -189,7 +194,7 @@ class Lost(EmulatedDevice):
         super().execute(*arguments)
 
 
-@pytest.fixture(scope="module", params=["side by side", "in order"])
+@pytest.fixture(scope="module", params=one_and_others(["in order", "side by side"]))
 def fragile(request: pytest.FixtureRequest) -> Lost:
     """Recordings of a proof run side by side, or there is one with an event in it."""
     device = Lost()
@@ -232,6 +237,7 @@ class Slow(EmulatedDevice):
         super().execute(kernel, groups, *arguments)
 
 
+@pytest.mark.thorough
 def test_early_sums_do_not_wait_for_the_late_ones(circuit_files: Make) -> None:
     files, device, timeline = circuit_files("bn254"), Slow(), Timeline()
     device.go_on.set()
@@ -267,7 +273,7 @@ def sums(key: ProvingKey, files: Made) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "lost",
-    ["A", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("B1", "B2", "C")), "H"],
+    one_and_others(["A", "B1", "B2", "C", "H"]),
 )
 def test_no_proof_leaves_unchecked(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
@@ -316,6 +322,7 @@ class Faulty(EmulatedDevice):
         self.launches += 1
 
 
+@pytest.mark.thorough
 def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
     """Its proof is refused, unless what it got wrong was of no consequence."""
     circuit = recurrence("bn254", 2)
@@ -398,6 +405,7 @@ def test_lanes_on_gpus(circuit_files: Make, name: str) -> None:
     gpu_device.close()
 
 
+@pytest.mark.thorough
 def test_one_lane_where_memory_is_short_for_more(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +425,7 @@ def test_one_lane_where_memory_is_short_for_more(
 # --- timelines
 
 
+@pytest.mark.thorough
 def test_stages_are_reported(circuit_files: Make, key: ProvingKey) -> None:
     timeline = Timeline()
     files = circuit_files("bn254")
@@ -474,6 +483,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept[-1][0] < 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fragile", ["side by side"], indirect=True)
 def test_a_proof_with_bases_that_do_not_fit(
     circuit_files: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch

@@ -134,6 +134,7 @@ def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> No
     assert key_files.verified(tmp_path / "b.zkey").contributions[0][1] == receipt.contribution_hash
 
 
+@pytest.mark.thorough
 def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     r1cs = mixed("bn254", 2).write_r1cs(tmp_path / "c.r1cs")
     ptau = known_powers(tmp_path, "bn254", 3)
@@ -143,6 +144,7 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     assert (tmp_path / "cpu.zkey").read_bytes() == (tmp_path / "gpu.zkey").read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_with_snarkjs_in_turn(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_the_files_are_those_of_snarkjs(
     assert (len(tail), size) == (64 + 4 + contribution, CURVES[curve].fq.bytes)
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return made
 
 
-@pytest.mark.parametrize("curve", HASHES)
+@pytest.mark.parametrize("curve", one_and_others(HASHES))
 def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
     """By sums of plain integers; and the reference prover takes the key."""
     r1cs, ptau = files(curve)
@@ -125,6 +125,7 @@ def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> 
     assert circuit_hash.hex()[:8] in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path) -> None:
     """As snarkjs makes it of the same file, and of that with labels."""

@@ -67,6 +67,7 @@ def test_other_advice_is_refused(short: Layout) -> None:
         assert any(outputs(short.circuit, changed, public)), place
 
 
+@pytest.mark.thorough
 def test_two_blocks() -> None:
     data = bytes(range(56))
     layout = hashing(len(data))

@@ -31,6 +31,7 @@ from tests.msm.inputs import (
 )
 from tests.msm.sums import bases_of, machine, points_of, traced
 from tests.support.ptx_assembler import assemble, usage
+from tests.support.thorough import one_and_others
 
 SIGN = 1 << 31
 
@@ -120,8 +121,11 @@ def ordinary(rng: random.Random, lengths: list[int]) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     ("name", "words", "ahead"),
-    [("bn254.g1", 32, False), ("bn254.g1", 64, True), ("bls12_381.g1", 32, True),
-     ("bn254.g2", 64, False)],
+    one_and_others(
+        [("bn254.g1", 32, False), ("bn254.g1", 64, True), ("bls12_381.g1", 32, True),
+         ("bn254.g2", 64, False)],
+        always=[("bn254.g1", 32, False), ("bn254.g1", 64, True)],
+    ),
 )  # fmt: skip
 def test_ordinary_chunks(name: str, words: int, ahead: bool) -> None:
     """Nothing is noted; more chunks than instances, which take several at a time, and fewer."""
@@ -198,6 +202,7 @@ def test_whole_msm(
     assert stage.modmuls % 6 == 0
 
 
+@pytest.mark.thorough
 def test_registers() -> None:
     """Three workgroups fit a multiprocessor; only calls of the inversion keep values in memory."""
     arch = "sm_90a"

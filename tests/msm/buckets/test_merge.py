@@ -13,6 +13,7 @@ from quod.kernel.interpreter.interpreter import interpret
 from quod.msm.gpu.buckets import merge
 from tests.msm.inputs import points, reference
 from tests.msm.sums import machine, points_of, sums_of
+from tests.support.thorough import one_and_others
 
 STATIC: dict[str, Any] = {"group": GROUPS["bn254.g1"], "form": "weierstrass"}
 
@@ -32,7 +33,7 @@ def total_of(points: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("lanes", one_and_others([4, 1]))
 def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of more than three rounds of lanes become runs of at most eight chunks."""
     monkeypatch.setattr(merge, "_MAX_ROUNDS", 3)

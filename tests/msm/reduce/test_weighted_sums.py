@@ -24,6 +24,7 @@ from tests.curve.test_edwards_sums import affine, edwards_sums, mapped
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, points_of, sums_of, traced
 from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
+from tests.support.thorough import one_and_others
 
 
 def choices(name: str, count: int) -> list[Any]:
@@ -56,7 +57,10 @@ def line_of(number: int, shape: tuple[int, int, int, int, int]) -> int:
     return (vector << (kept + parts)) + (part << kept) + line
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(s, marks=() if s in SHAPES[4:7] else pytest.mark.thorough) for s in SHAPES],
+)
 def test_summing_lines(shape: tuple[int, int, int, int, int]) -> None:
     group, law = GROUPS["bn254.g1"], reference(GROUPS["bn254.g1"])
     vectors, (bits, _, kept, parts, _) = 3, shape
@@ -86,8 +90,12 @@ def test_summing_lines(shape: tuple[int, int, int, int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "form", "quads"),
-    [("bn254.g1", "weierstrass", 1), ("bn254.g1", "weierstrass", 2), ("bn254.g1", "weierstrass", 4),
-     ("bn254.g2", "weierstrass", 2), ("bls12_377.g1", "edwards", 4)],
+    one_and_others(
+        [("bn254.g1", "weierstrass", 1), ("bn254.g1", "weierstrass", 2),
+         ("bn254.g1", "weierstrass", 4), ("bn254.g2", "weierstrass", 2),
+         ("bls12_377.g1", "edwards", 4)],
+        always=[("bn254.g1", "weierstrass", 2), ("bls12_377.g1", "edwards", 4)],
+    ),
 )  # fmt: skip
 def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
     """Equal, opposite and infinite pairs, in quads of one subgroup."""

@@ -13,13 +13,16 @@ from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run import base_multiples
 from tests.msm.inputs import points, reference
+from tests.support.thorough import one_and_others
 
 
 @pytest.mark.parametrize(
     ("name", "copies", "executor"),
-    [("bls12_377.g1", 3, "ir"), ("bn254.g1", 3, "wgsl"), ("bn254.g2", 2, "ir"),
-     ("bn254.g1", 1, "ir"),
-     pytest.param("bls12_377.g1", 3, "wgsl", marks=pytest.mark.thorough)],
+    one_and_others(
+        [("bls12_377.g1", 3, "ir"), ("bn254.g1", 3, "wgsl"), ("bn254.g2", 2, "ir"),
+         ("bn254.g1", 1, "ir"), ("bls12_377.g1", 3, "wgsl")],
+        always=[("bn254.g2", 2, "ir"), ("bn254.g1", 1, "ir")],
+    ),
 )  # fmt: skip
 def test_base_multiples(
     name: str, copies: int, executor: Executor, monkeypatch: pytest.MonkeyPatch

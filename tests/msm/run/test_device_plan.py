@@ -23,6 +23,7 @@ from quod.msm.gpu.run.device_plan import (
 from quod.msm.gpu.run.engine import first_block
 from quod.msm.gpu.run.streamed import plan_streamed
 from quod.msm.gpu.run.workspace import workspace_bytes
+from tests.support.thorough import one_and_others
 
 LANES = 132 * 2048
 GPU = DeviceLimits(LANES)
@@ -30,7 +31,7 @@ GIB = 1 << 30
 SIZES = [1, 2, 3, 100, 1 << 10, 5000, 1 << 16, 1 << 20, 3 << 20, 1 << 24, 1 << 26]
 
 
-@pytest.mark.parametrize("name", list(GROUPS))
+@pytest.mark.parametrize("name", one_and_others(GROUPS, ["bn254.g1", "bls12_381.g2"]))
 def test_limits(name: str) -> None:
     """Bins fit shared memory, numbers their words, digits the scalars."""
     group = GROUPS[name]

@@ -26,6 +26,7 @@ def low_and_equal_points() -> list[tuple[int, int]]:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_low_orders_doubles_and_opposites(gpu_device: AnyDevice) -> None:
     """All of them in one bucket, and once more with other scalars."""
     base_points = low_and_equal_points()

@@ -17,6 +17,7 @@ from quod.msm.fixed_base import FixedBase
 from quod.msm.gpu.run import fixed_base
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     ["bn254.g1",

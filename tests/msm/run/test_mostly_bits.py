@@ -33,6 +33,7 @@ def scalars_of(name: str, r: int, count: int) -> list[int]:
     }[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "indexed"),
     [

@@ -83,6 +83,7 @@ def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
     assert none.nbytes == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [*(pytest.param(name, marks=pytest.mark.thorough) for name in ("bls12_381.g1", "bn254.g2")),
@@ -162,6 +163,7 @@ def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
         assert affine_ints(group, words) == msm_naive(reference(group), vector, base_points)
 
 
+@pytest.mark.thorough
 def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     """They keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
@@ -230,6 +232,7 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
         msm_words(kept, vectors)
 
 
+@pytest.mark.thorough
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
     monkeypatch.setattr(engine, "_MIN_SCALARS_FOR_BLOCKS", 20)
@@ -305,6 +308,7 @@ def test_bases_too_many_to_sort_at_once(
         assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
+@pytest.mark.thorough
 def test_shapes_in_turn_where_there_is_room_for_one() -> None:
     def peak_of(budget: int, counts: Sequence[int]) -> int:
         device = EmulatedDevice(memory_budget=budget)
@@ -318,6 +322,7 @@ def test_shapes_in_turn_where_there_is_room_for_one() -> None:
     assert peak_of(alone * 5 // 4, [30, 29, 30]) > alone
 
 
+@pytest.mark.thorough
 def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
     """With one workspace and with several; over shared scalars, picked by indices; replayed."""
     options = MsmOptions(scalar_bits=BITS, window_bits=6, precompute_factor=2)

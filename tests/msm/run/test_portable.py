@@ -132,6 +132,7 @@ def test_levels(resident: int, on_device: bool) -> None:
         assert np.array_equal(totals, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("window_bits", "windows", "batch"),
     [(2, 2, 2),
@@ -210,6 +211,7 @@ def test_results_of_the_device_are_those_of_the_host() -> None:
     assert "scalar 7 is not below" in errors[0]
 
 
+@pytest.mark.thorough
 def test_bases_in_parts() -> None:
     """A kernel reaches a third of the bases; some are infinite, and scalars are picked."""
     device = EmulatedDevice(executor="wgsl", largest_buffer=81920)

@@ -27,6 +27,7 @@ from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, workspace_b
 from quod.msm.gpu.sort.digits import position_of_too_large
 from quod.msm.scalars import window_count
 from tests.msm.inputs import scalar_words
+from tests.support.thorough import one_and_others
 
 GROUP = GROUPS["bls12_381.g1"]
 BITS = 40
@@ -217,8 +218,11 @@ def test_tiles_of_the_usual_size() -> None:
 
 @pytest.mark.parametrize(
     ("count", "window_bits", "bins"),
-    [*((33, bits, bins) for bits in (2, 3, 7, 10, 13) for bins in (8192, 16)), (1, 7, 8192),
-     (2, 3, 16)],
+    one_and_others(
+        [*((33, bits, bins) for bits in (2, 3, 7, 10, 13) for bins in (8192, 16)), (1, 7, 8192),
+         (2, 3, 16)],
+        always=[(33, 2, 8192), (33, 13, 16), (1, 7, 8192), (2, 3, 16)],
+    ),
 )  # fmt: skip
 def test_widths_and_counts(
     sort_device: AnyDevice, count: int, window_bits: int, bins: int

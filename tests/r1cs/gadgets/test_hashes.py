@@ -111,6 +111,7 @@ def test_sha256(length: int, most: int) -> None:
         assert outputs(circuit, x=list(message)) == [number % (1 << 128), number >> 128]
 
 
+@pytest.mark.thorough
 def test_a_changed_sha256() -> None:
     sound(sha256(1), 2, x=[7])
 

@@ -161,6 +161,7 @@ def compiled(tmp_path: Path, file: str, call: str) -> tuple[R1cs, WitnessCalcula
     return R1cs.open(tmp_path / "c.r1cs"), WitnessCalculator.open(tmp_path / "c_js" / "c.wasm")
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_circomlib_s_template(tmp_path: Path) -> None:
     """Its Poseidon called from Python beside ours: one result, one count of constraints."""

@@ -18,6 +18,7 @@ from quod.service.keys.loader import Groth16Loader
 from quod.service.keys.record import ZKEY
 from tests.groth16.gpu.test_memory import Idle as IdleInABrowser
 from tests.service.keys.conftest import BLS, BN254, folder_of
+from tests.support.thorough import one_and_others
 
 MEMBERSHIP = Path(__file__).parents[3] / "examples" / "membership"
 
@@ -117,7 +118,7 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         ProvingKey(zkey, device, memory_budget=1000)
 
 
-@pytest.mark.parametrize(("together", "most"), [(None, 32), (7, 4), (1, 1)])
+@pytest.mark.parametrize(("together", "most"), one_and_others([(7, 4), (None, 32), (1, 1)]))
 def test_what_small_proofs_take_together_is_reckoned_before_the_load(
     repository: KeyRepository, together: int | None, most: int
 ) -> None:

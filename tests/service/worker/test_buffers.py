@@ -55,6 +55,7 @@ def test_none_where_they_are_of_no_use_or_do_not_fit() -> None:
     assert none.take(10, given_up=lambda: False) is None
 
 
+@pytest.mark.thorough
 def test_witnesses_are_copied_from_where_they_were_read(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from quod.service.worker.pools.pool import Stage, WorkerState, WorkerStatus
 from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from tests.service.worker.conftest import Bench, eventually
+from tests.support.thorough import one_and_others
 
 BUDGET = 100
 
@@ -153,7 +154,7 @@ def test_what_a_dead_worker_had_is_taken_by_others() -> None:
     assert fleet.placement.elsewhere("1") == frozenset()
 
 
-@pytest.mark.parametrize("device", ["cpu", "emulated"])
+@pytest.mark.parametrize("device", one_and_others(["cpu", "emulated"]))
 def test_workers_share_out_keys(bench: Bench, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # However busy the machine is, nothing waits too long for where it belongs.
     for name in ("LEAST_COST_SECONDS", "_GRACE_SECONDS"):

@@ -21,6 +21,7 @@ from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import fused_bound, product, quantised
@@ -60,7 +61,7 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
 
 
 @pytest.mark.crossed("device", "name")
-@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize("name", one_and_others(PACKED, ["Q4_0", "Q4_K"]))
 def test_every_device_gives_the_same_bits(device: AnyDevice, name: str) -> None:
     # More groups than instances, and no whole number of workgroups.
     check(device, name, 5, 3, 35 if QUANTISED_TYPES[name].elements == 32 else 9)
@@ -73,7 +74,7 @@ def test_emulated_gpus_give_the_same_bits(name: str) -> None:
         check(device, name, 1, 1, 1)
 
 
-@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
 def test_other_types(device: AnyDevice, element: Type) -> None:
     check(device, "Q4_0", 2, 3, 3, element)
 
@@ -215,7 +216,7 @@ def test_bad_input(call: Callable[..., Any], message: str) -> None:
 MOST_SPILLED = {"Q8_0": 0, "Q4_K": 8, "Q6_K": 240}
 
 
-@pytest.mark.parametrize("name", MOST_SPILLED)
+@pytest.mark.parametrize("name", one_and_others(MOST_SPILLED, ["Q6_K"]))
 def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
     """For two workgroups a multiprocessor; what waits to be added is in shared memory."""
     machine = ptx_machine(LANES, "sm_90a")

@@ -15,13 +15,17 @@ from quod.tensor.quantised.core_layout import CoreLayout, core_layout
 from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from tests.conftest import open_for_test
 from tests.support.devices import present
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Guarded, amid_poison
 from tests.tensor.quantised.blocks import bits, weights
 
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """Devices with tensor cores."""
     with open_for_test(request.param) as device:
