@@ -284,7 +284,10 @@ class TestBodies:
             (b'{"key": "membership", "key": "other", "inputs": {}}', "two equal keys"),
             (b'{"key": "membership", "wtns": "!"}', "wtns: "),
             (b'{"key": "membership", "inputs": {}, "priority": 10}', "priority: "),
-            (b'{"key": "membership", "witnesses": [{"path": "a"}, {"inputs": {}}]}', "must have the same kind"),
+            (
+                b'{"key": "membership", "witnesses": [{"path": "a"}, {"inputs": {}}]}',
+                "the same kind",
+            ),
             (b'{"key": "membership", "witnesses": [{}]}', "witnesses: give"),
         ],
     )
