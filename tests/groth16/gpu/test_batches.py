@@ -38,7 +38,7 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
     """See `test_key`."""
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
     # However slow the machine is, the witnesses of a list come together.
-    monkeypatch.setattr(many, "_PATIENCE", 1e9)
+    monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 1e9)
 
 
 @pytest.fixture(scope="module")
