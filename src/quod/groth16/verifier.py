@@ -323,8 +323,8 @@ class VerifyingKey:
             )
         if not 0 <= value < r:
             raise InputError(
-                f"public input {index} is not from 0 to below r of {self.curve}; "
-                "give the reduced value"
+                f"public input {index} is negative or not below the order r of {self.curve}; "
+                "reduce it modulo r"
             )
         return value
 
