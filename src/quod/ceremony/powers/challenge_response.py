@@ -116,8 +116,8 @@ def import_response(
     key_bytes = len(NAMES) * (4 * sizes[1] + 2 * sizes[2])
     if len(data) != keys_start + key_bytes:
         raise InputError(
-            f"a response of 2**{power} powers of {curve.name} has {keys_start + key_bytes} bytes, not "
-            f"{len(data)}; check that the right file was given",
+            f"a response of 2**{power} powers of {curve.name} has {keys_start + key_bytes} bytes, "
+            f"not {len(data)}; check that the right file was given",
             path=path,
         )
     reader = SectionReader(path, "response", data, 0, len(data))
