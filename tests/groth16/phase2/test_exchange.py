@@ -353,7 +353,7 @@ def test_files_that_are_no_answer(keys: dict[str, Path], returned: Path, tmp_pat
         (data[:-1], InputError, "contribution 2: its transcript"),
         (data + b"x", InputError, "1 bytes more"),
         (data[:100], InputError, "MPC parameters"),
-        (data[:ends] + bytes(64) + data[ends + 64 :], MismatchError, "the circuit hash differs from"),
+        (data[:ends] + bytes(64) + data[ends + 64 :], MismatchError, "the circuit hash differs"),
     ):
         bad.write_bytes(content)
         with pytest.raises(error, match=message) as refused:
