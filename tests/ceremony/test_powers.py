@@ -209,7 +209,7 @@ _FORGED: dict[str, tuple[Change, str]] = {
     ),
     "another beacon": (
         lambda chain: [chain[0], replace(chain[1], details=Details("", Beacon(b"\1", 10)))],
-        "contribution 2: its keys do not follow from its beacon",
+        "contribution 2: its keys are not those that its beacon determines",
     ),
 }
 

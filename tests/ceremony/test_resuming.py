@@ -30,7 +30,7 @@ def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(resumable, "kept", [])
     monkeypatch.setattr(resumable, "expected", [])
     monkeypatch.setattr(windows, "MOST_BYTES", 1 << 9)
-    monkeypatch.setattr(windows, "_BLOCK", 2)
+    monkeypatch.setattr(windows, "_WINDOWS_PER_BLOCK", 2)
     monkeypatch.chdir(tmp_path)
 
 

@@ -117,7 +117,7 @@ def proving_set(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(autouse=True)
 def all_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
-    monkeypatch.setattr(many, "_PATIENCE", 1e9)
+    monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 1e9)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, _MOST, 2 * _MOST + 1])
@@ -213,7 +213,7 @@ def test_witnesses_that_come_late_are_not_waited_for(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is proved alone, and given when the next one was begun."""
-    monkeypatch.setattr(many, "_PATIENCE", 0.0)
+    monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 0.0)
     proving_set.batches.sizes.clear()
     taken: list[Path] = []
 

@@ -275,7 +275,9 @@ def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
     key, public, proof = proved
     r = CURVES[key.curve].fr.value
     for bad in (public[1] + r, public[1] - r, -1, r, 1 << 300):
-        with pytest.raises(InputError, match=r"^public input 1 is not from 0 to below r"):
+        with pytest.raises(
+            InputError, match=r"^public input 1 is negative or not below the order r"
+        ):
             verify(key, [public[0], bad], proof)
 
 

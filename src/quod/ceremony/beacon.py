@@ -18,13 +18,13 @@ from quod.validation import plain_bytes, whole_number
 LEAST_EXPONENT, MOST_EXPONENT = 10, 63
 MOST_BYTES = 255
 
-# Hashes between two reports of how far it is.
-_STRETCH = 1 << 16
+# The number of hashes between two reports of progress.
+_HASHES_PER_REPORT = 1 << 16
 
 
 @frozen
 class Beacon:
-    """A beacon.
+    """A public value, from which the secrets of a contribution are derived.
 
     value: the public value, 1 to 255 bytes.
     exponent: the value is hashed 2**exponent times.
@@ -37,7 +37,7 @@ class Beacon:
         low, high = LEAST_EXPONENT, MOST_EXPONENT
         exponent = whole_number("the exponent of a beacon", self.exponent, low, high)
         value = plain_bytes("the value of a beacon", self.value)
-        # What is kept neither changes nor counts in a number of few bits.
+        # Store an int and immutable bytes; a NumPy exponent could overflow.
         object.__setattr__(self, "exponent", exponent)
         object.__setattr__(self, "value", value)
         if not 1 <= len(self.value) <= MOST_BYTES:
@@ -47,7 +47,7 @@ class Beacon:
 
     @classmethod
     def from_hex(cls, text: str, exponent: int) -> Beacon:
-        """Parse a beacon's value of hexadecimal digits, with or without 0x; else InputError."""
+        """Parse a beacon's value from hexadecimal digits, with or without 0x; raises InputError."""
         digits = text.removeprefix("0x")
         try:
             value = bytes.fromhex(digits)
@@ -65,9 +65,9 @@ class Beacon:
         digest, total, done = self.value, 1 << self.exponent, 0
         sha256 = hashlib.sha256
         while done < total:
-            for _ in range(min(_STRETCH, total - done)):
+            for _ in range(min(_HASHES_PER_REPORT, total - done)):
                 digest = sha256(digest).digest()
-            done += _STRETCH
+            done += _HASHES_PER_REPORT
             if report is not None:
                 report(min(1.0, done / total))
         return ChaChaStream(digest)

@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 
-# Of prctl(2).
+# Constants of prctl(2).
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 _lock = threading.Lock()
 _blocks = 0
-_outside: tuple[tuple[int, int] | None, int] = (None, 0)
+_saved_state: tuple[tuple[int, int] | None, int] = (None, 0)
 
 
 @contextlib.contextmanager
@@ -22,12 +22,13 @@ def no_core_dumps() -> Iterator[None]:
 
     The limit on core files does not apply to dumps that the system pipes to a handler, so on Linux
     the process is also made non-dumpable; this also prevents other processes of the user from
-    reading its memory. Threads may enter concurrently: the earlier state returns after the last.
+    reading its memory. Threads may enter concurrently; the last one that leaves
+    restores the earlier state.
     """
-    global _blocks, _outside
+    global _blocks, _saved_state
     with _lock:
         if not _blocks:
-            _outside = _limit(0), _dumpable(0)
+            _saved_state = _limit(0), _dumpable(0)
         _blocks += 1
     try:
         yield
@@ -35,7 +36,7 @@ def no_core_dumps() -> Iterator[None]:
         with _lock:
             _blocks -= 1
             if not _blocks:
-                limit, dumpable = _outside
+                limit, dumpable = _saved_state
                 if limit is not None:
                     _limit(limit[0])
                 _dumpable(dumpable)
@@ -47,27 +48,27 @@ def forbid_core_dumps() -> None:
     Child processes inherit the limit on core files, but must call this themselves, because
     executing a program makes the process dumpable again.
     """
-    _limit(0, for_good=True)
+    _limit(0, permanent=True)
     _dumpable(0)
 
 
-def _limit(size: int, *, for_good: bool = False) -> tuple[int, int] | None:
+def _limit(size: int, *, permanent: bool = False) -> tuple[int, int] | None:
     """Set the limit on core files, and return the old one; None on systems without a limit."""
     try:
         import resource
     except ImportError:
         return None
-    before = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (size, size if for_good else before[1]))
-    return before
+    old_limit = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (size, size if permanent else old_limit[1]))
+    return old_limit
 
 
 def _dumpable(value: int) -> int:
     """Set whether this process is dumpable (0 or 1), and return the old value."""
     if sys.platform != "linux":
         return 0
-    call = ctypes.CDLL(None, use_errno=True).prctl
-    before: int = call(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    old_value: int = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
     if value in (0, 1):
-        call(_PR_SET_DUMPABLE, value, 0, 0, 0)
-    return before
+        prctl(_PR_SET_DUMPABLE, value, 0, 0, 0)
+    return old_value

@@ -1,8 +1,9 @@
 """The name and the beacon of a contribution, to powers of tau or to a key.
 
-In files: u32 type (0 a contribution, 1 a beacon), u32 length in bytes, then the parameters. Each
-parameter follows its number, in ascending order: 1 the name after its u8 length, in UTF-8; 2 the
-exponent of a beacon, u8; 3 its value after a u8 length.
+In files, details are a u32 type (0: contribution, 1: beacon), a u32 length in bytes and parameters.
+A parameter is a u8 number and its data, in ascending order of numbers. Number 1 is the name in
+UTF-8, after its u8 length; number 2 is the u8 exponent of a beacon; number 3 is the value of the
+beacon, after its u8 length.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.frozen import frozen
 
-_MOST_BYTES = 255
+_MAX_NAME_BYTES = 255
 _NAME, _EXPONENT, _VALUE = 1, 2, 3
 
 
@@ -34,8 +35,10 @@ class Details:
             raise InputError(
                 f"{self.name!r} is not a valid name: it cannot be encoded in UTF-8"
             ) from error
-        if size > _MOST_BYTES:
-            raise InputError(f"a name must have at most {_MOST_BYTES} bytes of UTF-8, not {size}")
+        if size > _MAX_NAME_BYTES:
+            raise InputError(
+                f"a name must have at most {_MAX_NAME_BYTES} bytes of UTF-8, not {size}"
+            )
 
     @property
     def described(self) -> str:
@@ -45,7 +48,7 @@ class Details:
 
     @classmethod
     def read(cls, section: SectionReader) -> Details:
-        """Read the details at a section's position; InputError with the offset if malformed."""
+        """Read details from a section; raise InputError, with the offset, if they are malformed."""
         start = section.offset
         kind = section.u32("the type of a contribution")
         if kind > 1:
@@ -56,23 +59,29 @@ class Details:
         length = section.u32("the length of parameters")
         parameters = bytes(section.take(length, "the parameters of a contribution"))
 
-        def fail(why: str) -> None:
-            section.fail(f"the parameters of a contribution {why}; the file is damaged", start)
+        def fail(reason: str) -> None:
+            section.fail(f"the parameters of a contribution {reason}; the file is damaged", start)
 
         fields: dict[int, bytes] = {}
-        at = 0
-        while at < length:
-            number = parameters[at]
+        position = 0
+        while position < length:
+            number = parameters[position]
             if number in fields or (fields and number < max(fields)):
                 fail("are not in ascending order")
             if number not in (_NAME, _EXPONENT, _VALUE):
                 fail(f"have a number {number}")
-            size = 1 if number == _EXPONENT else parameters[at + 1] if at + 1 < length else 0
-            at += 1 if number == _EXPONENT else 2
-            if at + size > length:
+            size = (
+                1
+                if number == _EXPONENT
+                else parameters[position + 1]
+                if position + 1 < length
+                else 0
+            )
+            position += 1 if number == _EXPONENT else 2
+            if position + size > length:
                 fail("end within a parameter")
-            fields[number] = parameters[at : at + size]
-            at += size
+            fields[number] = parameters[position : position + size]
+            position += size
         if (kind == 1) != (_EXPONENT in fields) or (kind == 1) != (_VALUE in fields):
             fail("do not belong to its type")
         try:
@@ -88,7 +97,7 @@ class Details:
         return cls(name, Beacon(value, exponent))
 
     def data(self) -> bytes:
-        """The bytes that `read` takes."""
+        """Serialise the details for `read`."""
         parameters = b""
         if self.name:
             name = self.name.encode()

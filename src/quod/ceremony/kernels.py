@@ -1,4 +1,4 @@
-"""The kernels of ceremonies by name, as `quod kernel list` shows them."""
+"""Registration of the kernels of ceremonies by name, for `quod kernel list`."""
 
 from __future__ import annotations
 

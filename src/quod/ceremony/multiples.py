@@ -21,7 +21,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
-_RUN = 64
+_MAX_RUN = 64
 _EXPONENT_BITS = 40
 
 
@@ -37,23 +37,23 @@ def scalar_powers(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = first * base**(start + i), integers below the modulus; `run` of them an instance."""
+    """out[i] = first * base**(start + i), canonical; an instance computes `run` of them."""
     f, instance = prime_field(k, modulus), k.global_id()
     radix = modulus.montgomery_radix
-    enter, leave = f.constant(radix), f.constant(pow(radix, -1, modulus.value))
+    to_montgomery, inverse_radix = f.constant(radix), f.constant(pow(radix, -1, modulus.value))
     begin = instance * run
     end = k.minimum(begin + run, count)
     with k.if_(begin < end):
-        step = f.carried(f.load(base, 0) * enter)
+        step = f.carried(f.load(base, 0) * to_montgomery)
         exponent = start + begin.cast(types.u64)
-        state = (f.carried(f.load(first, 0) * enter), step, exponent)
+        state = (f.carried(f.load(first, 0) * to_montgomery), step, exponent)
         with k.range(0, _EXPONENT_BITS, carry=state) as loop:
             value, square, remaining = loop.carried
             product = f.carried(value * square)
             value = f.select(remaining & 1 == 1, product, value)
             loop.next((value, f.carried(f.square(square)), remaining >> 1))
         with k.range(begin, end, carry=loop.results[0]) as powers:
-            f.store(out, powers.index, powers.carried * leave)
+            f.store(out, powers.index, powers.carried * inverse_radix)
             powers.next(f.carried(powers.carried * step))
 
 
@@ -69,7 +69,7 @@ def scalar_multiples(
 ) -> None:
     """out[i] = scalars[i] * points[i], from affine to extended points of prime order.
 
-    Which instructions run and which memory is read is the same for all scalars, integers below r.
+    The instructions and memory accesses do not depend on the scalars, which are integers below r.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     times = FixedMultiple(k, curve, scanned=True)
@@ -82,16 +82,17 @@ def scalar_multiples(
 
 
 def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> None:
-    """Fills `out`, uint32 of shape (n, words), with first * secret**(start + i); first is 1 or so.
+    """Set out[i] = first * secret**(start + i), canonical, uint32 of shape (n, words).
 
-    They are as secret as the secret: the array is the caller's to wipe.
+    first: a factor; None for 1.
+    The powers reveal the secret, so the caller must wipe `out`.
     """
     modulus, count = secret.modulus, len(out)
     unit = np.zeros(modulus.words, np.uint32)
     unit[0] = 1
-    # Powers are little work beside the multiples, and are wiped in one place.
+    # Powers are little work compared with multiples. On the host, only `out` has to be wiped.
     host = resolve_device("cpu")
-    run = max(1, min(_RUN, -(-count // host.lanes)))
+    run = max(1, min(_MAX_RUN, -(-count // host.lanes)))
     host.launch(
         host.compile(scalar_powers, modulus=modulus),
         -(-count // (run * host.lanes)), count, run, start,
@@ -100,29 +101,29 @@ def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> N
 
 
 def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
-    """scalars[i] * points[i]; scalars are uint32 of shape (n, words), or one for all points.
+    """Return scalars[i] * points[i], affine.
 
-    Scalars are below r, and points in the subgroup of that order: others give garbage.
-
-    The scalars and what comes on the way are overwritten on the device; `scalars` itself is the
-    caller's to wipe. Raises DeviceError if the device has not done its work.
+    scalars: uint32 of shape (n, words), or (1, words) for one scalar for all points. They must be
+        below r, and points in the subgroup of order r; otherwise results are wrong.
+    The copies of scalars and the intermediate values are overwritten on host and device; the caller
+    must wipe `scalars`. Raises DeviceError if the device did not write the results.
     """
     check_points_array(group, points)
     count = len(points)
     if not count:
         return points.copy()
-    spread = np.empty((count, group.scalars.words), np.uint32)
-    spread[:] = scalars
-    # Coordinates that are not affine yet tell of the scalars, and so do products of them.
+    scalar_rows = np.empty((count, group.scalars.words), np.uint32)
+    scalar_rows[:] = scalars
+    # Projective coordinates, and their products, reveal information about the scalars.
     results = unwritten(count, 4 * group.field.words)
     prefixes = np.zeros((count, group.field.words), np.uint32)
-    with wiped(spread, results, prefixes):
+    with wiped(scalar_rows, results, prefixes):
         kernel = device.compile(scalar_multiples, group=group)
         with (
             device_copy(device, results) as result_memory,
             device_copy(device, prefixes) as products,
         ):
-            with device_copy(device, spread) as scalar_memory:
+            with device_copy(device, scalar_rows) as scalar_memory:
                 device.launch(
                     kernel, -(-count // device.lanes), count,
                     np.ascontiguousarray(points), scalar_memory, result_memory,

@@ -29,12 +29,12 @@ from quod.formats.iden3 import SectionReader
 from quod.frozen import frozen
 
 Digest = Callable[[bytes], bytes]
-"""The hash of what came before and of P and s*P, uncompressed."""
+"""A function that hashes the transcript followed by its argument, P and s*P uncompressed."""
 
 
 @frozen
 class PublicKey:
-    """Points as plain integers."""
+    """A public key: P, s*P and s*Q, as integers; None is infinity."""
 
     g1_s: G1Point
     g1_sx: G1Point
@@ -42,38 +42,38 @@ class PublicKey:
 
     @classmethod
     def of(cls, curve: PairingCurve, secret: Secret, g1_s: G1Point, digest: Digest) -> PublicKey:
-        """The key of a secret, with a P from `random_g1` or from a beacon."""
+        """Return the key of a secret; P is `g1_s`, from `random_g1` or from a beacon."""
         g1_sx = multiple_of(curve, 1, g1_s, secret)
-        second = hash_to_g2(curve, digest(_first_bytes(curve, g1_s, g1_sx)))
-        return cls(g1_s, g1_sx, multiple_of(curve, 2, second, secret))
+        q = hash_to_g2(curve, digest(_first_bytes(curve, g1_s, g1_sx)))
+        return cls(g1_s, g1_sx, multiple_of(curve, 2, q, secret))
 
     def is_proof(self, curve: PairingCurve, digest: Digest) -> bool:
         """Return whether s*P and s*Q have the same s, not 0; points must be in their groups."""
-        first = _first_bytes(curve, self.g1_s, self.g1_sx)
-        second = hash_to_g2(curve, digest(first))
-        return same_ratio(curve, (self.g1_s, self.g1_sx), (second, self.g2_spx))
+        g1_bytes = _first_bytes(curve, self.g1_s, self.g1_sx)
+        q = hash_to_g2(curve, digest(g1_bytes))
+        return same_ratio(curve, (self.g1_s, self.g1_sx), (q, self.g2_spx))
 
     def first_bytes(self, curve: PairingCurve) -> bytes:
-        """P and s*P, uncompressed."""
+        """Return P and s*P, uncompressed."""
         return _first_bytes(curve, self.g1_s, self.g1_sx)
 
     def second_bytes(self, curve: PairingCurve) -> bytes:
-        """s*Q, uncompressed."""
+        """Return s*Q, uncompressed."""
         return uncompressed_points(resolve_device("cpu"), group_of(curve, 2), [self.g2_spx])
 
 
 def group_of(curve: PairingCurve, degree: int) -> Group:
-    """G1 or G2."""
+    """Return G1 (degree 1) or G2 (degree 2) of a curve."""
     return PairingGroup(curve.name, degree)
 
 
 def random_g1(curve: PairingCurve) -> G1Point:
-    """A point of G1 from the system's source, which anyone may see."""
+    """Return a random point of G1, which need not be secret."""
     return next_g1(curve, ChaChaStream(os.urandom(32)))
 
 
 def multiple_of(curve: PairingCurve, degree: int, point: Point, secret: Secret) -> Any:
-    """secret * point, computed on the processor."""
+    """Return secret * point, computed on the CPU."""
     group = group_of(curve, degree)
     products = secret_multiples(
         resolve_device("cpu"), group, from_points(group, [point]), secret.words[None]
@@ -82,9 +82,9 @@ def multiple_of(curve: PairingCurve, degree: int, point: Point, secret: Secret) 
 
 
 def take_point(section: SectionReader, curve: PairingCurve, degree: int, what: str) -> Any:
-    """The next point of a section, a plain one in the group that is not infinity.
+    """Read the next point of a section, as integers.
 
-    InputError that names it and its place otherwise.
+    Raises InputError, with `what` and the offset, if it is infinity or outside its group.
     """
     group = group_of(curve, degree)
     start = section.offset
@@ -94,18 +94,19 @@ def take_point(section: SectionReader, curve: PairingCurve, degree: int, what: s
 
 
 def check_point(group: Group, words: Words, fail: Callable[[str], NoReturn]) -> None:
-    """Calls `fail` for an array of one point that is infinity or outside the group."""
-    bad = first_bad_point(resolve_device("cpu"), group, words, subgroup=True, infinity=False)
-    if bad is not None:
-        fail(bad[1])
+    """Call `fail` with the fault of an array of one point at infinity or outside its group."""
+    bad_point = first_bad_point(resolve_device("cpu"), group, words, subgroup=True, infinity=False)
+    if bad_point is not None:
+        fail(bad_point[1])
 
 
 def point_data(curve: PairingCurve, degree: int, *points: Point) -> bytes:
-    """Points as files have them; the inverse of `take_point`."""
+    """Return the bytes of points in files; the inverse of `take_point`."""
     return from_points(group_of(curve, degree), points).astype("<u4").tobytes()
 
 
 def _first_bytes(curve: PairingCurve, g1_s: G1Point, g1_sx: G1Point) -> bytes:
+    """Return P and s*P, uncompressed; raise InputError if one is infinity."""
     if g1_s is None or g1_sx is None:
         raise InputError("a key of a contribution has a point at infinity: its secret is 0")
     return uncompressed_points(resolve_device("cpu"), group_of(curve, 1), [g1_s, g1_sx])

@@ -1,4 +1,4 @@
-"""Points that follow from a hash, as snarkjs draws them for its transcripts."""
+"""Points that are derived from a hash, as in snarkjs's transcripts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from quod.curve.weierstrass.affine import g1_group, g2_group
 
 
 def next_g1(curve: PairingCurve, stream: ChaChaStream) -> G1Point:
-    """The next point of G1."""
-    return _drawn(g1_group(curve), curve, stream)
+    """Return the next random point of G1."""
+    return _next_point(g1_group(curve), curve, stream)
 
 
 def next_g2(curve: PairingCurve, stream: ChaChaStream) -> G2Point:
-    """The next point of G2."""
-    return _drawn(g2_group(curve), curve, stream)
+    """Return the next random point of G2."""
+    return _next_point(g2_group(curve), curve, stream)
 
 
 def hash_to_g2(curve: PairingCurve, digest: bytes) -> G2Point:
-    """The point of G2 that the first 32 bytes of a digest stand for."""
+    """Hash to G2: return the point that is derived from the first 32 bytes of a digest."""
     return next_g2(curve, ChaChaStream(digest))
 
 
-def _drawn(law: AffineGroup[C], curve: PairingCurve, stream: ChaChaStream) -> tuple[C, C] | None:
-    """x and the sign of y are drawn until the curve has such a point; then the cofactor."""
+def _next_point(
+    law: AffineGroup[C], curve: PairingCurve, stream: ChaChaStream
+) -> tuple[C, C] | None:
+    """Draw x and the sign of y until the curve has such a point; return it times the cofactor."""
     field = law.field
     while True:
         x = field.from_coefficients(

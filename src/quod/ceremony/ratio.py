@@ -18,7 +18,7 @@ from quod.field.array import Words
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 
 RANDOM_BITS = 128
-"""Bits of the coefficients of random sums: a wrong point passes with probability 2**-128."""
+"""Bits of the coefficients of random sums; a wrong point passes with probability 2**-128."""
 
 
 def same_ratio(
@@ -36,24 +36,25 @@ def same_ratio(
 
 
 def random_sums(device: AnyDevice, group: Group, *arrays: Words) -> list[Point]:
-    """The sums of arrays of equally many points, with the same random coefficients for each.
+    """Return a random linear combination of each array, with the same coefficients for all.
 
-    Coefficients have `RANDOM_BITS` bits, from the system; arrays may be views of files.
+    The arrays have equally many points and may be views of files. The coefficients are
+    `RANDOM_BITS` bits from the system's randomness.
     """
     law = affine_group(group)
     totals: list[Point] = [None] * len(arrays)
-    for first, last in windows(group, len(arrays[0])):
-        factors = _random_factors(group, last - first)
-        for number, array in enumerate(arrays):
-            window_sum = weighted_sum(device, group, array[first:last], factors, RANDOM_BITS)
-            totals[number] = law.add(totals[number], window_sum)
+    for first, end in windows(group, len(arrays[0])):
+        factors = _random_factors(group, end - first)
+        for index, array in enumerate(arrays):
+            window_sum = weighted_sum(device, group, array[first:end], factors, RANDOM_BITS)
+            totals[index] = law.add(totals[index], window_sum)
     return totals
 
 
 def consecutive_sums(device: AnyDevice, group: Group, points: Words) -> tuple[Point, Point]:
-    """Random sums of all points but the last, and of those one further, with one coefficient each.
+    """Return random sums of points[:-1] and points[1:] with the same coefficients.
 
-    Of powers of tau the second is tau times the first.
+    For powers of tau, the second sum is tau times the first.
     """
     lower, upper = random_sums(device, group, points[:-1], points[1:])
     return lower, upper
@@ -69,10 +70,13 @@ def _random_factors(group: Group, count: int) -> Words:
 def weighted_sum(
     device: AnyDevice, group: Group, points: Words, factors: Words, bits: int
 ) -> Point:
-    """The sum of factors[i] * points[i], factors of so many bits; arrays may be views of files."""
+    """Return the sum of factors[i] * points[i], for factors of `bits` bits.
+
+    Arrays may be views of files.
+    """
     law, total = affine_group(group), None
     options = MsmOptions(scalar_bits=bits, precompute_factor=1)
-    for first, last in windows(group, len(points)):
-        bases = MsmBases(device, group, np.array(points[first:last]), options)
-        total = law.add(total, affine_ints(group, msm_words(bases, factors[first:last])))
+    for first, end in windows(group, len(points)):
+        bases = MsmBases(device, group, np.array(points[first:end]), options)
+        total = law.add(total, affine_ints(group, msm_words(bases, factors[first:end])))
     return total

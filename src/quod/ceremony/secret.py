@@ -1,9 +1,9 @@
-"""Secrets of contributions: numbers that must be forgotten, in memory that is overwritten.
+"""Secrets of contributions, in memory that is overwritten after use.
 
-A secret is drawn from the system into an array, computed with by kernels that take it as data, and
-overwritten with zeros when its block ends, however it ends. It is never a Python integer, which
-could not be overwritten, never a constant of a kernel, which would be kept with its code, and has
-no text form. What this cannot promise is in docs/ceremony.md.
+The system's randomness is read into an array, which kernels read as data. When the secret's block
+ends, normally or with an error, the array is overwritten with zeros. A secret is never a Python
+integer, which could not be overwritten; never a constant of a kernel, which would be cached with
+the kernel's code; and has no text form. docs/ceremony.md lists what this cannot guarantee.
 """
 
 from __future__ import annotations
@@ -29,40 +29,41 @@ _SOURCE = "/dev/urandom"
 
 @kernel
 def inverted_scalar(k: Builder, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus) -> None:
-    """out[0] = 1/a[0], both integers below the modulus."""
+    """out[0] = 1 / a[0]; both are canonical."""
     f = prime_field(k, modulus)
     radix = modulus.montgomery_radix
-    leave = pow(radix, -1, modulus.value)
+    inverse_radix = pow(radix, -1, modulus.value)
     value = f.carried(f.load(a, 0) * f.constant(radix))
-    f.store(out, 0, f.inverse(value) * f.constant(leave))
+    f.store(out, 0, f.inverse(value) * f.constant(inverse_radix))
 
 
 class Secret:
-    """A secret scalar that is not 0; `words` is uint32 of shape (words,), an integer below r.
+    """A nonzero secret scalar, as a context manager that wipes it.
 
-    A context manager: the words are zero after the block.
+    words: uint32 of shape (words,), an integer below r; zeros after the block.
     """
 
     __slots__ = ("__weakref__", "modulus", "words")
 
     def __init__(self, modulus: Modulus, words: Words) -> None:
-        """Takes the array over; `drawn` and `of_public` make it."""
+        """Take ownership of an array of words; use `drawn` or `of_public` instead."""
         self.modulus = modulus
         self.words = words
 
     @classmethod
     def drawn(cls, modulus: Modulus, text: str = "") -> Secret:
-        """Uniform from 1 to r - 1, from the system's secure source; `text` is mixed in.
+        """Return a uniformly random secret from 1 to r - 1.
 
-        The text's SHAKE256 is combined with what the system gives by exclusive or: it can add to
-        what nobody knows, and take nothing away. Raises DeviceError where the system has no such
-        source.
+        It comes from the system's secure source, exclusive-or the SHAKE256 of `text`. The text can
+        add entropy, and cannot remove any. Raises DeviceError if the source cannot be read.
         """
         words = np.zeros(modulus.words, np.uint32)
         secret = cls(modulus, words)
         try:
-            mixed = hashlib.shake_256(b"quod contribution\0" + text.encode(errors="surrogatepass"))
-            pads = np.frombuffer(mixed.digest(modulus.bytes * 256), "<u4").reshape(256, -1)
+            text_hash = hashlib.shake_256(
+                b"quod contribution\0" + text.encode(errors="surrogatepass")
+            )
+            pads = np.frombuffer(text_hash.digest(modulus.bytes * 256), "<u4").reshape(256, -1)
             surplus, top = divmod(32 * modulus.words - modulus.bits, 32)
             for pad in pads:
                 _fill(words)
@@ -79,13 +80,13 @@ class Secret:
 
     @classmethod
     def of_public(cls, modulus: Modulus, number: int) -> Secret:
-        """A scalar that anyone may know, as that of a beacon; InputError unless 1 to r - 1."""
+        """Return a public scalar, such as a beacon's; raise InputError for 0."""
         if number == 0:
             raise InputError("the beacon gives the secret 0; use another beacon")
         return cls(modulus, integers_to_words(modulus, [number])[0])
 
     def inverse(self) -> Secret:
-        """1 / the secret, to be wiped as well."""
+        """Return 1 / the secret, which the caller must wipe too."""
         inverse = Secret(self.modulus, np.zeros_like(self.words))
         host = resolve_device("cpu")
         kernel = host.compile(inverted_scalar, lanes=1, modulus=self.modulus)
@@ -93,7 +94,7 @@ class Secret:
         return inverse
 
     def wipe(self) -> None:
-        """Overwrites the words with zeros."""
+        """Overwrite the words with zeros."""
         self.words.fill(0)
 
     def __enter__(self) -> Self:
@@ -111,7 +112,7 @@ class Secret:
 
 @contextlib.contextmanager
 def wiped(*arrays: Words) -> Iterator[None]:
-    """Overwrites arrays with zeros after the block, however it ends."""
+    """Overwrite arrays with zeros after the block, also after an error."""
     try:
         yield
     finally:
@@ -121,9 +122,9 @@ def wiped(*arrays: Words) -> Iterator[None]:
 
 @contextlib.contextmanager
 def device_copy(device: AnyDevice, array: Words) -> Iterator[Any]:
-    """Secret words where kernels of a device reach them, overwritten there after the block.
+    """Yield a copy of an array in a device's memory, which is overwritten after the block.
 
-    On a processor that is the array itself, which whoever made it wipes.
+    On a device in host memory, yield the array itself, which the caller must wipe.
     """
     if device.host_memory:
         yield array
@@ -136,13 +137,14 @@ def device_copy(device: AnyDevice, array: Words) -> Iterator[Any]:
 
 
 def _fill(words: Words) -> None:
+    """Fill an array from the system's secure source; raise DeviceError if that fails."""
     try:
         with open(_SOURCE, "rb", buffering=0) as source:
-            got = source.readinto(words.view(np.uint8).data)
+            count = source.readinto(words.view(np.uint8).data)
     except OSError as error:
         raise DeviceError(
             f"{_SOURCE} could not be read ({error.strerror}); a contribution needs the system's "
             "random numbers"
         ) from error
-    if got != words.nbytes:
-        raise DeviceError(f"{_SOURCE} gave {got} bytes instead of {words.nbytes}")
+    if count != words.nbytes:
+        raise DeviceError(f"{_SOURCE} gave {count} bytes instead of {words.nbytes}")

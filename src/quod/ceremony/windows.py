@@ -9,8 +9,8 @@ from quod.curve.group import Group
 MOST_BYTES = 1 << 23
 """The bytes of the points of a window; processing takes a few times as much memory."""
 
-# Windows of a block: half a gigabyte.
-_BLOCK = 64
+# The number of windows of a block, which is half a gigabyte.
+_WINDOWS_PER_BLOCK = 64
 
 
 def windows(group: Group, count: int) -> Iterator[tuple[int, int]]:
@@ -22,11 +22,11 @@ def windows(group: Group, count: int) -> Iterator[tuple[int, int]]:
 
 def blocks(group: Group, count: int) -> Iterator[tuple[int, int]]:
     """Yield (first, last) of each block of `count` points: windows that are verified together."""
-    length = _BLOCK * window_length(group)
+    length = _WINDOWS_PER_BLOCK * window_length(group)
     for first in range(0, count, length):
         yield first, min(count, first + length)
 
 
 def window_length(group: Group) -> int:
-    """The number of points of a window."""
+    """Return the number of points of a window."""
     return MOST_BYTES // (8 * group.point_words)

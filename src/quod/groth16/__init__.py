@@ -1,4 +1,4 @@
-"""Groth16: proving keys, the prover, verifying keys, the verifier, keys for tests.
+"""Groth16: proving keys and the prover, verifying keys and the verifier, keys for tests.
 
 The names below load on first use (PEP 562): a verifier does not import the prover.
 """

@@ -1,9 +1,10 @@
 """Batched proofs: several witnesses of one key in one launch schedule.
 
-`PendingBatch` computes the proofs of a batch: the host's work is one launch for all proofs, which
-are verified as a batch (`quod.groth16.batch_verification`). `begin_together` returns a pending
-proof for each witness, like `quod.groth16.prover.begin`. The first pending proof whose result is
-requested computes the results of all; cancelling or closing a proof does not affect the others.
+`PendingBatch` computes the proofs of a batch. Each step on the host is one launch for all proofs,
+and the proofs are verified as a batch (`quod.groth16.batch_verification`). `begin_together` returns
+a pending proof for each witness, like `quod.groth16.prover.begin`. The first pending proof whose
+result is requested computes the results of all; cancelling or closing a proof does not affect the
+others.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ T = TypeVar("T")
 class PendingBatch:
     """A batch of proofs; the constructor begins it.
 
-    Host work that does not depend on the sums runs on `host_thread`, or when the sums are
-    requested. `meter` counts the time in which the device computes.
+    Host work that does not depend on the sums runs on `host_thread`, or without it when the sums
+    are requested. `meter` counts the time in which the device computes.
     """
 
     def __init__(
@@ -57,22 +58,22 @@ class PendingBatch:
         self._timeline = NullTimeline()
         delta = self._multiples_of_delta
         tasks: Tasks = {"delta": delta if host_thread is None else host_thread.begin(delta).result}
-        with ExitStack() as opening:
+        with ExitStack() as resources:
             self.context = ProofContext(
-                self._timeline, opening.enter_context(self._timeline.stage("sums")), meter
+                self._timeline, resources.enter_context(self._timeline.stage("sums")), meter
             )
-            self._sums = opening.enter_context(
+            self._sums = resources.enter_context(
                 closing(
                     batches.start(
                         [statement.values for statement in statements], tasks, self.context
                     )
                 )
             )
-            self._open = opening.pop_all()
+            self._resources = resources.pop_all()
 
     def close(self) -> None:
         """Release the slot of the key; no result can be computed afterwards."""
-        self._open.close()
+        self._resources.close()
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
         """Return the verifier's verdicts on the proofs of all statements."""
@@ -82,80 +83,83 @@ class PendingBatch:
             for statement, proof in zip(self.statements, proofs, strict=True)
         )
 
-    def check(self, place: int, verdict: Verdict) -> None:
-        """Raise VerificationError unless the verdict on the proof at index `place` is valid."""
-        statement = self.statements[place]
-        check_answer(self.key, statement, self._timeline, partial(_answer, verdict))
+    def check(self, index: int, verdict: Verdict) -> None:
+        """Raise VerificationError unless the verdict on the proof at index `index` is valid."""
+        statement = self.statements[index]
+        check_answer(self.key, statement, self._timeline, partial(_is_valid, verdict))
 
     def compute(self) -> list[Proof]:
-        """Wait for the sums, and return proofs that are not checked yet.
+        """Wait for the sums, and return the proofs before their self-check.
 
         Raises InputError if a witness value is not below the group's order.
         """
         key, count = self.key, len(self.statements)
         g1, g2 = key.groups
-        with self._open:
+        with self._resources:
             sums: dict[str, Any] = self._sums.early()
             r_delta, rs_delta, s_delta = sums["delta"]
-            # Additions that do not wait for one another are one launch.
+            # Independent additions share a launch.
             alpha_beta = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
-            bare = self._add(0, alpha_beta, np.concatenate([sums["A"][:count], sums["B1"][:count]]))
-            bare_b = self._add(1, _repeated(g2, key.beta_g2, count), sums["B2"][:count])
-            b = self._add(1, bare_b, s_delta)
+            a_and_b1 = self._add(
+                0, alpha_beta, np.concatenate([sums["A"][:count], sums["B1"][:count]])
+            )
+            b_sum = self._add(1, _copies(g2, key.beta_g2, count), sums["B2"][:count])
+            b = self._add(1, b_sum, s_delta)
             factors = [statement.s for statement in self.statements] + [
                 statement.r for statement in self.statements
             ]
-            scaled = self._multiply(0, bare, factors)
+            scaled = self._multiply(0, a_and_b1, factors)
             a, blinding_term = np.split(
                 self._add(
-                    0, np.concatenate([bare[:count], scaled[:count]]),
+                    0, np.concatenate([a_and_b1[:count], scaled[:count]]),
                     np.concatenate([r_delta, scaled[count:]]),
                 ), 2,
             )  # fmt: skip
-            late: dict[str, Any] = self._sums.last()
-        parts = self._add(
-            0, np.concatenate([late["C"][:count], blinding_term]),
-            np.concatenate([late["H"][:count], rs_delta]),
+            last_sums: dict[str, Any] = self._sums.last()
+        partial_c = self._add(
+            0, np.concatenate([last_sums["C"][:count], blinding_term]),
+            np.concatenate([last_sums["H"][:count], rs_delta]),
         )  # fmt: skip
-        c = self._add(0, *np.split(parts, 2))
+        c = self._add(0, *np.split(partial_c, 2))
         points = zip(to_points(g1, a), to_points(g2, b), to_points(g1, c), strict=True)
         return [Proof(key.curve, *abc) for abc in points]
 
-    # --- what `quod.groth16.prover` does for one proof, with arrays of points
+    # --- the steps of `quod.groth16.prover`, with arrays of points
 
     def _multiples_of_delta(self) -> tuple[Words, Words, Words]:
         """Return r*delta and r*s*delta in G1, and s*delta in G2."""
         key, statements = self.key, self.statements
         order = key.zkey.fr.value
         r, s = ([getattr(statement, name) for statement in statements] for name in ("r", "s"))
-        both = self._multiply(0, _repeated(key.groups[0], key.delta_g1, 2 * len(r)), [
+        g1_multiples = self._multiply(0, _copies(key.groups[0], key.delta_g1, 2 * len(r)), [
             *r, *(statement.r * statement.s % order for statement in statements),
         ])  # fmt: skip
-        third = self._multiply(1, _repeated(key.groups[1], key.delta_g2, len(s)), s)
-        return both[: len(r)], both[len(r) :], third
+        s_delta = self._multiply(1, _copies(key.groups[1], key.delta_g2, len(s)), s)
+        return g1_multiples[: len(r)], g1_multiples[len(r) :], s_delta
 
     def _add(self, group: int, a: Words, b: Words) -> Words:
         return operations.add(self.key.host, self.key.groups[group], a, b)
 
     def _multiply(self, group: int, points: Words, factors: Sequence[int]) -> Words:
-        group_law = self.key.groups[group]
-        words = integers_to_words(group_law.scalars, factors)
-        return operations.multiply(self.key.host, group_law, points, words)
+        key_group = self.key.groups[group]
+        words = integers_to_words(key_group.scalars, factors)
+        return operations.multiply(self.key.host, key_group, points, words)
 
 
-def _repeated(group: Any, point: Any, count: int) -> Words:
+def _copies(group: Any, point: Any, count: int) -> Words:
     """Return an array of `count` copies of a point."""
     return np.repeat(from_points(group, [point]), count, axis=0)
 
 
-def _answer(verdict: Verdict) -> bool:
+def _is_valid(verdict: Verdict) -> bool:
+    """Return whether a proof is valid; raise the error of a malformed proof."""
     if verdict.error is not None:
         raise verdict.error
     return verdict.valid
 
 
 class _LazyResult(Generic[T]):
-    """A result or error, which the first thread that requests it computes for all threads."""
+    """A result or error; the first thread that requests it computes it for all threads."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -181,25 +185,25 @@ class _Shared:
         self.proofs = _LazyResult(batch.compute)
         self.verdicts = _LazyResult(lambda: batch.verdicts(self.proofs.result()))
         self._lock = threading.Lock()
-        self._wanted = set(range(len(batch.statements)))
-        self._open = set(self._wanted)
+        self._active_proofs = set(range(len(batch.statements)))
+        self._open_proofs = set(self._active_proofs)
 
-    def cancel(self, place: int) -> None:
-        """Cancel the proof at index `place`; the batch stops once all its proofs are cancelled."""
-        if self._is_last(self._wanted, place):
+    def cancel(self, index: int) -> None:
+        """Cancel the proof at index `index`; the batch stops once all its proofs are cancelled."""
+        if self._is_last(self._active_proofs, index):
             self.batch.context.cancellation.cancel()
 
-    def close(self, place: int) -> None:
+    def close(self, index: int) -> None:
         # A proof may be closed without having been cancelled; the batch must not wait for it.
-        self.cancel(place)
-        if self._is_last(self._open, place):
+        self.cancel(index)
+        if self._is_last(self._open_proofs, index):
             self.batch.close()
 
-    def _is_last(self, places: set[int], place: int) -> bool:
+    def _is_last(self, indices: set[int], index: int) -> bool:
         """Remove an index from the set; return whether the set is then empty."""
         with self._lock:
-            places.discard(place)
-            return not places
+            indices.discard(index)
+            return not indices
 
 
 class BatchedProof:
@@ -208,42 +212,42 @@ class BatchedProof:
     Unlike single proofs, one thread may finish all proofs of a batch, one after the other.
     """
 
-    def __init__(self, shared: _Shared, place: int) -> None:
-        self._shared, self._place = shared, place
+    def __init__(self, shared: _Shared, index: int) -> None:
+        self._shared, self._index = shared, index
 
     @property
     def public(self) -> list[int]:
         """See `PendingProof`."""
-        return self._shared.batch.statements[self._place].public
+        return self._shared.batch.statements[self._index].public
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
-        """See `PendingProof`: "upload" is this proof's part, "compute" that of the whole batch."""
+        """See `PendingProof`; "upload" is an equal share of the batch's, "compute" the batch's."""
         spans = dict(self._shared.batch.context.spans)
         if "upload" in spans:
             begin, end = spans["upload"]
             count = len(self._shared.batch.statements)
-            first, last = (
-                begin + (end - begin) * place // count for place in (self._place, self._place + 1)
+            proof_begin, proof_end = (
+                begin + (end - begin) * index // count for index in (self._index, self._index + 1)
             )
-            spans["upload"] = first, last
+            spans["upload"] = proof_begin, proof_end
         return spans
 
     def cancel(self) -> None:
         """Cancel this proof; the others continue."""
-        self._shared.cancel(self._place)
+        self._shared.cancel(self._index)
 
     def close(self) -> None:
         """See `PendingProof`; closing the last open proof closes the batch."""
-        self._shared.close(self._place)
+        self._shared.close(self._index)
 
     def compute(self) -> Proof:
-        """Wait for the sums of the batch, and return this proof, which is not checked yet."""
-        return self._shared.proofs.result()[self._place]
+        """Wait for the sums of the batch, and return this proof before its self-check."""
+        return self._shared.proofs.result()[self._index]
 
     def check(self, proof: Proof) -> None:
         """See `PendingProof`; `proof` is the result of `compute`."""
-        self._shared.batch.check(self._place, self._shared.verdicts.result()[self._place])
+        self._shared.batch.check(self._index, self._shared.verdicts.result()[self._index])
 
 
 AnyPending = PendingProof | BatchedProof
@@ -266,32 +270,32 @@ def begin_together(
         )
     pending: dict[int, PendingOrError] = {}
     statements: dict[int, Statement] = {}
-    for place, witness in enumerate(witnesses):
+    for index, witness in enumerate(witnesses):
         try:
-            statements[place] = _statement(key, witness)
+            statements[index] = _statement(key, witness)
         except Exception as error:
-            pending[place] = error
+            pending[index] = error
     try:
         if batches is None or len(statements) < 2:
-            pending |= {place: begin(key, witnesses[place], meter=meter) for place in statements}
+            pending |= {index: begin(key, witnesses[index], meter=meter) for index in statements}
         else:
             shared = _Shared(PendingBatch(key, batches, [*statements.values()], meter=meter))
             pending |= {
-                place: BatchedProof(shared, position) for position, place in enumerate(statements)
+                index: BatchedProof(shared, position) for position, index in enumerate(statements)
             }
     except Exception as error:
         pending |= dict.fromkeys(statements, error)
-    return [pending[place] for place in range(len(witnesses))]
+    return [pending[index] for index in range(len(witnesses))]
 
 
 def _statement(key: KeyInUse, witness: Witness) -> Statement:
     """Return the statement of a witness; raise InputError for a value not below the group's order.
 
-    Such a value would make the batched sums of all witnesses fail.
+    Such a value would make the sums of the whole batch fail.
     """
     statement = Statement.of(key, witness, None)
     values = statement.values
-    # The device itself computed values in its memory, so they are canonical.
+    # Values in device memory were computed by the device, so they are canonical.
     if not isinstance(values, Buffer) and not all_canonical(key.zkey.fr, values):
         raise InputError(
             f"has a value that is not below the order of {key.groups[0].name}", path=witness.path

@@ -15,18 +15,19 @@ from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
 from quod.errors import InputError, VerificationError
 
 Tasks = Mapping[str, Callable[[], Any]]
-"""Work by name."""
+"""Functions without arguments, by the name of their result."""
 
 
 class ProofContext:
     """The state of a proof in progress.
 
     timeline: records the stages.
-    parent: the stage that stages of other threads belong to; it stays open until they end.
+    parent: the stage to which stages of other threads belong; it stays open until they end.
     pinned: whether the witness is in page-locked memory.
     cancellation: stops the proof's launches.
-    spans: begin and end of "upload" and "compute" (`time.perf_counter_ns`), with any timeline.
-    meter: counts the time of "compute" as busy time of the device.
+    spans: begin and end of "upload" and "compute" in ns (`time.perf_counter_ns`); recorded even
+        without a timeline.
+    meter: counts the span "compute" as busy time of the device.
     """
 
     def __init__(
@@ -59,21 +60,21 @@ class ProofContext:
         return not isinstance(self.timeline, NullTimeline)
 
     def stage(self, name: str, **counts: int) -> AbstractContextManager[Stage]:
-        """A stage of `parent`, with counts as `Timeline.stage` takes them."""
+        """Return a stage below `parent`; `counts` is passed to `Timeline.stage`."""
         return self.timeline.stage(name, parent=self.parent, **counts)
 
     def run_tasks(self, tasks: Tasks, at_once: int) -> dict[str, Any]:
-        """Run tasks in threads, `at_once` at a time, and return their results by name.
+        """Run tasks in at most `at_once` threads, and return their results by name.
 
-        If a task fails, the launches of all tasks are cancelled.
+        If a task fails, the launches of all tasks are cancelled and its error is raised.
         """
 
-        def guarded(task: Callable[[], Any]) -> Any:
+        def run_guarded(task: Callable[[], Any]) -> Any:
             self.cancellation.check("the proof")
             with self.cancellation:
                 return task()
 
-        guarded_tasks = {name: functools.partial(guarded, task) for name, task in tasks.items()}
+        guarded_tasks = {name: functools.partial(run_guarded, task) for name, task in tasks.items()}
         return run_concurrently(guarded_tasks, at_once, "quod-proof", self.cancellation.cancel)
 
 
@@ -84,10 +85,10 @@ def self_check(
     wrong: str,
     malformed: Callable[[InputError], str],
 ) -> None:
-    """Raise VerificationError unless `verify` accepts a proof, before it is returned.
+    """Verify a proof before the prover returns it; raise VerificationError if `verify` rejects it.
 
-    wrong: the message for a proof that is not accepted.
-    malformed: makes the message of the verifier's error for a malformed proof.
+    wrong: the message for a proof that does not verify.
+    malformed: returns the message for a proof that `verify` finds malformed, from its InputError.
     """
     with timeline.stage("self-check"):
         try:

@@ -1,4 +1,4 @@
-"""The kernels of Groth16 by name, each with the field or group that shows it."""
+"""Registration of the Groth16 kernels by name, each for one example field."""
 
 from __future__ import annotations
 

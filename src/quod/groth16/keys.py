@@ -1,4 +1,4 @@
-"""Proving keys: a zkey, mapped or owned, with the data that all proofs with it share."""
+"""Proving keys: a zkey, mapped or read into memory, with the data that all its proofs share."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from quod.groth16.verifier import VerifyingKey
 from quod.validation import flag, whole_number, whole_number_or_none
 
 MOST_LANES = 16
+"""The largest number of proofs that one GPU computes concurrently."""
 
 if TYPE_CHECKING:
     from quod.formats import R1cs
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ProvingKey:
-    """A Groth16 proving key, resident: open it once, prove many times.
+    """A Groth16 proving key in the memory of a device: open it once, prove many times.
 
     `curve`, `variables`, `public` and `constraints` describe the circuit; `digest` is the BLAKE2b
     of the curve, alpha, beta, gamma, delta and IC, independent of the rest of the file. Threads may
@@ -61,10 +62,11 @@ class ProvingKey:
         """Open a zkey whose coordinates are below the modulus; see `from_zkey`.
 
         memory_budget: bytes of each device's memory; default: the device's budget.
-        lanes: proofs that a GPU computes concurrently, for small circuits; CPUs and WebGPU compute
-            one at a time.
-        together: the largest batch of witnesses of a small key, a power of two of at most 32;
-            default: the size that fills the device. 1 turns batches off and saves their memory.
+        lanes: number of proofs that a GPU computes concurrently, for small circuits; CPUs and
+            WebGPU compute one at a time.
+        together: the largest batch of witnesses, used if one proof does not fill the device: a
+            power of two of at most 32. Default: the size that fills the device. 1 turns batches
+            off and saves their memory.
         devices: GPUs that share each proof instead of one `device`; each holds a share of the
             bases.
         """
@@ -74,8 +76,8 @@ class ProvingKey:
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
         lanes = whole_number("lanes", lanes, 1, MOST_LANES)
         together = whole_number_or_none("together", together, 1, MOST)
-        several = [] if devices is None else [resolve_device(choice) for choice in devices]
-        self.device = several[0] if several else resolve_device(device)
+        gpus = [] if devices is None else [resolve_device(choice) for choice in devices]
+        self.device = gpus[0] if gpus else resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
         self.public = zkey.public
@@ -99,8 +101,8 @@ class ProvingKey:
                     path=zkey.path,
                 )
         self.digest = _digest(zkey)
-        # A self-check begins beside the end of the sums; in a forked process too, where the threads
-        # of an executor would be gone and waited for.
+        # Self-checks begin while the last sums are computed. Their thread starts on demand: after a
+        # fork, an executor would wait for threads that do not exist in the child process.
         self.checks = Background("quod-check", 1)
         self.host: AnyDevice
         self._warm_up: Background | None = None
@@ -109,10 +111,10 @@ class ProvingKey:
             from quod.groth16.gpu.multi_gpu import MultiGpuKey, check_devices
             from quod.groth16.gpu.warm_up import prepare_host
 
-            check_devices(several)
+            check_devices(gpus)
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
-            self.resident = MultiGpuKey(zkey, several, g1, g2, timeline, memory_budget)
+            self.resident = MultiGpuKey(zkey, gpus, g1, g2, timeline, memory_budget)
         elif in_host_memory(self.device):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
@@ -175,19 +177,19 @@ class ProvingKey:
     ) -> ProvingKey:
         """Open parameters of bellman, with the constraint system of their circuit.
 
-        Its wires are the variables in bellman's order: the constant 1, the public inputs, the
-        others (`quod.groth16.encodings.bellman_key`). Witnesses have their values in this order.
-        With `checked` every point must be on the curve and of prime order, as in bellman; points
-        that the user's cache records as checked are skipped. The file is read into memory;
-        otherwise as `from_zkey`. Raises `InputError`, and `MismatchError` for the constraint system
-        of another circuit.
+        The wires of `r1cs`, and the values of witnesses, are in bellman's order: the constant 1,
+        the public inputs, the other variables (`quod.groth16.encodings.bellman_key`). With
+        `checked`, every point must be on the curve and of prime order, as in bellman; points that
+        the user's cache records as checked are skipped. The file is read into memory. Other
+        arguments are those of `from_zkey`. Raises `InputError`, and `MismatchError` for the
+        constraint system of another circuit.
         """
         from quod.groth16.encodings.bellman_key import zkey_of
 
         timeline = or_null(timeline)
-        checked, chosen = flag("checked", checked), resolve_device(device)
-        zkey = zkey_of(path, r1cs, chosen, timeline, checked=checked)
-        return cls(zkey, chosen, timeline, allow_insecure=allow_insecure)
+        checked, target_device = flag("checked", checked), resolve_device(device)
+        zkey = zkey_of(path, r1cs, target_device, timeline, checked=checked)
+        return cls(zkey, target_device, timeline, allow_insecure=allow_insecure)
 
     @cached_property
     def weakness(self) -> Weakness | None:
@@ -204,8 +206,8 @@ class ProvingKey:
     def verifying_key(self) -> VerifyingKey:
         """The checked verifying key.
 
-        `InputError` if it is malformed, `InsecureKeyError` if anyone can forge proofs for it and
-        this key was opened without `allow_insecure`.
+        Raises `InputError` if it is malformed, and `InsecureKeyError` if anyone can forge proofs
+        for it and this key was opened without `allow_insecure`.
         """
         if self.weakness is not None and not self._allow_insecure:
             raise self.weakness.error(self.zkey.path)
@@ -221,14 +223,14 @@ class ProvingKey:
     def peak_bytes(self) -> int:
         """An upper bound on the bytes that a proof takes in addition to key and witness.
 
-        On a GPU it takes none, as the key has allocated all memory of its proofs.
+        On a GPU this is 0, as the key has allocated all memory of its proofs.
         """
         return self.resident.peak_bytes
 
     def check(self, *, subgroup: bool = True, timeline: Timeline | None = None) -> None:
         """Check that every point is on the curve and, with `subgroup`, of prime order.
 
-        Raises `InputError` with the first bad point. Takes about as long as a proof.
+        Raises `InputError` for the first malformed point. Takes about as long as a proof.
         """
         self.zkey.check_unchanged()
         timeline, subgroup = or_null(timeline), flag("subgroup", subgroup)
@@ -241,14 +243,14 @@ class ProvingKey:
             with timeline.stage(f"check {name}", bytes=points.nbytes):
                 rows = points.reshape(-1, *group.shape)
                 infinity = name in MAY_BE_INFINITE
-                bad = first_bad_point(
+                first_bad = first_bad_point(
                     self.device, group, rows, subgroup=subgroup, infinity=infinity
                 )
-            if bad is not None:
-                index, reason = bad
-                which = name if points.ndim == len(group.shape) else f"point {index} of {name}"
+            if first_bad is not None:
+                index, reason = first_bad
+                label = name if points.ndim == len(group.shape) else f"point {index} of {name}"
                 raise InputError(
-                    f"{which} {reason}; the key is damaged or forged, get it again from its source",
+                    f"{label} {reason}; the key is damaged or forged, get it again from its source",
                     path=self.zkey.path,
                 )
 
@@ -267,7 +269,7 @@ class ProvingKey:
             seed (see `quod.groth16.prover.blinding`); default: random blinding.
         self_check: whether the proof is verified before it is returned.
 
-        Raises `InputError` for a damaged witness, a seed that is not an int of at least 0 and a
+        Raises `InputError` for a damaged witness, a seed that is not an int of at least 0 or a
         changed key file, `MismatchError` for the witness of another circuit or curve,
         `VerificationError` if the proof does not verify (the witness does not satisfy the circuit,
         or the key is damaged) and `DeviceError` if `peak_bytes` exceeds the device's memory budget.
@@ -332,9 +334,9 @@ class ProvingKey:
             batches.wait(waiting)
 
     def prepare(self, *, together: bool = False) -> None:
-        """Allocate now what the first proofs would, such as page-locked memory.
+        """Allocate memory now, such as page-locked memory, that the first proofs would allocate.
 
-        With `together`, also what the first batch of each size would.
+        With `together`, also allocate and record the batches of each size.
         """
         self.resident.prepare()
         self.self_check_key.prepare()
@@ -357,7 +359,7 @@ class ProvingKey:
         returned. An error of `prove`, or of the iterable of witnesses, is raised after the proofs
         of all earlier witnesses.
         """
-        # A process that proves once does not load it.
+        # Imported here because processes that prove once do not need it.
         from quod.groth16.proof_stream import prove_many
 
         return prove_many(self, witnesses, seed=seed, self_check=self_check)
@@ -374,7 +376,7 @@ class ProvingKey:
 
 
 def _digest(zkey: Zkey) -> bytes:
-    """See `ProvingKey.digest`: the points are hashed as a zkey has them."""
+    """Return `ProvingKey.digest`: the hash of the points in the encoding of zkeys."""
     hasher = hashlib.blake2b(zkey.curve.encode())
     for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2", "ic"):
         hasher.update(np.ascontiguousarray(getattr(zkey, name)).data)

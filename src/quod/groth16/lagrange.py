@@ -1,6 +1,6 @@
-"""Lagrange polynomials at a point, and elements brought from one form to another.
+"""Operations of key generation on arrays of field elements: Lagrange polynomials, linear sums.
 
-For the set-up: everything that it needs of the scalar field, an array at a time.
+The kernels evaluate all Lagrange polynomials of a domain at a point, scale arrays and add them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
-# Elements that share one inversion.
-_BATCH = 64
+# The least number of elements that share one inversion.
+_MIN_BATCH = 64
 
-# First elements of batches that the host computes; enough to fill any GPU.
-_MOST_STARTS = 1 << 17
+# The number of batches for which the host computes the first element; enough to fill any GPU.
+_MAX_STARTS = 1 << 17
 
 
 @kernel
@@ -35,35 +35,36 @@ def lagrange_values(
 ) -> None:
     """out[i] = scale * x[i] / (point - x[i]), canonical; x[i + 1] = root * x[i].
 
-    `constants` holds point, root, 1/root and scale, `starts` the x of each instance's first
-    element: an instance does `batch` of them with one inversion.
+    constants: point, root, 1/root and scale.
+    starts: the x of each instance's begin element. An instance computes `batch` consecutive
+        elements with one inversion.
     """
     f = prime_field(k, modulus)
-    point, root, back, scale = (f.load(constants, place) for place in range(4))
+    point, root, inverse_root, scale = (f.load(constants, index) for index in range(4))
     instance = k.global_id()
-    first = instance * batch
-    last = k.minimum(first + batch, count)
-    with k.if_(first < last):
+    begin = instance * batch
+    end = k.minimum(begin + batch, count)
+    with k.if_(begin < end):
         start = (f.carried(f.load(starts, instance)), f.carried(f.one()))
-        with k.range(first, last, carry=start) as forward:
+        with k.range(begin, end, carry=start) as forward:
             x, product = forward.carried
             f.store(out, forward.index, product)
             forward.next((f.carried(x * root), f.carried(product * (point - x))))
-        after, product = forward.results
-        state = (f.carried(after * back), f.carried(f.inverse(product) * scale))
-        leave = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
-        with k.range(first, last, carry=state) as backward:
+        next_x, product = forward.results
+        state = (f.carried(next_x * inverse_root), f.carried(f.inverse(product) * scale))
+        inverse_radix = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+        with k.range(begin, end, carry=state) as backward:
             x, inverse = backward.carried
-            i = last - 1 - (backward.index - first)
-            f.store(out, i, f.load(out, i) * inverse * x * leave)
-            backward.next((f.carried(x * back), f.carried(inverse * (point - x))))
+            i = end - 1 - (backward.index - begin)
+            f.store(out, i, f.load(out, i) * inverse * x * inverse_radix)
+            backward.next((f.carried(x * inverse_root), f.carried(inverse * (point - x))))
 
 
 @kernel
 def scale_elements(
     k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus, factor: int
 ) -> None:
-    """out[i] = factor * a[i]: elements in whatever form; the form stays."""
+    """out[i] = factor * a[i]; both are canonical, or both in Montgomery form."""
     f = prime_field(k, modulus)
     i = k.global_id()
     with k.if_(i < count):
@@ -82,10 +83,13 @@ def weighted_sums(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = weights[0] * a[i] + weights[1] * b[i] + weights[2] * c[i], Montgomery form."""
+    """out[i] = weights[0] * a[i] + weights[1] * b[i] + weights[2] * c[i].
+
+    `weights` is in Montgomery form; `out` has the form of a, b and c.
+    """
     f = prime_field(k, modulus)
     i = k.global_id()
-    factors = [f.load(weights, place) for place in range(3)]
+    factors = [f.load(weights, index) for index in range(3)]
     with k.if_(i < count):
         products = [
             factor * f.load(array, i, linear=True) for factor, array in zip(factors, (a, b, c))
@@ -103,9 +107,9 @@ def lagrange_at(
     point: int,
     scale: int,
 ) -> Words:
-    """scale * x / (point - x) for x = shift * root**i, i < count: canonical, (count, words).
+    """Return scale * x / (point - x) for x = shift * root**i and i < count.
 
-    `point` must be none of the x.
+    The result is canonical, of shape (count, words). `point` must differ from every x.
     """
     out = unwritten(count, modulus.words)
     lagrange_into(
@@ -126,8 +130,8 @@ def lagrange_into(
     point: int,
     scale: int,
 ) -> None:
-    """As `lagrange_at`, into an array or into a device's memory."""
-    p, batch = modulus.value, max(_BATCH, count // _MOST_STARTS)
+    """Write the result of `lagrange_at` to an array or a device's buffer."""
+    p, batch = modulus.value, max(_MIN_BATCH, count // _MAX_STARTS)
     step, x, starts = pow(root, batch, p), shift % p, []
     for _ in range(-(-count // batch)):
         starts.append(x)
@@ -145,7 +149,7 @@ def lagrange_into(
 
 
 def scaled(device: AnyDevice, modulus: Modulus, array: Words, factor: int) -> Words:
-    """factor * a for every element, in the form that they have; shape (n, words)."""
+    """Return factor * array[i] for every element, in the array's form; shape (n, words)."""
     array = np.ascontiguousarray(array)
     out = unwritten(*array.shape)
     compiled = device.compile(scale_elements, modulus=modulus, factor=factor % modulus.value)
@@ -157,7 +161,7 @@ def scaled(device: AnyDevice, modulus: Modulus, array: Words, factor: int) -> Wo
 def weighted_sum(
     device: AnyDevice, modulus: Modulus, weights: tuple[int, int, int], a: Words, b: Words, c: Words
 ) -> Words:
-    """The sum of weights times arrays of shape (n, words), in the form that they have."""
+    """Return weights[0]*a + weights[1]*b + weights[2]*c, in the form of these (n, words) arrays."""
     out = unwritten(*a.shape)
     device.launch(
         device.compile(weighted_sums, modulus=modulus),

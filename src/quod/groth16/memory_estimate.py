@@ -1,4 +1,4 @@
-"""Memory estimates of a key that is not open yet: upper bounds from the counts of its header."""
+"""Estimates of the memory of a key before it is opened: upper bounds from its header's counts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from quod.groth16.resident import KeyBases
 if TYPE_CHECKING:
     from quod.groth16.gpu.bases import MsmMemory
 
-# Bytes of an entry of the matrices beside the entry, and of a row, while they are put in order.
-_ENTRY, _ROW = 40, 32
-# Of a base: an index, and whether it is infinity.
-_BASE = 5
-# Vectors of the domain on a device: three, and tables of transforms that are at most two more.
+# Additional bytes per matrix entry, and bytes per row, while the entries are sorted.
+_ENTRY_BYTES, _ROW_BYTES = 40, 32
+# Additional bytes per base: an index, and whether it is infinity.
+_BASE_BYTES = 5
+# Vectors of the domain's size on a device: three, and NTT tables of at most two more.
 _VECTORS = 5
-# Witnesses on a device: one is copied while another is proved.
+# Witnesses on a device: one is uploaded while another is proved.
 _WITNESSES = 2
-_ANY_BYTES = 1 << 62
+_NO_LIMIT = 1 << 62
 
 
 @frozen
@@ -34,10 +34,10 @@ class KeyCounts:
     """The counts of a key.
 
     curve: the name of the curve.
-    variables: wires with the constant 1.
-    public: public inputs.
-    domain: the size of the domain.
-    entries: entries of the matrices A and B.
+    variables: the number of wires, including the constant 1.
+    public: the number of public inputs.
+    domain: the size of the evaluation domain.
+    entries: the number of entries of the matrices A and B.
     """
 
     curve: str
@@ -47,7 +47,7 @@ class KeyCounts:
     entries: int
 
     def bases(self) -> list[KeyBases]:
-        """Placeholder bases of the right sizes without memory; no point is at infinity."""
+        """Return placeholder bases of the right sizes without memory; no point is at infinity."""
         key_bases = []
         for name, degree, count in (
             ("B2", 2, self.variables), ("A", 1, self.variables), ("B1", 1, self.variables),
@@ -60,9 +60,9 @@ class KeyCounts:
 
 
 def host_parts(key: KeyCounts) -> dict[str, int]:
-    """Bytes of host memory, by purpose, of a key that proves on the host; without its file."""
+    """Return the bytes of host memory, by purpose, of a key on the host, without its file."""
     bases = sum(
-        key_bases.points.nbytes + _BASE * len(key_bases.points) for key_bases in key.bases()
+        key_bases.points.nbytes + _BASE_BYTES * len(key_bases.points) for key_bases in key.bases()
     )
     return {"matrices": _matrices(key), "bases": bases}
 
@@ -71,14 +71,15 @@ def device_parts(
     key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1,
     together: int | None = None,
 ) -> dict[str, int]:  # fmt: skip
-    """Bytes of device memory, by purpose, to give a key (`memory_budget` of `ProvingKey`).
+    """Return the bytes of device memory, by purpose, that a key should get as `memory_budget`.
 
-    The fastest layout within `most` bytes; if that streams bases from the host, the fastest within
-    `budget`; if none fits, the bytes of the smallest layout with resident bases. Each of the
-    `lanes` has separate vectors, witnesses and workspaces. Batches of up to `together` witnesses
-    get the memory that is left within `most` bytes.
+    They are those of the fastest layout within `most` bytes. If that layout streams bases from the
+    host, they are those of the fastest layout within `budget`; if no layout fits, those of the
+    smallest layout with resident bases. Each of the `lanes` concurrent proofs has its own vectors,
+    witnesses and workspaces. Batches of up to `together` witnesses get the remaining memory within
+    `most` bytes.
     """
-    # Imported here, as devices that compute in host memory do without it.
+    # Imported here because devices that compute in host memory do not need it.
     from quod.groth16.gpu.bases import MsmMemory
 
     element = CURVES[key.curve].fr.bytes
@@ -97,7 +98,7 @@ def device_parts(
             if not memory.streamed:
                 break
     if memory is None:
-        memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
+        memory = MsmMemory.fitting(device, bases, _NO_LIMIT, workspaces=(1,), copies=(1,))
     lane_workspaces = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
     parts["bases and sums"] = memory.nbytes(device) + lane_workspaces
     if not memory.streamed:
@@ -108,37 +109,41 @@ def device_parts(
     return parts
 
 
-def _lane_bytes(key: KeyCounts, element: int, batch: int = 1) -> int:
-    """Bytes of a lane's vectors: three of the domain, or the products and sums of split rows.
+def _lane_bytes(key: KeyCounts, element_bytes: int, batch: int = 1) -> int:
+    """Return the bytes of the vectors of one concurrent proof, or of a `batch` of witnesses.
 
-    For a `batch` of witnesses, that many times the bytes, rounded up to whole vectors.
+    These are three vectors of the domain, or the products and sums of split rows if larger. For a
+    batch, the latter are rounded up to whole vectors.
+    element_bytes: the bytes of a field element.
     """
     from quod.groth16.gpu.matrix import DeviceMatrix
 
     rows = DeviceMatrix.most_elements(key.entries, 2 * key.domain)
     if batch > 1:
         rows = -(-rows // key.domain) * key.domain
-    return batch * max(3 * key.domain, rows) * element
+    return batch * max(3 * key.domain, rows) * element_bytes
 
 
 def _batch_bytes(
-    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int,
+    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element_bytes: int,
     together: int | None,
 ) -> list[int]:  # fmt: skip
-    """Bytes of a separate lane for batches, for each batch size: 2, 4 and so on."""
+    """Return the bytes of the memory for batches, for each batch size: 2, 4 and so on."""
     from quod.groth16.gpu.batch_prover import BATCHES, batch_size, batch_sizes
 
-    witness = key.variables * element
+    witness = key.variables * element_bytes
     sizes = batch_sizes(
-        batch_size(device, key.domain, max(_lane_bytes(key, element, 2) // 2, witness), together)
+        batch_size(
+            device, key.domain, max(_lane_bytes(key, element_bytes, 2) // 2, witness), together
+        )
     )
     workspaces = memory.batch_workspaces(device, bases, sizes)
     return [
-        _lane_bytes(key, element, batch) + workspaces[batch] + BATCHES * batch * witness
+        _lane_bytes(key, element_bytes, batch) + workspaces[batch] + BATCHES * batch * witness
         for batch in sizes
     ]
 
 
 def _matrices(key: KeyCounts) -> int:
-    entry = coefficient_dtype(CURVES[key.curve].fr.words).itemsize
-    return (entry + _ENTRY) * key.entries + _ROW * 2 * key.domain
+    entry_bytes = coefficient_dtype(CURVES[key.curve].fr.words).itemsize
+    return (entry_bytes + _ENTRY_BYTES) * key.entries + _ROW_BYTES * 2 * key.domain

@@ -1,4 +1,4 @@
-"""Operations on points for proofs, keys and verifications, other than large MSMs."""
+"""Multiples of a few points, and their sums, for proofs, keys and verification."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from quod.field.array import integers_to_words
 from quod.msm import msm
 
 # Up to this many points, one multiple per instance is faster than an MSM.
-_FEW = 24
+_MSM_THRESHOLD = 24
 
 
 def multiples(
     device: AnyDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> list[Point]:
-    """scalars[i] * points[i] for a few plain points and scalars below the order."""
+    """Return scalars[i] * points[i] for a few affine points and scalars below the order."""
     words = integers_to_words(group.scalars, scalars)
     return to_points(group, operations.multiply(device, group, from_points(group, points), words))
 
@@ -28,22 +28,25 @@ def multiples(
 def sum_of_multiples(
     device: AnyDevice, group: Group, points: Sequence[Point], scalars: Sequence[int]
 ) -> Point:
-    """The sum of scalars[i] * points[i] for plain points and scalars below the order."""
+    """Return the sum of scalars[i] * points[i] for affine points and scalars below the order."""
     return sums_of_multiples(device, group, [(points, scalars)])[0]
 
 
 def sums_of_multiples(
     device: AnyDevice, group: Group, sums: Sequence[tuple[Sequence[Point], Sequence[int]]]
 ) -> list[Point]:
-    """Return `sum_of_multiples` of each pair; one launch computes the multiples of short sums."""
+    """Return `sum_of_multiples` of each pair (points, scalars).
+
+    One launch computes the multiples of all sums of at most _MSM_THRESHOLD points.
+    """
     law = affine_group(group)
-    short = [pair for pair in sums if len(pair[0]) <= _FEW]
-    points = [point for summands, _ in short for point in summands]
-    scalars = [scalar for _, factors in short for scalar in factors]
+    short_sums = [pair for pair in sums if len(pair[0]) <= _MSM_THRESHOLD]
+    points = [point for summands, _ in short_sums for point in summands]
+    scalars = [scalar for _, factors in short_sums for scalar in factors]
     products = iter(multiples(device, group, points, scalars) if points else ())
 
     def total(points: Sequence[Point], scalars: Sequence[int]) -> Point:
-        if len(points) <= _FEW:
+        if len(points) <= _MSM_THRESHOLD:
             return functools.reduce(law.add, (next(products) for _ in points), None)
         words = integers_to_words(group.scalars, scalars)
         return msm(device, group, from_points(group, points), words)

@@ -19,8 +19,8 @@ from quod.frozen import frozen
 class Proof:
     """Three affine points on `curve` as plain integers; None is the point at infinity.
 
-    Points are copied into tuples; InputError for what is no pair of int (in G2 of pairs of int).
-    Nothing else about a proof is checked before it is verified.
+    Points are copied into tuples. Raises InputError unless each is None or a pair of ints, in G2 a
+    pair of pairs of ints. The verifier checks everything else.
     """
 
     curve: str
@@ -36,8 +36,8 @@ class Proof:
     def from_json(cls, path: str | PathLike[str], *, curve: str | None = None) -> Proof:
         """Read a proof.json of snarkjs or rapidsnark.
 
-        `curve` is that of the verifying key; without it the file must name its curve. Raises
-        `InputError`, and `MismatchError` when the file names another curve.
+        curve: the curve of the verifying key; without it, the file must name its curve.
+        Raises `InputError`, and `MismatchError` if the file names another curve.
         """
         return cls._of(read_proof(path, curve=curve))
 
@@ -47,7 +47,7 @@ class Proof:
     ) -> Proof:
         """Read the text of a proof.json, as strictly as `from_json` reads the file.
 
-        `name` says in errors where it comes from.
+        name: the source of the text, for error messages.
         """
         return cls._of(parse_proof(text, curve=curve, name=name))
 
@@ -55,9 +55,9 @@ class Proof:
     def from_dict(
         cls, document: Mapping[str, Any], *, curve: str | None = None, name: str = "proof"
     ) -> Proof:
-        """Take a proof.json that is parsed already, as strictly as `from_json_text` reads its text.
+        """Convert a parsed proof.json, with the checks of `from_json_text`.
 
-        The document is what `json.load` returns, or `RemoteJob.proof` of a proving service.
+        document: the result of `json.load`, or `RemoteJob.proof` of a proving service.
         """
         try:
             text = json.dumps(dict(document), allow_nan=False)
@@ -68,17 +68,17 @@ class Proof:
         return cls.from_json_text(text, curve=curve, name=name)
 
     @classmethod
-    def _of(cls, read: ProofJson) -> Proof:
-        return cls(read.curve, read.a, read.b, read.c)
+    def _of(cls, fields: ProofJson) -> Proof:
+        return cls(fields.curve, fields.a, fields.b, fields.c)
 
     def to_json(self) -> str:
-        """The text of a proof.json as snarkjs writes it; InputError for an unknown curve."""
+        """Return the text of a proof.json as snarkjs writes it; InputError for an unknown curve."""
         return proof_to_json(ProofJson(self.curve, self.a, self.b, self.c)).decode()
 
 
 def public_from_json_text(text: str | bytes, *, curve: str) -> tuple[int, ...]:
-    """The public inputs in the text of a public.json, for a verifying key over `curve`.
+    """Return the public inputs in the text of a public.json, for a verifying key over `curve`.
 
-    Raises `InputError` for whatever is no list of canonical decimal strings below the order.
+    Raises `InputError` unless the text is a list of canonical decimal strings below the order.
     """
     return parse_public(text, curve=curve)

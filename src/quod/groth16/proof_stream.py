@@ -26,13 +26,13 @@ from quod.validation import shown
 
 AnyWitness = str | PathLike[str] | Witness
 
-# Witnesses that take longer to come than this, in seconds, are not waited for to be proved
-# together: a device that has nothing to do gains more by one proof.
-_PATIENCE = 0.005
+# A batch begins once its witnesses have taken this many seconds to arrive: an idle device gains
+# more from a smaller batch than from waiting.
+_MAX_WAIT_SECONDS = 0.005
 
-# Groups that are begun before the first one's proofs are waited for: the device has one in hand
+# Number of batches that begin before the proofs of the first are awaited: the device computes one
 # while the next is copied.
-_AHEAD = 2
+_BATCHES_AHEAD = 2
 
 
 def prove_many(
@@ -76,14 +76,14 @@ class _Request:
 
 @frozen(eq=False)
 class _ProvedBatch:
-    """Proofs with their public inputs, and the error of the proof after them, if it failed."""
+    """Proofs with their public inputs, and the error of the next proof, if that failed."""
 
     proofs: list[tuple[Proof, list[int]]]
     error: Exception | None = None
 
 
-_Checking = Callable[[], _ProvedBatch]
-"""A function that waits for the self-check of a batch."""
+_SelfCheck = Callable[[], _ProvedBatch]
+"""A function that waits for the self-check of a batch and returns the proofs."""
 
 
 def _in_batches(
@@ -94,11 +94,11 @@ def _in_batches(
     host_thread = Background("quod-beside", 1)
     begin = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
     groups = _groups(witnesses, batches.most)
-    finished = overlapped(groups, begin, name="quod-proof", ahead=_AHEAD)
+    finished = overlapped(groups, begin, name="quod-proof", ahead=_BATCHES_AHEAD)
     try:
         with closing(finished):  # type: ignore[type-var]
-            for checking in finished:
-                finished_batch = checking()
+            for self_check_of_batch in finished:
+                finished_batch = self_check_of_batch()
                 yield from finished_batch.proofs
                 if finished_batch.error is not None:
                     raise finished_batch.error
@@ -106,98 +106,107 @@ def _in_batches(
         host_thread.close()
 
 
-def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
-    """Yield groups of up to `most` witnesses that arrive together; then their iterator's error."""
+def _groups(witnesses: Iterable[AnyWitness], max_size: int) -> Iterator[list[AnyWitness]]:
+    """Yield groups of up to `max_size` witnesses that arrive together.
+
+    An error of the iterable is raised after the last group.
+    """
     group: list[AnyWitness] = []
-    since = perf_counter()
-    failed: Exception | None = None
+    start = perf_counter()
+    iteration_error: Exception | None = None
     try:
         for witness in witnesses:
             group.append(witness)
-            if len(group) == most or perf_counter() - since > _PATIENCE:
+            if len(group) == max_size or perf_counter() - start > _MAX_WAIT_SECONDS:
                 yield group
-                group, since = [], perf_counter()
+                group, start = [], perf_counter()
     except Exception as error:
-        failed = error
+        iteration_error = error
     if group:
         yield group
-    if failed is not None:
-        raise failed
+    if iteration_error is not None:
+        raise iteration_error
 
 
-def _begin_group(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
-    """Begin the proofs of a group; return a function that finishes them."""
+def _begin_group(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _SelfCheck]:
+    """Begin the proofs of a group of witnesses; return a function that finishes the proofs."""
     if len(group) == 1:
         return _begin_single(request, group[0], None)
     check_request(request.key, request.seed)
     statements: list[Statement] = []
-    failed: Exception | None = None
+    first_error: Exception | None = None
     for witness in group:
         try:
             statements.append(Statement.of(request.key, witness, request.seed))
         except Exception as error:
-            failed = error
+            first_error = error
             break
-    if failed is not None and not statements:
-        raise failed
+    if first_error is not None and not statements:
+        raise first_error
     if len(statements) == 1:
-        return _begin_single(request, group[0], failed)
-    return _Group(request, statements, failed, request.self_check).finish
+        return _begin_single(request, group[0], first_error)
+    return _Group(request, statements, first_error, request.self_check).finish
 
 
 def _begin_single(
-    request: _Request, witness: AnyWitness, failed: Exception | None
-) -> Callable[[], _Checking]:
+    request: _Request, witness: AnyWitness, next_error: Exception | None
+) -> Callable[[], _SelfCheck]:
+    """Begin one proof, as `_begin_group` does; `next_error` is returned with it."""
     pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
 
-    def finish() -> _Checking:
-        batch = _ProvedBatch([pending.finish()], failed)
+    def finish() -> _SelfCheck:
+        batch = _ProvedBatch([pending.finish()], next_error)
         return lambda: batch
 
     return finish
 
 
 class _Group:
-    """A batch in progress; the constructor begins it. `failed` is an error after its proofs."""
+    """A batch in progress; the constructor begins it.
+
+    error: the error of the witness after the batch, which is returned with the proofs.
+    """
 
     def __init__(
-        self, request: _Request, statements: list[Statement], failed: Exception | None,
-        checked: bool,
+        self, request: _Request, statements: list[Statement], error: Exception | None,
+        self_check: bool,
     ) -> None:  # fmt: skip
-        self._request, self._statements, self._failed = request, statements, failed
-        self._checked = checked
+        self._request, self._statements, self._error = request, statements, error
+        self._self_check = self_check
         self._batch = PendingBatch(
             request.key, request.batches, statements, host_thread=request.host_thread
         )
 
-    def finish(self) -> _Checking:
+    def finish(self) -> _SelfCheck:
         """Wait for the sums, and begin the self-check in another thread."""
         try:
             proofs = self._batch.compute()
         except InputError:
-            # Of a value that is none. Which witness has it is found one by one, by whoever waits:
-            # those behind may have all slots, and only the thread that calls this gives them back.
+            # A witness value is not below the group's order. Proving the witnesses one by one finds
+            # it. The caller does this later: here it could wait forever for a slot, as later
+            # batches may have all slots, and only the thread that calls `finish` releases them.
             return self._prove_singly
-        return self._request.key.checks.begin(lambda: self._verified(proofs)).result
+        return self._request.key.checks.begin(lambda: self._verify(proofs)).result
 
-    def _verified(self, proofs: Sequence[Proof]) -> _ProvedBatch:
-        """Return the proofs before the first that does not verify."""
-        pairs: list[tuple[Proof, list[int]]] = []
+    def _verify(self, proofs: Sequence[Proof]) -> _ProvedBatch:
+        """Verify the proofs; return those before the first invalid one, and its error."""
+        results: list[tuple[Proof, list[int]]] = []
         unchecked = [Verdict(True)] * len(proofs)
-        verdicts = self._batch.verdicts(proofs) if self._checked else unchecked
-        for place, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
+        verdicts = self._batch.verdicts(proofs) if self._self_check else unchecked
+        for index, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
             try:
-                self._batch.check(place, verdict)
+                self._batch.check(index, verdict)
             except Exception as error:
-                return _ProvedBatch(pairs, error)
-            pairs.append((proof, self._statements[place].public))
-        return _ProvedBatch(pairs, self._failed)
+                return _ProvedBatch(results, error)
+            results.append((proof, self._statements[index].public))
+        return _ProvedBatch(results, self._error)
 
     def _prove_singly(self) -> _ProvedBatch:
-        pairs: list[tuple[Proof, list[int]]] = []
+        """Prove the witnesses one by one, up to the first that fails."""
+        results: list[tuple[Proof, list[int]]] = []
         for statement in self._statements:
             try:
-                pairs += _begin_single(self._request, statement.witness, None)()().proofs
+                results += _begin_single(self._request, statement.witness, None)()().proofs
             except Exception as error:
-                return _ProvedBatch(pairs, error)
-        return _ProvedBatch(pairs, self._failed)
+                return _ProvedBatch(results, error)
+        return _ProvedBatch(results, self._error)

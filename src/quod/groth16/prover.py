@@ -1,14 +1,15 @@
 """The Groth16 prover (Groth, "On the size of pairing-based non-interactive arguments", 2016).
 
-With w the witness, (a, b, c, h) the bases of the key and P = A*B - C on the odd coset:
+With w the witness, a, b, c and h the bases of the key, and P_i the values on the odd coset of the
+quotient's numerator (the product of the first two R1CS polynomials minus the third):
 
     A  = alpha + sum of a_i*w_i + r*delta
     B  = beta + sum of b_i*w_i + s*delta                           in G2
     C  = sum of c_i*w_i + sum of h_i*P_i + s*A + r*B - r*s*delta   with B in G1
 
 where r and s are random. With A' and B' for A and B without their terms in delta, the last three
-terms of C are s*A' + r*B' + r*s*delta: multiples of points that are known before the sum over h,
-each computed in a lane.
+terms of C are s*A' + r*B' + r*s*delta. These are multiples of points that are known before the sum
+over h is; one instance computes each multiple.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from quod.groth16.warm_up import compile_checks
 
 
 class KeySource(Protocol):
-    """The source of a key, such as a zkey, as a proof uses it."""
+    """The source of a key, such as a zkey file; these are the attributes that a proof uses."""
 
     @property
     def path(self) -> str: ...
@@ -60,7 +61,7 @@ class KeySource(Protocol):
 
 
 class KeyInUse(Protocol):
-    """A proving key as a proof uses it; see `quod.groth16.keys.ProvingKey`."""
+    """The attributes of a `quod.groth16.keys.ProvingKey` that a proof uses."""
 
     device: AnyDevice
     host: AnyDevice
@@ -112,7 +113,7 @@ def begin(
 
 
 def check_request(key: KeyInUse, seed: int | None) -> None:
-    """Raise as `ProvingKey.prove` does unless the seed and the key are ready for proofs."""
+    """Raise as `ProvingKey.prove` does for a bad seed, a changed key file or too little memory."""
     if seed is not None:
         check_seed(seed)
     key.zkey.check_unchanged()
@@ -124,7 +125,7 @@ class Statement:
     """A witness, its public inputs and the blinding scalars of a proof.
 
     witness: the witness.
-    values: its values, in the memory from which the key reads them.
+    values: the witness's values, in the memory from which the key reads them.
     public: the public inputs.
     r, s: the scalars that blind the proof.
     """
@@ -140,15 +141,15 @@ class Statement:
         cls, key: KeyInUse, witness: str | PathLike[str] | Witness, seed: int | None,
         timeline: Timeline | None = None,
     ) -> Statement:  # fmt: skip
-        """The statement of a witness or of a witness file; raises as `ProvingKey.prove` does."""
+        """Return the statement of a witness or witness file; raises as `ProvingKey.prove` does."""
         fr = key.zkey.fr
         with or_null(timeline).stage("witness"):
             fits = functools.partial(_check_fits, key)
-            read = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
-            values, first = _values(key, read)
-            public = words_to_integers(fr, first[1:])
-        seed_input = first if seed is None else read.values
-        return cls(read, values, public, *blinding(fr, seed, key.digest, seed_input))
+            source = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
+            values, first_values = _values(key, source)
+            public = words_to_integers(fr, first_values[1:])
+        seed_input = first_values if seed is None else source.values
+        return cls(source, values, public, *blinding(fr, seed, key.digest, seed_input))
 
 
 class PendingProof:
@@ -174,19 +175,19 @@ class PendingProof:
         self._statement = Statement.of(key, witness, seed, timeline)
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
-        with ExitStack() as opening:
+        with ExitStack() as resources:
             self._context = ProofContext(
-                timeline, opening.enter_context(timeline.stage("sums")), meter,
+                timeline, resources.enter_context(timeline.stage("sums")), meter,
                 pinned=pinned,
             )  # fmt: skip
-            self._sums = opening.enter_context(
+            self._sums = resources.enter_context(
                 closing(
                     key.resident.start(
                         self._statement.values, self._independent_tasks(), self._context
                     )
                 )
             )
-            self._open = opening.pop_all()
+            self._resources = resources.pop_all()
 
     @property
     def public(self) -> list[int]:
@@ -210,37 +211,37 @@ class PendingProof:
 
     def close(self) -> None:
         """Release the slot of the key; nothing can be computed afterwards."""
-        self._open.close()
+        self._resources.close()
 
     def compute(self) -> Proof:
-        """Wait for the sums, and return a proof that is not checked yet."""
+        """Wait for the sums, and return the proof before its self-check."""
         key, timeline = self._key, self._timeline
-        with self._open:
+        with self._resources:
             a, b, blinding_term = self._blind(self._sums.early())
-            late = self._sums.last()
+            last_sums = self._sums.last()
         with timeline.stage("assemble"):
             law = affine_group(key.groups[0])
-            c = functools.reduce(law.add, (late["C"], late["H"], blinding_term))
+            c = functools.reduce(law.add, (last_sums["C"], last_sums["H"], blinding_term))
             return Proof(key.curve, a, b, c)
 
-    # --- before the sums over c and h are there
+    # --- work that does not need the sums over c and h
 
     def _independent_tasks(self) -> Tasks:
-        """The tasks that do not depend on the sums, by name."""
+        """Return the tasks that do not depend on the sums, by name."""
         tasks: dict[str, Callable[[], Any]] = {"delta": self._multiples_of_delta}
         if self._self_check:
             tasks["verification"] = self._begin_verification
         return tasks
 
     def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
-        """r*delta and r*s*delta in G1, s*delta in G2."""
+        """Return r*delta and r*s*delta in G1, and s*delta in G2."""
         key, r, s = self._key, self._statement.r, self._statement.s
         g1, g2 = key.groups
         with self._context.stage("multiples of delta"):
-            product = r * s % key.zkey.fr.value
-            first, second = multiples(key.host, g1, [key.delta_g1] * 2, [r, product])
-            (third,) = multiples(key.host, g2, [key.delta_g2], [s])
-        return first, second, third
+            rs = r * s % key.zkey.fr.value
+            r_delta, rs_delta = multiples(key.host, g1, [key.delta_g1] * 2, [r, rs])
+            (s_delta,) = multiples(key.host, g2, [key.delta_g2], [s])
+        return r_delta, rs_delta, s_delta
 
     def _begin_verification(self) -> Verification:
         with self._context.stage("verifying key"):
@@ -248,31 +249,31 @@ class PendingProof:
             return self._key.self_check_key.begin(self.public)
 
     def _blind(self, sums: dict[str, Any]) -> tuple[Point, Point, Point]:
-        """A, B, and C without the sums over c and h."""
+        """Return A, B, and the terms of C other than the sums over c and h."""
         key = self._key
         law1, law2 = (affine_group(group) for group in key.groups)
         r_delta, rs_delta, s_delta = sums["delta"]
         with self._context.stage("blind"):
-            bare_a = law1.add(key.alpha_g1, sums["A"])
-            bare_b1 = law1.add(key.beta_g1, sums["B1"])
-            a = law1.add(bare_a, r_delta)
+            unblinded_a = law1.add(key.alpha_g1, sums["A"])
+            unblinded_b1 = law1.add(key.beta_g1, sums["B1"])
+            a = law1.add(unblinded_a, r_delta)
             b = law2.add(law2.add(key.beta_g2, sums["B2"]), s_delta)
             if self._self_check:
                 self._verification = key.checks.begin(
-                    lambda: self._verify_first(sums["verification"], a, b)
+                    lambda: self._verify_a_and_b(sums["verification"], a, b)
                 )
             factors = [self._statement.s, self._statement.r]
-            s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], factors)
+            s_a, r_b = multiples(key.host, key.groups[0], [unblinded_a, unblinded_b1], factors)
             blinding_term = functools.reduce(law1.add, (s_a, r_b, rs_delta))
         return a, b, blinding_term
 
-    def _verify_first(self, verification: Verification, a: Point, b: Point) -> Verification:
-        """Begin the verification with the pairs of A and B, before C is there."""
+    def _verify_a_and_b(self, verification: Verification, a: Point, b: Point) -> Verification:
+        """Compute the pairings of A and B while C is still being computed."""
         with self._context.stage("check A and B"):
             verification.start(a, b)
         return verification
 
-    # --- afterwards
+    # --- self-check
 
     def check(self, proof: Proof) -> None:
         """Verify a proof if a self-check was requested; VerificationError if it fails."""
@@ -303,14 +304,15 @@ def check_answer(
 
 
 def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple[int, int]:
-    """The random r and s of a proof, each from 0 to below r of the curve.
+    """Return the blinding scalars r and s of a proof, each in [0, order of the curve).
 
-    Without a seed from the system's randomness. With one each is SHA-512, as a big-endian integer
-    modulo r, of the ASCII line ``quod groth16 blinding 2: FIELD NAME SEED KEY WITNESS``, NAME being
-    r or s, KEY the key's digest (`ProvingKey.digest`) and WITNESS the BLAKE2b-512 of the witness,
-    both in hexadecimal. So proofs of different witnesses never share their blinding, which would
-    show the difference of the two, and neither do proofs of one witness with two keys, whose
-    difference would confirm a guess at it. The number behind the name is that of this scheme.
+    Without a seed, they come from the system's randomness. With a seed, each is a SHA-512 hash, as
+    a big-endian integer modulo the order, of the ASCII line
+    ``quod groth16 blinding 2: FIELD NAME SEED KEY WITNESS``. NAME is r or s, KEY the key's digest
+    (`ProvingKey.digest`) and WITNESS the BLAKE2b-512 of the witness, both in hexadecimal; the 2 is
+    the version of this derivation. Proofs of different witnesses never share blinding scalars, as
+    that would reveal the difference of the witnesses. Nor do proofs of one witness with two keys,
+    as the difference of these proofs would confirm a guess of the witness.
     """
     if seed is None:
         return _random(fr), _random(fr)
@@ -324,22 +326,22 @@ def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple
 
 
 def _random(fr: Modulus) -> int:
-    """Draw an integer below r, from 128 bits more than r has, so that its bias is negligible."""
+    """Return a random integer below the order; 128 extra random bits make its bias negligible."""
     return int.from_bytes(os.urandom(fr.bytes + 16), "little") % fr.value
 
 
 def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
     """Return the values in the memory that the key reads, and a host copy of the first ones.
 
-    The first values are the constant 1 and the public inputs. MismatchError for a witness of
-    another curve or number of values.
+    The first values are the constant 1 and the public inputs. Raises MismatchError for a witness of
+    another curve or number of values, and InputError for values of another dtype or shape.
     """
     fr, count = key.zkey.fr, key.public + 1
     values: Any = witness
     if _is_on_device(values, key):
         _check_fits(key, witness)
         return values.memory, values.first(count)
-    # The kernels take the values for what a witness file has.
+    # Kernels read the values without checks, so their dtype and shape must be those of a file.
     values = witness.values
     if not isinstance(values, np.ndarray) or (
         values.dtype != np.uint32 or values.shape[1:] != (fr.words,)
@@ -370,5 +372,5 @@ def _check_fits(key: KeyInUse, witness: Witness | WitnessHeader) -> None:
 
 def _is_on_device(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:
     """True if a witness is in the memory of the device from which the key reads witnesses."""
-    where = key.resident.witness_device
-    return where is not None and isinstance(witness, WitnessInMemory) and witness.device is where
+    device = key.resident.witness_device
+    return device is not None and isinstance(witness, WitnessInMemory) and witness.device is device

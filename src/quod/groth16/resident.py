@@ -1,4 +1,4 @@
-"""The interface of a proving key that is resident on a device, and its bases."""
+"""The interface of a proving key in a device's memory, and the bases of its MSMs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from quod.formats import Zkey
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
 
-# Bases are kept without their points at infinity where so many are left out.
-_WORTH_GATHERING = 0.1
+# Points at infinity are removed from bases if more than this share of the points is at infinity.
+_MIN_INFINITE_SHARE = 0.1
 
 MOST = 32
-"""The largest batch of witnesses: waiting for more would cost more time than it saves."""
+"""The largest batch of witnesses; waiting for more would cost more time than it saves."""
 
 FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
-"""A function from points to a mask of those that are not infinity."""
+"""A function that returns a boolean mask of the points that are not at infinity."""
 
 
 @runtime_checkable
 class WitnessInMemory(Protocol):
-    """A witness that is in the memory of a device already; see `quod.r1cs.resident_witness`."""
+    """A witness in the memory of a device; see `quod.r1cs.resident_witness`."""
 
     @property
     def device(self) -> AnyDevice: ...
     @property
     def memory(self) -> Buffer: ...
     def first(self, count: int) -> Words:
-        """The first values, copied to the host."""
+        """Return the first `count` values, copied to the host."""
 
 
 class PendingSums(Protocol):
@@ -52,26 +52,27 @@ class PendingSums(Protocol):
 
 
 class SumBatches(Protocol):
-    """The sums of batches of up to `most` witnesses, where a batch is faster than single proofs."""
+    """The sums of batches of up to `most` witnesses, for keys whose batches beat single proofs."""
 
     @property
     def most(self) -> int: ...
 
     def prepare(self) -> None:
-        """Allocate and record now for each batch size, after waiting for batches in progress."""
+        """Wait for batches in progress, then allocate and record the batches of each size."""
 
     def start(
         self, witnesses: Sequence[Words | Buffer], host_tasks: Tasks, context: ProofContext
     ) -> PendingSums:
         """Begin the sums of two or more witnesses; see `ResidentKey.start`.
 
-        Sums are arrays with a point per witness, followed by points of padding.
+        Each sum is an array of points: one per witness, then padding.
         """
 
     def wait(self, waiting: Callable[[], int]) -> None:
-        """Wait until the witnesses that are `waiting`, at least one, can begin at once.
+        """Wait until a batch of the waiting witnesses can begin at once.
 
-        While the device computes, fewer than `most` witnesses wait for more to arrive.
+        waiting: returns the number of waiting witnesses, at least 1. While the device computes,
+            fewer than `most` witnesses wait for more to arrive.
         """
 
 
@@ -97,19 +98,19 @@ class ResidentKey(Protocol):
     def batches(self) -> SumBatches | None: ...
 
     def prepare(self) -> None:
-        """Allocate now what proofs need, above all page-locked memory."""
+        """Allocate the memory of proofs now, above all page-locked memory."""
 
     def start(
         self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext
     ) -> PendingSums:
         """Begin the sums of a proof; the host runs the tasks `host_tasks` concurrently.
 
-        witness: canonical, (variables, words), or a buffer of `witness_device`; it must not change
-            until the sums are computed.
+        witness: canonical values, uint32 of shape (variables, words), or a buffer of
+            `witness_device`; it must not change until the sums are computed.
         """
 
     def close(self) -> None:
-        """Stop the threads that wait for work."""
+        """Stop the key's threads."""
 
 
 def _not_zero(_: Group, points: Words) -> NDArray[np.bool_]:
@@ -120,10 +121,10 @@ def _not_zero(_: Group, points: Words) -> NDArray[np.bool_]:
 class KeyBases:
     """The bases of one MSM of a proof.
 
-    points: all points; point i belongs to scalar first + i of the vector.
-    finite: the points to keep. A key has a point at infinity for each variable that a matrix does
-        not use; if there are many, `finite` omits them.
-    indices: the scalar of each point of `finite`, if points are omitted.
+    points: all points; point i belongs to scalar first + i of the scalar vector.
+    finite: the points that the MSM uses. A key has a point at infinity for each variable that a
+        matrix does not use; if there are many, `finite` omits them.
+    indices: the index of the scalar of each point of `finite`; None if no point is omitted.
     """
 
     name: str
@@ -138,17 +139,17 @@ class KeyBases:
         cls, name: str, group: Group, points: Words, first: int = 0,
         find_finite: FindFinite = _not_zero,
     ) -> KeyBases:  # fmt: skip
-        """Select the bases of a zkey's points, whose scalars begin at index `first`."""
-        # They may begin at an odd place of the file.
+        """Return the bases for a zkey's points, whose scalars begin at index `first`."""
+        # A mapped file may have them at an unaligned address.
         points = np.require(points, requirements=("C", "A"))
         finite = np.flatnonzero(find_finite(group, points))
-        if len(finite) >= (1 - _WORTH_GATHERING) * len(points):
+        if len(finite) >= (1 - _MIN_INFINITE_SHARE) * len(points):
             return cls(name, group, points, first, points, None)
         indices = (finite + first).astype(np.uint32)
         return cls(name, group, points, first, points[finite], indices)
 
     def scalars(self, vector: Words) -> Words:
-        """Select the scalars of the bases in `finite` from the whole vector."""
+        """Return the scalars of the points in `finite`, from the whole scalar vector."""
         if self.indices is None:
             return vector[self.first : self.first + len(self.finite)]
         return vector[self.indices]
@@ -157,7 +158,7 @@ class KeyBases:
 def bases_of(
     zkey: Zkey, g1: Group, g2: Group, find_finite: FindFinite = _not_zero
 ) -> list[KeyBases]:
-    """The bases of the five MSMs of a proof."""
+    """Return the bases of the five MSMs of a proof."""
     return [
         KeyBases.of(name, group, points, first, find_finite)
         for name, group, points, first in (

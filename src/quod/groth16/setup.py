@@ -1,22 +1,24 @@
-"""Keys for tests and benchmarks from a constraint system: INSECURE, the seed is the secret.
+"""INSECURE keys for tests and benchmarks, made from a constraint system and a seed.
 
 A real key comes from a ceremony in which nobody learns the secret (``quod zkey contribute``).
-Here all of it follows from a number: whoever knows the seed can prove anything.
+Here the seed determines the secret: anyone who knows the seed can forge proofs.
 
-The key is laid out as snarkjs's set-up does it, so that its prover takes the key too: the domain
-has room for the constraints and one row more for the constant and each public variable, which ties
-that variable to itself in A; the points of H belong to the Lagrange polynomials of the odd coset,
-the division by the vanishing polynomial included.
+The key has the layout of snarkjs's setup, so that snarkjs's prover accepts it as well:
 
-With L_i the Lagrange polynomials of the domain at tau, a_j = sum of A[i][j] * L_i (b_j and c_j
-alike) and Z = tau**n - 1, the key holds the multiples of the generators by
+- The domain has a row for each constraint, then one for the constant 1 and each public variable. In
+  these last rows, A has a 1 at the variable, and B and C are 0.
+- The points of H belong to the Lagrange polynomials of the odd coset, divided by the vanishing
+  polynomial.
 
-- a_j, b_j for every variable;
-- (beta*a_j + alpha*b_j + c_j) / gamma for the constant and the public ones (ic), / delta for the
-  others (c);
-- L'_i * Z / ((shift**n - 1) * delta) for every x_i = shift * root**i (h), L'_i the Lagrange
-  polynomial of that coset at tau. Its values there are those of A*B - C = H*Z, and Z is
-  shift**n - 1 on all of the coset.
+Let L_i be the Lagrange polynomials of the domain at tau, a_j = sum of A[i][j] * L_i, b_j and c_j
+likewise from B and C, and Z = tau**n - 1. The key has the generators times
+
+- a_j and b_j for every variable;
+- (beta*a_j + alpha*b_j + c_j) / gamma for the constant 1 and the public variables (ic);
+- (beta*a_j + alpha*b_j + c_j) / delta for the other variables (c);
+- L'_i * Z / ((shift**n - 1) * delta) for every point shift * root**i of the coset (h), where L'_i
+  is the Lagrange polynomial of the coset at tau. The prover's scalars for h are values on the coset
+  of A*B - C = H*Z, where Z is the constant shift**n - 1.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ from quod.msm.fixed_base import FixedBase
 
 @frozen
 class Secret:
-    """The toxic waste of a key for tests."""
+    """The secret scalars (toxic waste) of a test key."""
 
     tau: int
     alpha: int
@@ -62,11 +64,12 @@ class Secret:
 
     @classmethod
     def from_seed(cls, seed: int, fr: Modulus, domain_size: int) -> Secret:
-        """Each secret but gamma is SHA-512 of a line that names it, a big-endian integer modulo r.
+        """Derive the secrets from a seed.
 
-        The line is ``quod insecure groth16 key: FIELD SECRET SEED COUNTER`` in ASCII; the counter,
-        from 0 on, passes over zero and over a tau for which a denominator would vanish. The gamma
-        of all keys is `TEST_GAMMA`, which need not be secret and says what they are.
+        Each secret but gamma is the SHA-512, as a big-endian integer modulo r, of the ASCII line
+        ``quod insecure groth16 key: FIELD SECRET SEED COUNTER``. The counter begins at 0 and
+        increases while the secret is 0, or while tau**(2 * domain_size) = 1, as a denominator
+        would then be 0. Gamma is `TEST_GAMMA`, which marks test keys and need not be secret.
         """
 
         def draw(name: str) -> int:
@@ -82,18 +85,18 @@ class Secret:
         return cls(tau, alpha, beta, TEST_GAMMA, delta)
 
     def combination(self, fr: Modulus, divisor: int) -> tuple[int, int, int]:
-        """The weights of a_j, b_j and c_j in (beta*a_j + alpha*b_j + c_j) / divisor."""
+        """Return the weights of a_j, b_j and c_j in (beta*a_j + alpha*b_j + c_j) / divisor."""
         factor = pow(divisor, -1, fr.value)
         return self.beta * factor % fr.value, self.alpha * factor % fr.value, factor
 
     def lagrange_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
-        """The factor of `lagrange_at` for the Lagrange polynomials of a coset at tau."""
+        """Return the scale with which `lagrange_at` gives a coset's Lagrange polynomials."""
         n, r = domain_size, fr.value
-        outer = pow(shift, n, r)
-        return (pow(self.tau, n, r) - outer) * pow(n * outer, -1, r) % r
+        shift_power = pow(shift, n, r)
+        return (pow(self.tau, n, r) - shift_power) * pow(n * shift_power, -1, r) % r
 
     def quotient_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
-        """Z over delta, divided by what Z is on the coset: see h above."""
+        """Return Z / ((shift**n - 1) * delta); see h in the module's docstring."""
         n, r = domain_size, fr.value
         return (pow(self.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * self.delta, -1, r) % r
 
@@ -101,8 +104,9 @@ class Secret:
 class Constraints(Protocol):
     """A constraint system: A(w) * B(w) = C(w) for the rows of three matrices.
 
-    `wires` counts the constant 1, which is wire 0, as well; the `public` ones come next. The
-    matrices are A, B and C, with one row a constraint.
+    wires: the number of wires, including the constant 1, which is wire 0.
+    public: the number of public inputs, which are the next wires.
+    matrices: A, B and C, with one row per constraint.
     """
 
     @property
@@ -129,11 +133,11 @@ def generate_key(
 ) -> None:
     """Write an INSECURE proving key for the constraint system `r1cs` to `zkey`.
 
-    For tests and benchmarks: whoever knows `seed` can forge proofs for the key. Equal seeds and
-    circuits make equal files. The key says what it is in its circuit hash, which begins with
-    `INSECURE_TAG`, and by its gamma, which its verifying key has as well. Raises `InputError` for
-    a file that is no constraint system or is too large for the curve and for a seed that is no int
-    from 0 on, `OutputError` if the key cannot be written.
+    For tests and benchmarks: anyone who knows `seed` can forge proofs for the key. Equal seeds and
+    circuits make equal files. The key is marked as a test key by its circuit hash, which begins
+    with `INSECURE_TAG`, and by its gamma, which is in the verifying key as well. Raises
+    `InputError` for a malformed constraint system, one too large for the curve, or a seed that is
+    not an int of at least 0, and `OutputError` if the key cannot be written.
     """
     check_seed(seed)
     timeline = or_null(timeline)
@@ -165,10 +169,10 @@ def make_key(
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
 ) -> Zkey:
-    """The key that `generate_key` writes, in memory: for circuits that are in no file either."""
+    """Return the key that `generate_key` writes; the constraint system need not be in a file."""
     check_seed(seed)
     timeline = or_null(timeline)
-    chosen = resolve_device(device)
+    target_device = resolve_device(device)
     curve = pairing_curve(system.curve, system.path)
     fr = curve.fr
     domain_size = 1 << (system.constraints + system.public).bit_length()
@@ -181,24 +185,24 @@ def make_key(
     secret = Secret.from_seed(seed, fr, domain_size)
     with timeline.stage("scalars"):
         entries = _entries(system, fr)
-        entries["value"] = scaled(chosen, fr, entries["value"], fr.montgomery_radix**2)
-        scalars = _scalars(chosen, system, entries, secret, domain_size)
-        coefficients = _ordered(entries)
+        entries["value"] = scaled(target_device, fr, entries["value"], fr.montgomery_radix**2)
+        scalars = _scalars(target_device, system, entries, secret, domain_size)
+        coefficients = _snarkjs_order(entries)
         del entries
     points: dict[str, Words] = {}
     for degree, names in ((1, ("a", "b_g1", "ic", "c", "h")), (2, ("b_g2",))):
         group = GROUPS[f"{curve.name}.g{degree}"]
         with timeline.stage(f"points of G{degree}"):
             count = sum(len(scalars[name]) for name in names)
-            table = FixedBase(chosen, group, group.parameters.generator, count)
+            table = FixedBase(target_device, group, group.parameters.generator, count)
             for name in names:
                 points[name] = table.multiply(scalars[name])
-            single = {
+            single_scalars = {
                 1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
                 2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
             }[degree]
-            multiples = table.multiply(integers_to_words(fr, single.values()))
-            points.update(zip(single, multiples))
+            multiples = table.multiply(integers_to_words(fr, single_scalars.values()))
+            points.update(zip(single_scalars, multiples))
     with timeline.stage("digest"):
         circuit_hash = INSECURE_TAG + _digest(points)
     return Zkey.from_arrays(
@@ -216,43 +220,43 @@ def make_key(
 
 
 def coefficients_of(system: Constraints, device: AnyDevice) -> NDArray[Any]:
-    """The entries of A and B as zkeys have them."""
+    """Return the entries of A and B in the format and order of zkeys."""
     fr = CURVES[system.curve].fr
     entries = _entries(system, fr)
     entries["value"] = scaled(device, fr, entries["value"], fr.montgomery_radix**2)
-    return _ordered(entries)
+    return _snarkjs_order(entries)
 
 
 def _entries(system: Constraints, fr: Modulus) -> NDArray[Any]:
-    """The entries of A, B and C as zkeys have them, with canonical values, by matrix.
+    """Return the entries of A, B and C in the format of zkeys, with canonical values, by matrix.
 
-    With the rows of the public variables in A at the end.
+    The rows of A for the constant 1 and the public variables are at the end.
     """
-    tied = system.public + 1
+    public_wires = system.public + 1
     nonzeros = [matrix.nonzeros for matrix in system.matrices]
-    entries = np.zeros(sum(nonzeros) + tied, dtype=coefficient_dtype(fr.words))
+    entries = np.zeros(sum(nonzeros) + public_wires, dtype=coefficient_dtype(fr.words))
     start = 0
-    for number, matrix in enumerate(system.matrices):
-        part = entries[start : start + matrix.nonzeros]
-        part["matrix"] = number
-        part["constraint"] = np.repeat(
+    for matrix_index, matrix in enumerate(system.matrices):
+        matrix_entries = entries[start : start + matrix.nonzeros]
+        matrix_entries["matrix"] = matrix_index
+        matrix_entries["constraint"] = np.repeat(
             np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr)
         )
-        part["signal"] = matrix.column
-        part["value"] = matrix.value
+        matrix_entries["signal"] = matrix.column
+        matrix_entries["value"] = matrix.value
         start += matrix.nonzeros
-    part = entries[start:]
-    part["constraint"] = system.constraints + np.arange(tied, dtype=np.uint32)
-    part["signal"] = np.arange(tied, dtype=np.uint32)
-    part["value"][:, 0] = 1
+    matrix_entries = entries[start:]
+    matrix_entries["constraint"] = system.constraints + np.arange(public_wires, dtype=np.uint32)
+    matrix_entries["signal"] = np.arange(public_wires, dtype=np.uint32)
+    matrix_entries["value"][:, 0] = 1
     return entries
 
 
-def _ordered(entries: NDArray[Any]) -> NDArray[Any]:
-    """The entries of A and B by constraint, then matrix, as snarkjs writes them."""
-    kept = np.flatnonzero(entries["matrix"] < 2)
-    order = entries["constraint"][kept] * np.uint64(2) + entries["matrix"][kept]
-    return gathered(entries, kept[np.argsort(order, kind="stable")])
+def _snarkjs_order(entries: NDArray[Any]) -> NDArray[Any]:
+    """Return the entries of A and B by constraint, then matrix, which is snarkjs's order."""
+    selected = np.flatnonzero(entries["matrix"] < 2)
+    order = entries["constraint"][selected] * np.uint64(2) + entries["matrix"][selected]
+    return gathered(entries, selected[np.argsort(order, kind="stable")])
 
 
 def _scalars(
@@ -262,7 +266,7 @@ def _scalars(
     secret: Secret,
     domain_size: int,
 ) -> dict[str, Words]:
-    """The canonical scalars of every array of points, by the names of `write_zkey`."""
+    """Return the canonical scalars of every array of points, by parameter name of `write_zkey`."""
     curve = CURVES[system.curve]
     fr = curve.fr
     r, n, wires = fr.value, domain_size, system.wires
@@ -271,7 +275,7 @@ def _scalars(
     shift = quotient_coset_shift(curve.fr, "snarkjs", log_size)
 
     def lagrange(shift: int, scale: int) -> Words:
-        """scale times the Lagrange polynomials of the coset, at tau."""
+        """Return scale times the Lagrange polynomials of the coset at tau."""
         factor = secret.lagrange_scale(fr, n, shift) * scale % r
         return lagrange_at(
             device, fr, count=n, root=root, shift=shift, point=secret.tau, scale=factor
@@ -281,35 +285,37 @@ def _scalars(
     matrix = HostMatrix if device.host_memory else DeviceMatrix
     matrix.transposed(device, fr, entries, 3, wires).multiply(lagrange(1, 1), sums)
     a, b, c = sums[:wires], sums[wires : 2 * wires], sums[2 * wires :]
-    # What brings Montgomery form back to integers.
-    leave = pow(fr.montgomery_radix, -1, r)
+    # Weights times this factor turn sums in Montgomery form into canonical integers.
+    inverse_radix = pow(fr.montgomery_radix, -1, r)
 
-    def combined(first: int, last: int, divisor: int) -> Words:
-        of_a, of_b, of_c = (factor * leave % r for factor in secret.combination(fr, divisor))
+    def combine(first: int, end: int, divisor: int) -> Words:
+        a_weight, b_weight, c_weight = (
+            factor * inverse_radix % r for factor in secret.combination(fr, divisor)
+        )
         return weighted_sum(
-            device, fr, (of_a, of_b, of_c), a[first:last], b[first:last], c[first:last]
+            device, fr, (a_weight, b_weight, c_weight), a[first:end], b[first:end], c[first:end]
         )
 
-    tied = system.public + 1
+    public_wires = system.public + 1
     b_scalars = from_montgomery(device, fr, b)
     return {
         "a": from_montgomery(device, fr, a),
         "b_g1": b_scalars,
         "b_g2": b_scalars,
-        "ic": combined(0, tied, secret.gamma),
-        "c": combined(tied, wires, secret.delta),
+        "ic": combine(0, public_wires, secret.gamma),
+        "c": combine(public_wires, wires, secret.delta),
         "h": lagrange(shift, secret.quotient_scale(fr, n, shift)),
     }
 
 
 def _digest(points: dict[str, Words]) -> bytes:
-    """Hash the digests of all arrays by name, which are computed concurrently."""
+    """Hash the digests of all arrays in the order of names; computes them concurrently."""
 
-    def of(name: str) -> bytes:
+    def digest_of(name: str) -> bytes:
         return hashlib.blake2b(np.ascontiguousarray(points[name]).data).digest()
 
-    tasks = {name: functools.partial(of, name) for name in sorted(points)}
-    # Nothing of it takes long enough to be stopped.
+    tasks = {name: functools.partial(digest_of, name) for name in sorted(points)}
+    # The digests are fast, so cancelling them does nothing.
     digests = run_concurrently(tasks, len(tasks), "quod-digest", lambda: None)
     joined = b"".join(digests.values())
     return hashlib.blake2b(joined, digest_size=64 - len(INSECURE_TAG)).digest()

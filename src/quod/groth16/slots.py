@@ -10,9 +10,10 @@ T = TypeVar("T")
 
 
 class Slots(Generic[T]):
-    """Up to `most` equal slots, of which each proof in progress has one; `make` makes one.
+    """Up to `most` equal slots; each proof in progress uses one.
 
-    The first is made now, so that a device with too little memory says so at once.
+    make: creates a slot. The first slot is created in the constructor, so that too little device
+        memory is an error there and not in the first proof.
     """
 
     def __init__(self, make: Callable[[], T], most: int) -> None:
@@ -22,7 +23,7 @@ class Slots(Generic[T]):
         self._changed = threading.Condition()
 
     def acquire(self) -> T:
-        """Return a free slot; create one if the limit allows it, else wait for one."""
+        """Return a free slot; if there is none, create one, or wait once `most` slots exist."""
         with self._changed:
             if not self._free and self._created < self.most:
                 slot = self._make()
@@ -41,7 +42,7 @@ class Slots(Generic[T]):
         """Wait until a slot is free; only for a single thread that acquires slots."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_free)
-            # This thread takes no slot yet, so pass the notification on.
+            # This thread acquires no slot here, so it passes the notification on.
             self._changed.notify()
 
     def fill(self) -> None:

@@ -1,17 +1,18 @@
-"""Keys with which anyone can forge proofs, as far as their points show it.
+"""Detection of keys whose points show that anyone can forge proofs.
 
-Every part of the verifier's equation belongs to one of beta, gamma and delta, and what belongs to
-one must not be expressible by another. With X = IC_0 + sum of x_i * IC_i a proof of anything is
+Each pairing on the right of the verifier's equation is with beta, gamma or delta. If two of these
+are equal up to sign, or known multiples of a generator, proofs can be forged. With
+X = IC_0 + sum of x_i * IC_i, these triples (A, B, C) verify for any inputs x:
 
-- (alpha, beta, -X) for gamma = delta and (alpha, beta, X) for gamma = -delta: a key without a
-  contribution to phase 2, whose delta still is snarkjs's gamma, the generator;
-- (alpha + X + delta, beta, beta) for gamma = beta and (X, gamma, -alpha) for delta = beta, with
-  delta and beta in G1 from the proving key, and alike with the signs changed;
-- (X + beta, gamma, infinity) and its like where alpha, or beta, is a generator, as a key without a
-  contribution to phase 1 has it, and gamma as well.
+- (alpha, beta, -X) if gamma = delta, and (alpha, beta, X) if gamma = -delta. This is a key without
+  a contribution to phase 2: its delta is still the generator, like snarkjs's gamma.
+- (alpha + X + delta, beta, beta) if gamma = beta, and (X, gamma, -alpha) if delta = beta, with the
+  delta and beta in G1 of the proving key; similarly with other signs.
+- (X + beta, gamma, infinity), and similar ones, if alpha or beta is a generator and gamma is one
+  too. This is a key without a contribution to phase 1.
 
-A secret that somebody knows but that no relation shows is not told by this: that is what ceremonies
-are for.
+This does not detect that somebody knows a secret of a key whose points show no such relation; the
+ceremony is to prevent that.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ _PHASE_2 = (
 
 @frozen
 class Weakness:
-    """Why proofs can be forged for a key, in a few words, and how to get a better one."""
+    """The reason why anyone can forge proofs for a key, and the remedy, for messages."""
 
     reason: str
     remedy: str
 
     def error(self, path: str | None = None) -> InsecureKeyError:
-        """The error for a caller that does not allow insecure keys; `path` names the key's file."""
-        place = "" if path is None else f"{path}: "
+        """Return the error to raise unless insecure keys are allowed; `path` is the key's file."""
+        prefix = "" if path is None else f"{path}: "
         return InsecureKeyError(
-            f"{place}anyone can forge proofs for this key: {self.reason}; "
+            f"{prefix}anyone can forge proofs for this key: {self.reason}; "
             f"{self.remedy}, or accept it for tests only, with --insecure-test-key (in "
             "Python allow_insecure=True)"
         )
@@ -69,7 +70,7 @@ def weakness(
 ) -> Weakness | None:
     """Return the weakness that a verifying key's points show, or None.
 
-    Points are canonical coordinates, not in Montgomery form.
+    Points are pairs of integers, not in Montgomery form.
     """
     parameters = CURVES[curve]
     # A point and its negative share x.
@@ -78,14 +79,14 @@ def weakness(
     )
     if None in (alpha, beta, gamma, delta):
         return Weakness("alpha, beta, gamma or delta is infinity", _CEREMONY)
-    first, second = parameters.g1.generator[0], parameters.g2.generator[0]
+    g1_x, g2_x = parameters.g1.generator[0], parameters.g2.generator[0]
     if gamma == _test_gamma(curve):
         return _TEST_KEY
     if gamma == delta:
         return Weakness("delta is gamma up to sign, no contribution to phase 2", _PHASE_2)
-    if delta == second:
+    if delta == g2_x:
         return Weakness("delta is a generator, no contribution to phase 2", _PHASE_2)
-    if alpha == first or beta == second:
+    if alpha == g1_x or beta == g2_x:
         return Weakness("alpha or beta is a generator, no contribution to phase 1", _PHASE_1)
     if beta in (gamma, delta):
         return Weakness("beta is gamma or delta up to sign", _CEREMONY)
@@ -106,7 +107,7 @@ def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
 
 
 def key_points(zkey: Zkey) -> dict[str, Any]:
-    """alpha_g1, beta_g2, gamma_g2 and delta_g2 of a proving key by these names, plain."""
+    """Return alpha_g1, beta_g2, gamma_g2 and delta_g2 of a proving key, by name, as integers."""
     points: dict[str, Point] = {}
     for name in ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2"):
         words = np.asarray(getattr(zkey, name))
@@ -116,7 +117,7 @@ def key_points(zkey: Zkey) -> dict[str, Any]:
 
 @cache
 def _test_gamma(curve: str) -> Any:
-    """The x of the gamma that keys made here have."""
+    """Return the x coordinate of the gamma of all test keys."""
     law = g2_group(CURVES[curve])
     point = law.multiply(TEST_GAMMA, law.generator)
     assert point is not None

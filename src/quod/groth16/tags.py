@@ -1,4 +1,4 @@
-"""Marks by which a test key is recognised."""
+"""Values that mark a key as a test key."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ INSECURE_TAG = b"QUOD INSECURE TEST KEY\0\0"
 TEST_GAMMA = int.from_bytes(b"QUODTEST", "big")
 """The gamma of every test key, which marks the verifying key too.
 
-A gamma need not be secret: that of snarkjs's keys is 1.
+Gamma need not be secret: in snarkjs's keys it is 1.
 """

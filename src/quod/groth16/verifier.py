@@ -1,17 +1,20 @@
-"""Verifying keys and the verifier, which takes nothing but canonical, well-formed input.
+"""Verifying keys and the verifier, which accepts only canonical, well-formed input.
 
 e(A, B) = e(alpha, beta) * e(IC_0 + sum of x_i * IC_i, gamma) * e(C, delta)  (Groth, EUROCRYPT 2016)
 
-Refused before any pairing is computed: a count of public inputs that is not the key's, an input
-that is negative or not below r (so x + r never stands for x), coordinates that are not below q,
-points off the curve or outside the subgroup of prime order, and infinity for A, B or C. An honest
-proof has infinity anywhere with a chance of about 2**-250, so nothing is lost by refusing it for
-C as well, where the equation alone would not mind, and every proof has one form. In a key alpha,
-beta, gamma and delta may not be infinity, or anything could be proved; an IC may: its input then
-counts for nothing in the circuit, which is for the maker of the circuit to know. Keys for which
-anyone can forge proofs are refused as well (see `quod.groth16.soundness`).
+Before any pairing is computed, the verifier rejects
 
-Arguments are copied before they are checked, so that they cannot change in between.
+- a number of public inputs that differs from the key's;
+- an input that is negative or not below r, so that x + r is never accepted in place of x;
+- coordinates that are not below q, and points off the curve or outside the subgroup of prime order;
+- infinity for A, B or C. An honest proof contains it with a probability of about 2**-250. The
+  equation does not require this for C; with it, every accepted proof has a unique encoding.
+
+In a key, alpha, beta, gamma and delta may not be infinity, as anyone could then forge proofs. A
+point of IC may be infinity: its public input then has no effect. Keys with which anyone can forge
+proofs are rejected as well (see `quod.groth16.soundness`).
+
+Arguments are copied before they are checked, so that another thread cannot change them in between.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ from quod.validation import flag, in_order
 
 
 class Verification:
-    """The verification of a proof in progress, which uses points as they become available.
+    """The verification of a proof whose points become available one after another.
 
     `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
     points as `VerifyingKey.verify` does, and raise the same errors.
@@ -73,24 +76,25 @@ class Verification:
         self._values: Words | None = None
 
     def first_pairs(self, a: G1Point, b: G2Point) -> list[Pair]:
-        """The pairs that depend only on A and B."""
+        """Return the pairs that depend only on A and B."""
         return [(a, b), (self._law.negate(self._inputs), self._key.gamma_g2)]
 
     def last_pair(self, c: G1Point) -> Pair:
+        """Return the pair that depends on C."""
         return self._law.negate(c), self._key.delta_g2
 
     def start(self, a: G1Point, b: G2Point) -> None:
-        """Compute the Miller values of the pairs of A and B."""
-        a, b = self._key._checked_proof(pi_a=a, pi_b=b)
+        """Compute the Miller loops of the pairs of A and B."""
+        a, b = self._key._validate_proof_points(pi_a=a, pi_b=b)
         self._values = self._miller_values(self.first_pairs(a, b))
 
     def finish(self, c: G1Point) -> bool:
-        """Return whether the proof with this C holds; InputError if A and B have not been set."""
+        """Return whether the proof is valid; raise InputError before a call of `start`."""
         if self._values is None:
             raise InputError("a verification needs A and B before C")
-        (c,) = self._key._checked_proof(pi_c=c)
-        last = self._miller_values([self.last_pair(c)])
-        return self._key._holds(np.concatenate([self._values, last]))
+        (c,) = self._key._validate_proof_points(pi_c=c)
+        last_value = self._miller_values([self.last_pair(c)])
+        return self._key._equation_holds(np.concatenate([self._values, last_value]))
 
     def _miller_values(self, pairs: Sequence[Pair]) -> Words:
         return miller_values(self._key.device, CURVES[self._key.curve], pairs)
@@ -100,12 +104,14 @@ class Verification:
 class VerifyingKey:
     """A checked verifying key: its points are on the curve and in their subgroups.
 
-    Points are plain affine integers, None for infinity; `ic` has one more than there are public
-    inputs. They are copied, and the attributes cannot be set. Raises `InputError` for a key that no
-    proof may be checked with, and `InsecureKeyError` for one with which anyone can forge proofs
-    unless `allow_insecure` says that it is for tests; `path` is for the messages. DeviceError for a
-    device of WebGPU, which computes no pairings. What verifications share is computed once, when
-    first needed.
+    Points are affine coordinates as ints, None for infinity; `ic` has one point more than there are
+    public inputs. Points are copied, and the attributes cannot be set. e(alpha, beta) is computed
+    once, when first needed.
+
+    path: the key's file, for error messages.
+    Raises `InputError` for a malformed key, `InsecureKeyError` for a key with which anyone can
+    forge proofs unless `allow_insecure`, and DeviceError for a WebGPU device, as these compute no
+    pairings.
     """
 
     curve: str
@@ -133,7 +139,7 @@ class VerifyingKey:
         if not isinstance(ic, Iterable):
             raise InputError(f"IC must be a list of points, not {type(ic).__name__}", path=path)
         allow_insecure = flag("allow_insecure", allow_insecure)
-        opened = resolve_device(device)
+        resolved_device = resolve_device(device)
         try:
             self.__dict__.update(
                 curve=curve,
@@ -142,14 +148,14 @@ class VerifyingKey:
                 gamma_g2=plain_point(gamma_g2, 2, "vk_gamma_2"),
                 delta_g2=plain_point(delta_g2, 2, "vk_delta_2"),
                 ic=tuple(plain_point(point, 1, f"IC[{i}]") for i, point in enumerate(ic)),
-                device=opened,
+                device=resolved_device,
             )
         except InputError as error:
             raise InputError(str(error), path=path) from None
         if not self.ic:
             raise InputError("IC must have at least one point", path=path)
         check_pairing_device(self.device)
-        self._check(path)
+        self._check_key(path)
         if not allow_insecure:
             insecurity = weakness(
                 self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2
@@ -173,7 +179,7 @@ class VerifyingKey:
     ) -> VerifyingKey:
         """Read and check a verification_key.json of snarkjs.
 
-        Its vk_alphabeta_12 is not relied on. Raises `InputError` and `InsecureKeyError`.
+        Its vk_alphabeta_12 is ignored. Raises `InputError` and `InsecureKeyError`.
         """
         return cls._of(read_verification_key(path), device, fspath(path), allow_insecure)
 
@@ -181,16 +187,16 @@ class VerifyingKey:
     def from_json_text(
         cls, text: str | bytes, *, device: DeviceChoice = "cpu", allow_insecure: bool = False
     ) -> VerifyingKey:
-        """Read and check the text of a verification_key.json, as `from_json` does the file."""
+        """Read and check the text of a verification_key.json; see `from_json`."""
         return cls._of(parse_verification_key(text), device, None, allow_insecure)
 
     @classmethod
     def _of(
-        cls, read: VerifyingKeyJson, device: DeviceChoice, path: str | None, allow_insecure: bool
+        cls, fields: VerifyingKeyJson, device: DeviceChoice, path: str | None, allow_insecure: bool
     ) -> VerifyingKey:
         return cls(
-            read.curve, read.alpha_g1, read.beta_g2, read.gamma_g2, read.delta_g2, read.ic,
-            device=device, path=path, allow_insecure=allow_insecure,
+            fields.curve, fields.alpha_g1, fields.beta_g2, fields.gamma_g2, fields.delta_g2,
+            fields.ic, device=device, path=path, allow_insecure=allow_insecure,
         )  # fmt: skip
 
     @classmethod
@@ -201,31 +207,31 @@ class VerifyingKey:
         device: DeviceChoice = "cpu",
         allow_insecure: bool = False,
     ) -> VerifyingKey:
-        """The verifying key in a proving key, checked. Raises `InputError`, `InsecureKeyError`."""
+        """Return a zkey's verifying key, checked. Raises `InputError` and `InsecureKeyError`."""
         allow_insecure = flag("allow_insecure", allow_insecure)
-        opened = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
+        key_file = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
         if not isinstance(zkey, Zkey):
-            opened.check_points()
+            key_file.check_points()
         key = cls(
-            opened.curve,
-            **key_points(opened),
-            ic=to_points(GROUPS[f"{opened.curve}.g1"], opened.ic),
+            key_file.curve,
+            **key_points(key_file),
+            ic=to_points(GROUPS[f"{key_file.curve}.g1"], key_file.ic),
             device=device,
-            path=opened.path,
+            path=key_file.path,
             allow_insecure=allow_insecure,
         )
-        # The key's own word, beside what its points show.
-        if not allow_insecure and (insecurity := weakness_of(opened)) is not None:
-            raise insecurity.error(opened.path)
+        # The zkey's circuit hash may mark it as a test key although its points do not.
+        if not allow_insecure and (insecurity := weakness_of(key_file)) is not None:
+            raise insecurity.error(key_file.path)
         return key
 
     @property
     def public(self) -> int:
-        """Number of public inputs."""
+        """The number of public inputs."""
         return len(self.ic) - 1
 
     def to_json(self) -> str:
-        """The text of a verification_key.json as snarkjs writes it, vk_alphabeta_12 included."""
+        """Return the text of a verification_key.json as snarkjs writes it, with vk_alphabeta_12."""
         return verification_key_to_json(
             VerifyingKeyJson(
                 self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2, self.ic,
@@ -234,40 +240,40 @@ class VerifyingKey:
         ).decode()  # fmt: skip
 
     def prepare(self) -> None:
-        """Compute now what verifications share; else the first one does."""
+        """Compute e(alpha, beta) now; otherwise the first verification computes it."""
         _ = self._alphabeta
 
     def verify(self, public: Iterable[int | str], proof: Proof | Mapping[str, Any]) -> bool:
-        """Return whether the proof holds for the public inputs.
+        """Return whether the proof is valid for the public inputs.
 
         public: the inputs in the order of the circuit; each is an int or, as in public.json, a
             decimal string without sign, spaces or leading zeros.
         proof: a `Proof`, or the document that `json.load` returns for a proof.json.
-        Raises `InputError` for malformed input (see the module), and `MismatchError` if the number
-        of inputs or the curve differs from the key's.
+        Raises `InputError` for malformed input (see the module's docstring), and `MismatchError`
+        if the number of inputs or the curve differs from the key's.
         """
-        inputs, proof = self._checked_statement(public, proof)
-        a, b, c = self._checked_points(proof)
+        inputs, proof = self._validate_statement(public, proof)
+        a, b, c = self._validate_points(proof)
         verification = self._begin(inputs)
         pairs = [*verification.first_pairs(a, b), verification.last_pair(c)]
-        return self._holds(miller_values(self.device, self._parameters, pairs))
+        return self._equation_holds(miller_values(self.device, self._parameters, pairs))
 
     def begin(self, public: Iterable[int | str]) -> Verification:
-        """Begin to verify a proof whose points are not there yet; raises as `verify` does."""
-        return self._begin(self._checked_inputs(public))
+        """Begin to verify a proof before its points are known; raises as `verify` does."""
+        return self._begin(self._validate_inputs(public))
 
     def _begin(self, inputs: Sequence[int]) -> Verification:
         group = self._group(1)
         return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *inputs]))
 
-    def _holds(self, values: Words) -> bool:
-        """Return whether the Miller values of a proof's pairs multiply to e(alpha, beta)."""
+    def _equation_holds(self, values: Words) -> bool:
+        """Return whether the pairing product of these Miller loop values is e(alpha, beta)."""
         return product_is(self.device, self._parameters, values, self._alphabeta)
 
     # --- checks
 
-    def _checked_statement(self, public: object, proof: object) -> tuple[list[int], Proof]:
-        """The public inputs as integers, and a proof that can be one for them."""
+    def _validate_statement(self, public: object, proof: object) -> tuple[list[int], Proof]:
+        """Return the public inputs as ints and the proof; its points are not checked."""
         if isinstance(proof, Mapping):
             proof = Proof.from_dict(proof, curve=self.curve)
         if not isinstance(proof, Proof):
@@ -275,7 +281,7 @@ class VerifyingKey:
                 f"the proof must be a Proof, not {type(proof).__name__}; "
                 "Proof.from_json_text reads JSON text"
             )
-        inputs = self._checked_inputs(public)
+        inputs = self._validate_inputs(public)
         if proof.curve != self.curve:
             raise MismatchError(
                 f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
@@ -283,13 +289,13 @@ class VerifyingKey:
             )
         return inputs, proof
 
-    def _checked_points(self, proof: Proof) -> list[Point]:
-        """Copies of A, B and C; InputError for a bad one."""
-        return self._checked_proof(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
+    def _validate_points(self, proof: Proof) -> list[Point]:
+        """Return copies of A, B and C; raise InputError for a malformed one."""
+        return self._validate_proof_points(pi_a=proof.a, pi_b=proof.b, pi_c=proof.c)
 
-    def _checked_inputs(self, public: object) -> list[int]:
-        """The public inputs as integers; InputError or MismatchError for bad ones."""
-        # What has no end, or a long one, is not read.
+    def _validate_inputs(self, public: object) -> list[int]:
+        """Return the public inputs as ints; raises InputError or MismatchError."""
+        # Reads at most one value too many, as an iterator may be endless.
         values = tuple(islice(in_order("the public inputs", public), self.public + 1))
         if len(values) != self.public:
             count = len(public) if isinstance(public, Sized) else len(values)
@@ -298,9 +304,9 @@ class VerifyingKey:
                 f"the key has {self.public} public inputs and {count}{or_more} were given; "
                 "use the key and the public inputs of one circuit"
             )
-        return [self._checked_input(index, value) for index, value in enumerate(values)]
+        return [self._validate_input(index, value) for index, value in enumerate(values)]
 
-    def _checked_input(self, index: int, value: int | str) -> int:
+    def _validate_input(self, index: int, value: int | str) -> int:
         r = self._parameters.fr.value
         if type(value) is str:
             if not (value.isascii() and value.isdecimal()) or value[:-1].startswith("0"):
@@ -308,7 +314,7 @@ class VerifyingKey:
                     f"public input {index} must be an int or a decimal string without sign, "
                     "spaces or leading zeros"
                 )
-            # Longer ones are not below r, and take long to read.
+            # A longer string is not below r; int() would take long.
             value = int(value) if len(value) <= len(str(r)) else r
         if type(value) is not int:
             raise InputError(
@@ -317,27 +323,27 @@ class VerifyingKey:
             )
         if not 0 <= value < r:
             raise InputError(
-                f"public input {index} is not from 0 to below r of {self.curve}; "
-                "give the reduced value"
+                f"public input {index} is negative or not below the order r of {self.curve}; "
+                "reduce it modulo r"
             )
         return value
 
-    def _checked_proof(self, **points: Point) -> list[Point]:
-        """Copies of the points of a proof, by their names in it; InputError for a bad one."""
+    def _validate_proof_points(self, **points: Point) -> list[Point]:
+        """Return copies of a proof's points, given by name; raise InputError for a bad one."""
         points = {
             name: plain_point(point, 2 if name == "pi_b" else 1, name)
             for name, point in points.items()
         }
         for degree in (1, 2):
             names = [name for name in points if (name == "pi_b") == (degree == 2)]
-            of_group = [points[name] for name in names]
-            self._check_points(degree, names, of_group, "the proof is damaged or forged", None)
+            group_points = [points[name] for name in names]
+            self._check_points(degree, names, group_points, "the proof is damaged or forged", None)
         for name, point in points.items():
             if point is None:
                 raise InputError(f"{name} is the point at infinity; no honest proof has it")
         return list(points.values())
 
-    def _check(self, path: str | None) -> None:
+    def _check_key(self, path: str | None) -> None:
         for name, point in (
             ("vk_alpha_1", self.alpha_g1),
             ("vk_beta_2", self.beta_g2),
@@ -374,14 +380,14 @@ class VerifyingKey:
                 raise InputError(f"{name} is not on the curve; {advice}", path=path)
         if group.parameters.cofactor == 1:
             return
-        # The error names the point that must not be infinity.
-        bad = first_bad_point(
+        # Infinity is allowed here: where it is forbidden, the callers reject it.
+        bad_point = first_bad_point(
             self.device, group, from_points(group, points), subgroup=True, infinity=True
         )
-        if bad is not None:
-            raise InputError(f"{names[bad[0]]} {bad[1]}; {advice}", path=path)
+        if bad_point is not None:
+            raise InputError(f"{names[bad_point[0]]} {bad_point[1]}; {advice}", path=path)
 
-    # --- what verifications share
+    # --- values that verifications share
 
     @property
     def _parameters(self) -> PairingCurve:
@@ -396,10 +402,10 @@ class VerifyingKey:
         return pairing(self.device, self._parameters, self.alpha_g1, self.beta_g2)
 
     def _alphabeta_of_snarkjs(self) -> Fq12Integers:
-        """e(alpha, beta) with the final exponent of snarkjs, a multiple of (q^12 - 1)/r.
+        """Return e(alpha, beta) with the final exponent of snarkjs, a multiple of (q^12 - 1)/r.
 
-        Its hard part is that of Fuentes-Castañeda, Knapp and Rodríguez-Henríquez (SAC 2011) for BN
-        curves, that of Ghammam and Fouotsa (eprint 2016/130) for BLS12.
+        The hard part of that exponent is from Fuentes-Castañeda, Knapp and Rodríguez-Henríquez
+        (SAC 2011) for BN curves, and from Ghammam and Fouotsa (eprint 2016/130) for BLS12.
         """
         parameters, law = self._parameters, affine_group(self._group(1))
         x = parameters.x
@@ -409,7 +415,7 @@ class VerifyingKey:
 
 
 def coordinates_of(point: Point, degree: int) -> Iterable[int]:
-    """The integers of a point of G1 or G2 (degree 2); none for infinity."""
+    """Return the coordinates of a point of G1 (degree 1) or G2 (degree 2); none for infinity."""
     if point is None:
         return ()
     return point if degree == 1 else (*point[0], *point[1])

@@ -1,7 +1,7 @@
 """Compilation of the self-check's kernels while the proof is computed.
 
-On the CPU these kernels take as long to compile as all other kernels of a proof, and they are
-needed last.
+On the CPU these kernels take as long to compile as all other kernels of a proof, and a proof uses
+them last.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from quod.curve.weierstrass.point_kernels import curve_multiply, curve_normalise
 from quod.device.protocol import HostDevice
 from quod.device.runtime.background import Background
 
-_AT_ONCE = 2
-# Those known with the first points of a proof.
+_THREADS = 2
+# The number of pairs that depend only on A and B, which are verified first.
 _PAIRS = 2
 
 
 def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) -> None:
-    """Begins it, of those that are not in the cache, if there is more than one thread.
+    """Begin to compile the kernels that are not in the cache, if the device has several threads.
 
-    Errors are left to the check that needs what failed.
+    Compilation errors are not raised here; the self-check compiles the kernel again and raises.
     """
     if device.threads == 1:
         return
@@ -29,7 +29,7 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
     words = g1.scalars.bytes // 8
     loops, _ = miller_kernel(device, _PAIRS)
     final, final_lanes = final_kernel(device)
-    background = Background("quod-ahead", _AT_ONCE)
+    background = Background("quod-ahead", _THREADS)
     for definition, lanes, static in (
         (loops, None, {"curve": curve}),
         (final, final_lanes, {"curve": curve}),

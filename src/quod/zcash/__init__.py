@@ -1,7 +1,7 @@
-"""Zcash's Sapling: keys, addresses, notes, and what the proof of an Output is about.
+"""Zcash's Sapling: keys, addresses, notes, and the statements of Output proofs.
 
-Values are plain integers and pairs, bytes are those of the Zcash protocol specification. The names
-below load on first use (PEP 562).
+Scalars are ints, points are pairs of ints, and encodings are those of the Zcash protocol
+specification. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Payment addresses, and points of diversifiers: Zcash protocol specification, 4.2.2, 5.6.3.1."""
+"""Payment addresses and DiversifyHash: Zcash protocol specification, 4.2.2, 5.6.3.1."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ DIVERSIFIER_BYTES = 11
 
 
 def diversify_hash(diversifier: bytes) -> EdwardsPair | None:
-    """g_d of a diversifier of 11 bytes; None for one that has no point, which half of them are."""
-    return _base(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
+    """Return the point g_d of a diversifier of 11 bytes; None for the half that have no point."""
+    return _group_hash(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
 
 
 @lru_cache(maxsize=256)
-def _base(diversifier: bytes) -> EdwardsPair | None:
+def _group_hash(diversifier: bytes) -> EdwardsPair | None:
     return group_hash(b"Zcash_gd", diversifier)
 
 
 @frozen
 class PaymentAddress:
-    """A diversifier and the point pk_d, of the subgroup of prime order and not neutral.
+    """A payment address.
 
-    InputError for a diversifier without a point, and for another pk_d.
+    diversifier: 11 bytes.
+    transmission_key: the point pk_d.
+    Raises InputError for a diversifier without a point, and for a pk_d that is neutral or outside
+    the subgroup of prime order.
     """
 
     diversifier: bytes
@@ -48,18 +51,18 @@ class PaymentAddress:
 
     @property
     def base(self) -> EdwardsPair:
-        """g_d."""
+        """The point g_d of the diversifier."""
         point = diversify_hash(self.diversifier)
         assert point is not None
         return point
 
     def to_bytes(self) -> bytes:
-        """The 43 bytes of a raw address."""
+        """Return the 43 bytes of a raw address."""
         return self.diversifier + encoded(self.transmission_key)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PaymentAddress:
-        """The address of 43 bytes; InputError as for the parts, and for another encoding."""
+        """Decode 43 bytes; raises InputError for a malformed encoding and as the constructor."""
         data = exact_bytes("a payment address", data, DIVERSIFIER_BYTES + 32)
         point = decode_edwards(JUBJUB, data[DIVERSIFIER_BYTES:])
         return cls(data[:DIVERSIFIER_BYTES], point)

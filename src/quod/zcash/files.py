@@ -1,4 +1,4 @@
-"""Notes and Outputs as JSON: bytes in hex, in the order of the Zcash protocol specification."""
+"""Notes and Outputs as JSON, with bytes in hex, in the order of the Zcash specification."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _NOTE_FIELDS = {"address", "value", "rseed", "rcm", "esk", "rcv"}
 
 
 def read_note(path: Path) -> tuple[Note, int | None, int | None]:
-    """The note of a file, with esk and rcv where the file says them.
+    """Read a note; return it with its esk and rcv, or None for those that the file lacks.
 
-    An object with `address` (43 bytes), `value`, and `rseed` or `rcm`; esk follows from `rseed`,
-    else `esk` says it, as `rcv` does. InputError, which shows none of it.
+    The file is an object with `address` (43 bytes), `value`, `rseed` or `rcm`, and optionally
+    `rcv` and, without `rseed`, `esk`; `rseed` determines esk. Raises InputError, whose message
+    shows none of the values.
     """
-    note = _parsed(path, _NOTE)
+    note = _parse(path, _NOTE)
     try:
         return _note_of(note)
     except InputError as error:
@@ -57,11 +58,11 @@ def _note_of(note: Any) -> tuple[Note, int | None, int | None]:
 
 
 def read_outputs(path: Path) -> list[Output | InputError]:
-    """The Outputs of a list in a file, or for one that is malformed its error.
+    """Read a list of Outputs; a malformed Output becomes its error.
 
-    Each is an object with `cv`, `cmu`, `epk` (32 bytes) and `proof` (192 bytes) at least.
+    Each is an object with at least `cv`, `cmu`, `epk` (32 bytes each) and `proof` (192 bytes).
     """
-    outputs = _parsed(path, _OUTPUTS)
+    outputs = _parse(path, _OUTPUTS)
     if not isinstance(outputs, list) or not outputs:
         raise InputError("has no list of Outputs", path=path)
     return [_output_or_error(entry) for entry in outputs]
@@ -75,9 +76,9 @@ def _output_or_error(entry: object) -> Output | InputError:
 
 
 def read_output(path: Path) -> Output:
-    """The one Output of a file; InputError for what consensus refuses."""
+    """Read the Output of a file; raise InputError for one that consensus rules reject."""
     try:
-        return _output_of(_parsed(path, _OUTPUTS))
+        return _output_of(_parse(path, _OUTPUTS))
     except InputError as error:
         raise InputError(str(error), path=path) from None
 
@@ -87,19 +88,19 @@ def _output_of(entry: Any) -> Output:
         raise InputError(f"an Output must be an object with {', '.join(_FIELDS)}")
     cv, cmu, epk, proof = (_hex(name, entry[name]) for name in _FIELDS)
     statement = OutputStatement.from_bytes(cv, epk, cmu)
-    # Verification looks at subgroups.
+    # The verifier checks the subgroups of the proof's points.
     return Output(statement, proof_from_bytes(proof, check_subgroup=False))
 
 
 def output_to_json(output: Output) -> str:
-    """The object that `read_output` takes."""
+    """Return the JSON text that `read_output` reads."""
     cv, epk, cmu = output.statement.to_bytes()
-    parts = (cv, cmu, epk, proof_to_bytes(output.proof))
-    return _json({name: part.hex() for name, part in zip(_FIELDS, parts, strict=True)})
+    encodings = (cv, cmu, epk, proof_to_bytes(output.proof))
+    return _json({name: part.hex() for name, part in zip(_FIELDS, encodings, strict=True)})
 
 
 def secrets_to_json(scalars: Mapping[str, int]) -> str:
-    """Scalars by name, in hex."""
+    """Return a JSON object of scalars in hex, by name."""
     return _json({name: encode_scalar(value).hex() for name, value in scalars.items()})
 
 
@@ -107,7 +108,7 @@ def _json(value: Mapping[str, str] | Sequence[str]) -> str:
     return json.dumps(value, indent=1) + "\n"
 
 
-def _parsed(path: Path, kind: JsonKind) -> Any:
+def _parse(path: Path, kind: JsonKind) -> Any:
     return parse_json(read_json(path, kind), os.fspath(path), kind)
 
 

@@ -1,6 +1,6 @@
 """Spending and viewing keys: Zcash protocol specification, 4.2.2.
 
-Secrets are in no text that a key shows of itself. Nothing runs in constant time.
+The repr of a key shows no secret. The operations are not constant-time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _IVK_BITS = 251
 class ViewingKey:
     """A full viewing key: the points ak and nk, and ovk of 32 bytes.
 
-    InputError for points off the curve or outside the subgroup of prime order, and for an ak that
-    is neutral.
+    Raises InputError for points off the curve or outside the subgroup of prime order, and for a
+    neutral ak.
     """
 
     ak: EdwardsPair
@@ -47,7 +47,7 @@ class ViewingKey:
 
     @property
     def incoming(self) -> int:
-        """ivk; InputError for 0, which a key has by less than chance."""
+        """The incoming viewing key ivk; InputError if it is 0, which has negligible probability."""
         digest = blake2s(encoded(self.ak) + encoded(self.nk), person=b"Zcashivk").digest()
         ivk = int.from_bytes(digest, "little") & (1 << _IVK_BITS) - 1
         if not ivk:
@@ -55,7 +55,7 @@ class ViewingKey:
         return ivk
 
     def address(self, diversifier: bytes) -> PaymentAddress:
-        """The address of a diversifier of 11 bytes; InputError for one that has no point."""
+        """Return the address of a diversifier of 11 bytes; InputError for one without a point."""
         return incoming_address(self.incoming, diversifier)
 
 
@@ -88,15 +88,15 @@ class SpendingKey:
 
     @property
     def viewing_key(self) -> ViewingKey:
-        """The full viewing key, which sees payments and cannot spend."""
+        """The full viewing key, which can see payments but not spend them."""
         ak = multiple(self.ask, spend_authorizing_generator())
         return ViewingKey(ak, multiple(self.nsk, proof_generator()), self.ovk)
 
 
 def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
-    """The address that an incoming viewing key has for a diversifier.
+    """Return the address of an incoming viewing key and a diversifier.
 
-    InputError for an ivk that is none, from 1 on below 2**251, and a diversifier without a point.
+    Raises InputError unless 1 <= ivk < 2**251, and for a diversifier without a point.
     """
     if not 0 < secret_scalar("ivk", ivk, least=1) < 1 << _IVK_BITS:
         raise InputError("ivk must be below 2**251")
@@ -107,7 +107,7 @@ def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
 
 
 def default_diversifier(seed: bytes) -> bytes:
-    """The first diversifier of a seed sk that has a point, as keys without ZIP 32 have it."""
+    """Return the default diversifier of a seed sk without ZIP 32: the first that has a point."""
     for counter in range(256):
         diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
         if diversify_hash(diversifier) is not None:

@@ -1,6 +1,6 @@
-"""MASP's Output: Sapling's for assets of many kinds, each a point that its name is hashed to.
+"""MASP's Output: that of Sapling for many assets, whose generators are hashed from their names.
 
-The circuit is `quod.zcash.circuit.masp_output`. Its parameters are to be made.
+The circuit is `quod.zcash.circuit.masp_output`. Its parameters must be generated first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _IDENTIFIER = b"MASP__t_"
 
 @cache
 def masp_output_circuit() -> Circuit:
-    """The circuit, traced unless an earlier process has (`quod.r1cs.cached_circuits`)."""
+    """Return the circuit, traced or from the cache (`quod.r1cs.cached_circuits`)."""
     return builtin_circuit("quod.zcash.circuit.masp_output", "masp_output", "bls12_381")
 
 
 def asset_generator(identifier: bytes) -> EdwardsPair:
-    """The point whose encoding is the hash of an identifier of 32 bytes.
+    """Return the point whose encoding is the hash of an identifier of 32 bytes.
 
-    InputError for an identifier that has none, or one of small order.
+    Raises InputError if the hash encodes no point, or a point of small order.
     """
     identifier = exact_bytes("an asset's identifier", identifier, 32)
     digest = blake2s(identifier, person=ASSET_GENERATOR).digest()
@@ -44,10 +44,10 @@ def asset_generator(identifier: bytes) -> EdwardsPair:
 
 
 def asset_identifier(name: bytes) -> bytes:
-    """The identifier of the asset of a name: that of the first nonce that has a generator."""
-    begin = UNIFORM_RANDOM_STRING + exact_bytes("the name of an asset", name)
+    """Return the identifier of an asset: the hash with the first nonce that has a generator."""
+    prefix = UNIFORM_RANDOM_STRING + exact_bytes("the name of an asset", name)
     for nonce in range(256):
-        identifier = blake2s(begin + bytes([nonce]), person=_IDENTIFIER).digest()
+        identifier = blake2s(prefix + bytes([nonce]), person=_IDENTIFIER).digest()
         try:
             asset_generator(identifier)
         except InputError:

@@ -29,7 +29,12 @@ _RCM, _ESK = b"\4", b"\5"
 
 @frozen
 class Note:
-    """A value from 0 to 2**64 - 1 at an address, and the scalar rcm that hides it."""
+    """A note.
+
+    address: the address of the recipient.
+    value: from 0 to 2**64 - 1.
+    rcm: the randomness of the commitment, a canonical scalar.
+    """
 
     address: PaymentAddress
     value: int
@@ -44,32 +49,32 @@ class Note:
 
     @classmethod
     def from_seed(cls, address: PaymentAddress, value: int, rseed: bytes) -> Note:
-        """The note whose rcm follows from rseed, 32 bytes."""
+        """Return the note whose rcm is derived from rseed, 32 bytes."""
         return cls(address, value, expanded_scalar(rseed, _RCM))
 
     @property
     def commitment(self) -> EdwardsPair:
-        """The point cm."""
-        number = note_value(self.value).to_bytes(8, "little")
-        parts = number + encoded(self.address.base) + encoded(self.address.transmission_key)
-        hashed = sapling_pedersen_point(NOTE_COMMITMENT, bytes_to_bits(parts))
-        hidden = multiple(self.rcm, note_commitment_randomness_generator())
-        return edwards_group(JUBJUB).add(hashed, hidden)
+        """The note commitment cm, a point."""
+        value_bytes = note_value(self.value).to_bytes(8, "little")
+        contents = value_bytes + encoded(self.address.base) + encoded(self.address.transmission_key)
+        contents_hash = sapling_pedersen_point(NOTE_COMMITMENT, bytes_to_bits(contents))
+        blinding = multiple(self.rcm, note_commitment_randomness_generator())
+        return edwards_group(JUBJUB).add(contents_hash, blinding)
 
     @property
     def cmu(self) -> int:
-        """u of the commitment, which goes into the tree and the statement."""
+        """The u-coordinate of the commitment, which the tree and the statement contain."""
         return self.commitment[0]
 
     def ephemeral_key(self, esk: int) -> EdwardsPair:
-        """epk = esk * g_d, for a scalar that is not 0."""
+        """Return epk = esk * g_d, for a canonical scalar that is not 0."""
         esk = secret_scalar("esk", esk, least=1)
         return edwards_group(JUBJUB).multiply(esk, self.address.base)
 
     def nullifier(self, nk: EdwardsPair, position: int) -> bytes:
-        """The 32 bytes that show that the note at a position of the tree is spent.
+        """Return the nullifier, 32 bytes, of the note at a position of the tree.
 
-        InputError for an nk outside the subgroup of prime order.
+        Raises InputError for an nk outside the subgroup of prime order.
         """
         position = whole_number("the position", position, 0, (1 << MERKLE_DEPTH) - 1)
         group, nk = edwards_group(JUBJUB), edwards_pair("nk", JUBJUB, nk)
@@ -80,17 +85,17 @@ class Note:
 
 
 def ephemeral_secret(rseed: bytes) -> int:
-    """The scalar esk that follows from rseed, 32 bytes."""
+    """Return the scalar esk that is derived from rseed, 32 bytes."""
     return expanded_scalar(rseed, _ESK)
 
 
 def value_commitment(value: int, rcv: int) -> EdwardsPair:
-    """The point cv = value * V + rcv * R."""
-    shown = multiple(note_value(value), value_generator())
-    hidden = multiple(secret_scalar("rcv", rcv), value_randomness_generator())
-    return edwards_group(JUBJUB).add(shown, hidden)
+    """Return the point cv = value * V + rcv * R."""
+    value_term = multiple(note_value(value), value_generator())
+    blinding = multiple(secret_scalar("rcv", rcv), value_randomness_generator())
+    return edwards_group(JUBJUB).add(value_term, blinding)
 
 
 def note_value(value: object) -> int:
-    """A value that a note may have."""
+    """Return the value; raise InputError unless it is an int from 0 to 2**64 - 1."""
     return whole_number("the value of a note", value, 0, (1 << 64) - 1)

@@ -1,7 +1,7 @@
-"""Outputs: a note's commitments with the proof that they are right, made and verified.
+"""Outputs: proofs that the commitments of a note are well formed, and their verification.
 
-The circuit is that of the ceremony of 2018, `quod.zcash.circuit.output`; the parameters are its
-`sapling-output.params`.
+The circuit, `quod.zcash.circuit.output`, is that of the Sapling ceremony of 2018, whose parameters
+are the file `sapling-output.params`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from quod.zcash.scalars import random_scalar, secret_scalar
 
 @cache
 def output_circuit() -> Circuit:
-    """The circuit, traced unless an earlier process has (`quod.r1cs.cached_circuits`)."""
+    """Return the circuit, traced or from the cache (`quod.r1cs.cached_circuits`)."""
     return builtin_circuit("quod.zcash.circuit.output", "sapling_output", "bls12_381")
 
 
 def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
     """Return the circuit's inputs for a note and two scalars.
 
-    InputError for a scalar that is not canonical, and for esk = 0.
+    Raises InputError for a scalar that is not canonical, and for esk = 0.
     """
     u, v = note.address.transmission_key
     return {
@@ -50,7 +50,7 @@ class Output:
 
 
 class OutputProver:
-    """A prover of Outputs, with parameters of bellman that stay open."""
+    """A prover of Outputs, which keeps bellman's parameters open."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class OutputProver:
         *,
         checked: bool = True,
     ) -> None:
-        """With `checked` all points of the parameters are looked at; see `from_bellman`.
+        """Open parameters; arguments and errors are those of `ProvingKey.from_bellman`.
 
-        InputError and MismatchError as that raises.
+        checked: whether all points of the parameters are checked.
         """
         with or_null(timeline).stage("circuit"):
             self.circuit = output_circuit()
@@ -81,7 +81,7 @@ class OutputProver:
     ) -> Output:
         """Prove the Output of a note; the proof is verified before it is returned.
 
-        esk, rcv: canonical scalars, else InputError; default: random.
+        esk, rcv: canonical scalars; default: random. Other values raise InputError.
         seed: see `ProvingKey.prove`; default: random blinding.
         """
         esk = random_scalar() if esk is None else esk
@@ -99,7 +99,7 @@ class OutputProver:
 
 
 def verify_output(key: VerifyingKey, output: Output) -> bool:
-    """Return whether the proof is valid; a statement meets the other consensus rules already."""
+    """Return whether the proof is valid; the statement's constructor checked the other rules."""
     return key.verify(output.statement.public, output.proof)
 
 

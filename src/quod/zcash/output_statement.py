@@ -1,4 +1,4 @@
-"""The statement of an Output proof, with the checks that the circuit leaves to verifiers.
+"""The statement of an Output proof, with the checks that verifiers make outside the circuit.
 
 Zcash protocol specification, 4.5 and 7.4: the encodings of cv and epk are canonical, these points
 are not of small order, and cmu is canonical.
@@ -23,8 +23,8 @@ class OutputStatement:
     cv: the value commitment.
     epk: the ephemeral key.
     cmu: the u-coordinate of the note commitment.
-    InputError, with the field's name, for a point off the curve or of small order, and a cmu not
-    below the modulus.
+    Raises InputError, with the field's name, for a point off the curve or of small order, and a cmu
+    not below the modulus.
     """
 
     cv: EdwardsPair
@@ -41,8 +41,8 @@ class OutputStatement:
 
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
-        """Decode three fields of 32 bytes; InputError names a field that consensus rejects."""
-        points = (_decoded("cv", cv), _decoded("epk", epk))
+        """Decode three fields of 32 bytes; raise InputError, with its name, for an invalid one."""
+        points = (_decode("cv", cv), _decode("epk", epk))
         return cls(*points, int.from_bytes(exact_bytes("cmu", cmu, 32), "little"))
 
     @property
@@ -51,11 +51,11 @@ class OutputStatement:
         return [*self.cv, *self.epk, self.cmu]
 
     def to_bytes(self) -> tuple[bytes, bytes, bytes]:
-        """The bytes of cv, epk and cmu."""
+        """Return the bytes of cv, epk and cmu, 32 each."""
         return encoded(self.cv), encoded(self.epk), self.cmu.to_bytes(32, "little")
 
 
-def _decoded(name: str, data: bytes) -> EdwardsPair:
+def _decode(name: str, data: bytes) -> EdwardsPair:
     try:
         return decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
     except InputError as error:

@@ -38,7 +38,7 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
     """See `test_key`."""
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
     # However slow the machine is, the witnesses of a list come together.
-    monkeypatch.setattr(many, "_PATIENCE", 1e9)
+    monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     key = ProvingKey(zkey, device)
     resident: Any = key.resident
     [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
-    room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
+    room = {most: batches._batch_memory(lane, most, size) for most in (16, 4, 2)}
     for most, needed in room.items():
         gpu_batches = GpuBatches(device, lane, 16, size, needed, resident.slots, RunningSums())
         assert (gpu_batches.most, gpu_batches.nbytes) == (most, needed)
@@ -230,10 +230,12 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
     parts = device_parts(counts, device, 1 << 40, 1 << 40)
     batches_bytes = parts.pop("batches")
-    assert 1 <= batches_bytes / batches._needed(lane, batches.MOST, size) < 1.3
+    assert 1 <= batches_bytes / batches._batch_memory(lane, batches.MOST, size) < 1.3
     least = sum(parts.values())
     fewer = device_parts(counts, device, least + batches_bytes - 1, 1 << 40)
-    assert batches._needed(lane, batches.MOST // 2, size) <= fewer.pop("batches") < batches_bytes
+    assert (
+        batches._batch_memory(lane, batches.MOST // 2, size) <= fewer.pop("batches") < batches_bytes
+    )
     assert fewer == parts == device_parts(counts, device, least, 1 << 40)
     # No key is beyond its budget.
     resident._budget = resident.nbytes + room[2] - 1
@@ -346,7 +348,7 @@ def test_memory_that_others_take() -> None:
             return other
 
     lane: Any = Lane()
-    room, alone = batches._needed(lane, 2, 128), Slots(object, 1)
+    room, alone = batches._batch_memory(lane, 2, 128), Slots(object, 1)
     others = device.allocate(device.memory.limit - room + 1)
     with pytest.raises(DeviceError, match="no memory for a buffer"):
         GpuBatches(device, lane, 2, 128, room, alone, RunningSums())

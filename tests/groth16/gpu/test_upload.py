@@ -14,9 +14,9 @@ from quod.groth16.gpu.upload import Copiers, JointUploadBuffer, UploadBuffer
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload, "_LEAST_BLOCK", 64)
-    monkeypatch.setattr(upload, "_MOST_BLOCK", 96)
-    monkeypatch.setattr(upload, "_CHUNK", 160)
+    monkeypatch.setattr(upload, "_MIN_BLOCK_BYTES", 64)
+    monkeypatch.setattr(upload, "_MAX_BLOCK_BYTES", 96)
+    monkeypatch.setattr(upload, "_MIN_CHUNK_BYTES", 160)
 
 
 @pytest.mark.parametrize(

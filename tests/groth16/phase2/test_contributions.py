@@ -250,7 +250,7 @@ POINTS: dict[str, tuple[Change, str]] = {
     "gamma": (_gamma_of_delta, f"gamma_g2 {_POWERS}"),
     "delta": (_change(2, -192, _generator_twice()), "delta_g1 differs from that of contribution 2"),
     "delta in G2": (_delta_of_gamma, "delta_g2 and delta_g1 have different values of delta"),
-    "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 does not follow: its transcript"),
+    "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 is not valid: its transcript"),
 }
 
 
@@ -273,7 +273,7 @@ def test_contributions_that_do_not_follow(
     contribute(key_files.init, tmp_path / "other.zkey")
     other = Ceremony.read(Iden3File.open(tmp_path / "other.zkey", "zkey", 1), CURVES["bn254"])
     theirs = other.contributions[0]
-    place = f"VerificationError {tmp_path}/bad.zkey: contribution {number + 1} does not follow: "
+    place = f"VerificationError {tmp_path}/bad.zkey: contribution {number + 1} is not valid: "
 
     def refused(change: Callable[[Ceremony], Ceremony]) -> str:
         path = _tampered(
@@ -295,7 +295,7 @@ def test_contributions_that_do_not_follow(
     )
     beacon = replace_frozen(contribution.details, beacon=Beacon(b"\x07", 10))
     assert refused(lambda all_: _with(all_, number, details=beacon)) == (
-        place + "its key does not follow from its beacon"
+        place + "its key is not the one that its beacon determines"
     )
     if number == 1:
         assert "delta_g1 differs from that of contribution 1" in refused(
@@ -441,7 +441,7 @@ def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_
 def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> None:
     key_files, other = make("bn254"), make("bls12_381")
     small = mixed("bn254", 20).write_r1cs(tmp_path / "small.r1cs")
-    with pytest.raises(VerificationError, match=r"is of another circuit than .*small.r1cs"):
+    with pytest.raises(VerificationError, match=r"is for another circuit than .*small.r1cs"):
         verify_from_r1cs(small, key_files.ptau, key_files.last)
     with pytest.raises(MismatchError, match="over bn254"):
         verify_from_r1cs(other.r1cs, other.ptau, key_files.last)

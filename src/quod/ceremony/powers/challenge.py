@@ -1,4 +1,4 @@
-"""The hashes of powers of tau that contributors sign with: challenges and responses."""
+"""Challenges: the hashes of powers of tau to which contributions respond."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from quod.field.array import Words
 from quod.hash.blake2b import BLOCK
 
 BLANK = hashlib.blake2b().digest()
-"""The response before the first one."""
+"""The hash that stands for the response before the first contribution."""
 
 Windows = Callable[[PointSection], Iterable[Words]]
 
 
 def first_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> bytes:
-    """The challenge of new powers, which are all generators, from the table or computed."""
+    """Return the challenge of new powers, which are all generators, from the table or computed."""
     challenge = known_challenge(curve, power)
     return computed_challenge(device, curve, power) if challenge is None else challenge
 
 
 def known_challenge(curve: PairingCurve, power: int) -> bytes | None:
-    """The first challenge of the table, if it has that power."""
+    """Return the first challenge from the table, or None if the table lacks that power."""
     table = FIRST_CHALLENGES.get(curve.name, ())
     return bytes.fromhex(table[power - 1]) if power <= len(table) else None
 
 
 def first_challenge_blocks(curve: PairingCurve, power: int) -> int:
-    """The number of blocks that `first_challenge` hashes: 0 if the table has the challenge."""
+    """Return the number of blocks that `first_challenge` hashes: 0 if the table has it."""
     if known_challenge(curve, power) is not None:
         return 0
     return sum(section.nbytes(curve, power) for section in SECTIONS) // BLOCK
 
 
 def computed_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> bytes:
-    """The first challenge, by hashing all powers."""
+    """Compute the first challenge by hashing all powers."""
     hasher = hashlib.blake2b(BLANK)
     for section in SECTIONS:
         group = section.group(curve)
@@ -57,7 +57,10 @@ def computed_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> by
 def challenge_after(
     device: AnyDevice, curve: PairingCurve, response: bytes, points: Windows
 ) -> bytes:
-    """The challenge of the next contributor: the hash of a response's hash and all points."""
+    """Return the next challenge: the hash of a response's hash and all points, uncompressed.
+
+    points: returns the points of a section in windows.
+    """
     hasher = hashlib.blake2b(response)
     for section in SECTIONS:
         for window in points(section):
@@ -68,7 +71,7 @@ def challenge_after(
 def current_challenge(
     device: AnyDevice, curve: PairingCurve, power: int, contributions: list[Contribution]
 ) -> bytes:
-    """The challenge that the next contribution responds to."""
+    """Return the challenge to which the next contribution responds."""
     if contributions:
         return contributions[-1].next_challenge
     return first_challenge(device, curve, power)

@@ -1,8 +1,8 @@
 """Challenges and responses: a contribution by another program, or on another machine.
 
-A challenge is the hash of the last response and all points, uncompressed; a response the hash of
-its challenge, all points, compressed, and the keys, uncompressed. They are the files of bellman's
-powersoftau and of the perpetual powers of tau.
+A challenge file has the hash of the last response and all points, uncompressed. A response file has
+the hash of the challenge, all points, compressed, and the public keys, uncompressed. These are the
+files of bellman's powersoftau and of the perpetual powers of tau.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def export_challenge(
     curve = file.curve_parameters
     contributions = read_contributions(file)
     expected = current_challenge(host, curve, file.power, contributions)
-    last = contributions[-1].response_hash(curve) if contributions else BLANK
+    response_hash = contributions[-1].response_hash(curve) if contributions else BLANK
 
     def write(output: BinaryIO) -> None:
-        output.write(last)
-        hasher = hashlib.blake2b(last)
+        output.write(response_hash)
+        hasher = hashlib.blake2b(response_hash)
         for section in SECTIONS:
             group, count = section.group(curve), section.count(file.power)
             with timeline.stage(section.name) as stage:
@@ -92,12 +92,16 @@ def import_response(
 ) -> Receipt:
     """Write `source` with the contribution of a response file to `target`.
 
-    InputError, with section and offset, for a response of another length, and for points that are
-    malformed or outside their groups; raises MismatchError for a response to another challenge;
-    raises VerificationError if it does not follow from the challenge. Only `verify` checks that
-    points are powers. Raises OutputError for an existing target, unless `replace` is set.
+    Raises InputError, with section and offset, for a response of another length, and for points
+    that are malformed or outside their groups; MismatchError for a response to another challenge;
+    VerificationError for an invalid contribution; and OutputError for an existing target, unless
+    `replace` is set. Only `verify` checks that the points are powers of tau.
     """
-    timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
+    timeline, resolved_device, host = (
+        or_null(timeline),
+        resolve_device(device),
+        resolve_device("cpu"),
+    )
     file, details = PowersOfTau.open(source), Details(name)
     check_not_truncated(file)
     curve, power = file.curve_parameters, file.power
@@ -106,14 +110,14 @@ def import_response(
     path, data = file_path(response), map_file(response)
     groups = {degree: group_of(curve, degree) for degree in (1, 2)}
     sizes = {degree: 8 * group.coordinate_words for degree, group in groups.items()}
-    needed = HASH_BYTES + sum(
+    keys_start = HASH_BYTES + sum(
         point_section.count(power) * sizes[point_section.degree] for point_section in SECTIONS
     )
     key_bytes = len(NAMES) * (4 * sizes[1] + 2 * sizes[2])
-    if len(data) != needed + key_bytes:
+    if len(data) != keys_start + key_bytes:
         raise InputError(
-            f"a response of 2**{power} powers of {curve.name} has {needed + key_bytes} bytes, not "
-            f"{len(data)}; check that the right file was given",
+            f"a response of 2**{power} powers of {curve.name} has {keys_start + key_bytes} bytes, "
+            f"not {len(data)}; check that the right file was given",
             path=path,
         )
     reader = SectionReader(path, "response", data, 0, len(data))
@@ -122,21 +126,27 @@ def import_response(
             "answers another challenge; contribute to the challenge of these powers", path=path,
             section="response", offset=0,
         )  # fmt: skip
-    keys = _keys(SectionReader(path, "keys", data, needed, key_bytes), curve.name, groups, sizes)
-    before = earlier[-1].results if earlier else initial_results(curve)
+    keys = _keys(
+        SectionReader(path, "keys", data, keys_start, key_bytes), curve.name, groups, sizes
+    )
+    previous_results = earlier[-1].results if earlier else initial_results(curve)
 
-    def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
+    def produce(section: PointSection, first: int, end: int) -> tuple[Words, Any]:
         group, size, start = section.group(curve), sizes[section.degree], reader.offset
-        raw = reader.take((last - first) * size, section.name)
-        points, bad = decompressed(opened, group, raw)
-        bad = bad or first_bad_point(opened, group, points, subgroup=True, infinity=False)
-        if bad is not None:
-            reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
-                        start + bad[0] * size)  # fmt: skip
-        return points, raw
+        encoded = reader.take((end - first) * size, section.name)
+        points, bad_point = decompressed(resolved_device, group, encoded)
+        bad_point = bad_point or first_bad_point(
+            resolved_device, group, points, subgroup=True, infinity=False
+        )
+        if bad_point is not None:
+            reader.fail(f"point {first + bad_point[0]} of {section.name} {bad_point[1]}",
+                        start + bad_point[0] * size)  # fmt: skip
+        return points, encoded
 
-    def check(added: Contribution) -> None:
-        check_contribution(path, curve, len(earlier) + 1, challenge, before, added, timeline)
+    def check(contribution: Contribution) -> None:
+        check_contribution(
+            path, curve, len(earlier) + 1, challenge, previous_results, contribution, timeline
+        )
 
     return write_contribution(
         target, file, challenge, earlier, keys, details, produce, check, timeline, replace=replace
@@ -146,21 +156,22 @@ def import_response(
 def _keys(
     reader: SectionReader, curve: str, groups: dict[int, Any], sizes: dict[int, int]
 ) -> tuple[PublicKey, PublicKey, PublicKey]:
-    """The keys at the end of a response."""
+    """Read the public keys of tau, alpha and beta at the end of a response."""
     host = resolve_device("cpu")
 
-    def take(degree: int, what: str) -> Any:
+    def take(degree: int, label: str) -> Any:
         start = reader.offset
-        raw = reader.take(2 * sizes[degree], what)
-        points = from_uncompressed(host, groups[degree], raw)
+        encoded = reader.take(2 * sizes[degree], label)
+        points = from_uncompressed(host, groups[degree], encoded)
         if points is None:
-            reader.fail(f"{what} has a coordinate that is not below the modulus of {curve}", start)
-        check_point(groups[degree], points, lambda why: reader.fail(f"{what} {why}", start))
+            reader.fail(f"{label} has a coordinate that is not below the modulus of {curve}", start)
+        check_point(groups[degree], points, lambda why: reader.fail(f"{label} {why}", start))
         return to_points(groups[degree], points)[0]
 
-    first = [take(1, f"{part} of {name}") for name in NAMES for part in ("g1_s", "g1_sx")]
-    second = [take(2, f"g2_spx of {name}") for name in NAMES]
+    g1_points = [take(1, f"{part} of {name}") for name in NAMES for part in ("g1_s", "g1_sx")]
+    g2_points = [take(2, f"g2_spx of {name}") for name in NAMES]
     tau, alpha, beta = (
-        PublicKey(first[2 * at], first[2 * at + 1], second[at]) for at in range(len(NAMES))
+        PublicKey(g1_points[2 * index], g1_points[2 * index + 1], g2_points[index])
+        for index in range(len(NAMES))
     )
     return tau, alpha, beta

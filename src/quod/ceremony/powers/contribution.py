@@ -1,8 +1,13 @@
-"""One contribution to powers of tau, as section 7 of their files has it.
+"""Contributions to powers of tau in the format of section 7 of a file.
 
-In files: the second point of tau_g1 and tau_g2 and the first of alpha_tau_g1, beta_tau_g1 and
-beta_g2 after the contribution; the keys, P and s*P of tau, alpha and beta, then s*Q of each; the
-state of the hash of the response before the keys; the challenge for whoever is next; details.
+A contribution consists of
+
+- the second point of tau_g1 and tau_g2, and the first point of alpha_tau_g1, beta_tau_g1 and
+  beta_g2, after the contribution;
+- the public keys: P and s*P of tau, alpha and beta, then s*Q of each;
+- the state of the response's hash before the keys are hashed;
+- the next challenge;
+- its details.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from quod.frozen import frozen
 from quod.hash.blake2b import STATE_BYTES, Blake2b, blake2b
 
 NAMES = ("tau", "alpha", "beta")
-"""The secrets of a contribution; the number of each is hashed with its key."""
+"""The secrets of a contribution; the index of a secret is hashed with its key."""
 
 HASH_BYTES = 64
 MOST_CONTRIBUTIONS = 1 << 16
@@ -38,7 +43,7 @@ MOST_CONTRIBUTIONS = 1 << 16
 
 @frozen
 class Results:
-    """The points that determine the powers after a contribution: each secret in its groups."""
+    """The points that determine the powers after a contribution: generators times the secrets."""
 
     tau_g1: G1Point
     tau_g2: G2Point
@@ -52,14 +57,20 @@ RESULTS = (("tau_g1", 1), ("tau_g2", 2), ("alpha_g1", 1), ("beta_g1", 1), ("beta
 
 
 def initial_results(curve: PairingCurve) -> Results:
-    """Before any contribution all powers are the generators."""
+    """Return the results before any contribution: the generators."""
     g1, g2 = curve.g1.generator, curve.g2.generator
     return Results(g1, g2, g1, g1, g2)
 
 
 @frozen
 class Contribution:
-    """A contribution; `keys` are those of tau, alpha and beta. Points are in their groups."""
+    """A contribution; its points are in their groups.
+
+    results: the points that determine the powers after the contribution.
+    keys: the public keys of tau, alpha and beta.
+    hash_state: the state of BLAKE2b before the keys are hashed.
+    next_challenge: 64 bytes.
+    """
 
     results: Results
     keys: tuple[PublicKey, PublicKey, PublicKey]
@@ -69,36 +80,37 @@ class Contribution:
 
     @classmethod
     def read(cls, section: SectionReader, curve: PairingCurve, number: int) -> Contribution:
-        """The next one of a section; `number`, from 1 on, is for messages.
+        """Read the next contribution of a section.
 
-        InputError, with its place, for points that are infinity or outside their groups.
+        number: its index from 1 on, for messages.
+        Raises InputError, with the offset, for points at infinity or outside their groups.
         """
-        what = f"contribution {number}"
+        label = f"contribution {number}"
         results = Results(
-            *(take_point(section, curve, degree, f"{what}: {name}") for name, degree in RESULTS)
+            *(take_point(section, curve, degree, f"{label}: {name}") for name, degree in RESULTS)
         )
-        first = [
-            take_point(section, curve, 1, f"{what}: {part} of {name}")
+        g1_points = [
+            take_point(section, curve, 1, f"{label}: {part} of {name}")
             for name in NAMES
             for part in ("g1_s", "g1_sx")
         ]
-        second = [take_point(section, curve, 2, f"{what}: g2_spx of {name}") for name in NAMES]
+        g2_points = [take_point(section, curve, 2, f"{label}: g2_spx of {name}") for name in NAMES]
         start = section.offset
-        state = bytes(section.take(STATE_BYTES, f"{what}: the state of its hash"))
+        state = bytes(section.take(STATE_BYTES, f"{label}: the state of its hash"))
         try:
             Blake2b.from_state(state)
         except InputError as error:
-            section.fail(f"{what}: {error}; the file is damaged", start)
-        challenge = bytes(section.take(HASH_BYTES, f"{what}: the next challenge"))
+            section.fail(f"{label}: {error}; the file is damaged", start)
+        challenge = bytes(section.take(HASH_BYTES, f"{label}: the next challenge"))
         keys = (
-            PublicKey(first[0], first[1], second[0]),
-            PublicKey(first[2], first[3], second[1]),
-            PublicKey(first[4], first[5], second[2]),
+            PublicKey(g1_points[0], g1_points[1], g2_points[0]),
+            PublicKey(g1_points[2], g1_points[3], g2_points[1]),
+            PublicKey(g1_points[4], g1_points[5], g2_points[2]),
         )
         return cls(results, keys, state, challenge, Details.read(section))
 
     def data(self, curve: PairingCurve) -> bytes:
-        """The bytes that `read` takes."""
+        """Serialise the contribution for `read`."""
         points = [
             point_data(curve, degree, getattr(self.results, name)) for name, degree in RESULTS
         ]
@@ -107,24 +119,24 @@ class Contribution:
         return b"".join([*points, self.hash_state, self.next_challenge, self.details.data()])
 
     def response_hash(self, curve: PairingCurve) -> bytes:
-        """The hash that the contributor tells the world, to be found in the file."""
+        """Return the hash of the response, which the contributor publishes."""
         return finished(Blake2b.from_state(self.hash_state), keys_bytes(curve, self.keys))
 
 
 def finished(hasher: Blake2b, keys: bytes) -> bytes:
-    """The hash of a response, of what came before its keys and of them."""
+    """Return the hash of a response; `hasher` has hashed everything before the keys."""
     return hasher.copy().update(keys).digest()
 
 
 def keys_bytes(curve: PairingCurve, keys: Iterable[PublicKey]) -> bytes:
-    """The keys as responses end with them."""
+    """Return the bytes of the keys at the end of a response."""
     keys = list(keys)
-    first = b"".join(key.first_bytes(curve) for key in keys)
-    return first + b"".join(key.second_bytes(curve) for key in keys)
+    g1_bytes = b"".join(key.first_bytes(curve) for key in keys)
+    return g1_bytes + b"".join(key.second_bytes(curve) for key in keys)
 
 
 def read_contributions(file: PowersOfTau) -> list[Contribution]:
-    """All of a file, in order. Raises InputError for a section that is anything else."""
+    """Read all contributions of a file, in order; raise InputError if they are malformed."""
     section = file.contributions_section()
     start = section.offset
     count = section.u32("the number of contributions")
@@ -137,13 +149,13 @@ def read_contributions(file: PowersOfTau) -> list[Contribution]:
 
 
 def contributions_data(curve: PairingCurve, contributions: Iterable[Contribution]) -> bytes:
-    """Section 7 of a file."""
+    """Serialise section 7 of a file."""
     parts = [contribution.data(curve) for contribution in contributions]
     return little_u32(len(parts)) + b"".join(parts)
 
 
 def key_digest(number: int, challenge: bytes) -> Digest:
-    """The hash function that binds the public key of a secret to a challenge.
+    """Return the hash function that binds the public key of a secret to a challenge.
 
     number: the index of the secret in `NAMES`.
     """
@@ -156,7 +168,10 @@ def make_keys(
     secrets: Iterable[Secret],
     stream: ChaChaStream | None = None,
 ) -> tuple[PublicKey, PublicKey, PublicKey]:
-    """The keys of secrets for a challenge; a beacon's have their P from its `stream`."""
+    """Return the keys of secrets for a challenge.
+
+    stream: the stream of a beacon, from which the points P are drawn; default: random points.
+    """
     tau, alpha, beta = (
         PublicKey.of(
             curve,
@@ -170,13 +185,13 @@ def make_keys(
 
 
 def beacon_secrets(curve: PairingCurve, stream: ChaChaStream) -> list[Secret]:
-    """tau, alpha and beta of a beacon, which anyone can compute."""
+    """Return the tau, alpha and beta of a beacon, which anyone can compute."""
     return [Secret.of_public(curve.fr, stream.next_element(curve.fr)) for _ in NAMES]
 
 
 def beacon_keys(
     curve: PairingCurve, challenge: bytes, beacon: Beacon, timeline: Timeline
 ) -> tuple[PublicKey, PublicKey, PublicKey]:
-    """The keys that a beacon's contribution to a challenge must have."""
+    """Return the keys that a beacon's contribution to a challenge must have."""
     stream = beacon.followed_stream(timeline)
     return make_keys(curve, challenge, beacon_secrets(curve, stream), stream)

@@ -1,4 +1,4 @@
-"""A file with one contribution more, written front to back while its response is hashed."""
+"""Writing of a file with a further contribution, whose response is hashed meanwhile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Receipt:
 
 
 Produce = Callable[[PointSection, int, int], tuple[Words, Any]]
-"""The points of a section from one place to another, and their bytes, compressed."""
+"""A function that returns points [first, last) of a section, and their compressed bytes."""
 
 
 def write_contribution(
@@ -64,9 +64,11 @@ def write_contribution(
     *,
     replace: bool,
 ) -> Receipt:
-    """Writes all new points and contributions to `target`, unless `check` or `produce` raises.
+    """Write the new points and all contributions to `target`, unless `check` or `produce` raises.
 
-    OutputError, before any work, for an existing target, unless `replace` is set.
+    file: the powers before the contribution; earlier: its contributions.
+    challenge, keys, details: the challenge that is answered, and data of the new contribution.
+    Raises OutputError, before any work, for an existing target, unless `replace` is set.
     """
     curve, power, host = file.curve_parameters, file.power, resolve_device("cpu")
     receipts: list[Receipt] = []
@@ -79,21 +81,21 @@ def write_contribution(
             writer.begin(section.id, section.nbytes(curve, power))
             with timeline.stage(section.name) as stage:
                 count = section.count(power)
-                for first, last in windows(section.group(curve), count):
-                    points, data = produce(section, first, last)
+                for first, end in windows(section.group(curve), count):
+                    points, data = produce(section, first, end)
                     writer.write(points)
                     response.update(data)
-                    stage.progress(last, count)
+                    stage.progress(end, count)
         response_hash = finished(response, keys_bytes(curve, keys))
         with timeline.stage("next challenge"):
             next_challenge = challenge_after(
                 host, curve, response_hash, lambda section: writer.written(section, power)
             )
         results = results_of(lambda section: next(iter(writer.written(section, power))), curve)
-        added = Contribution(results, keys, response.state(), next_challenge, details)
-        check(added)
+        contribution = Contribution(results, keys, response.state(), next_challenge, details)
+        check(contribution)
         file.file.check_unchanged()
-        writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
+        writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, contribution]))
         receipts.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
 
     write_atomically(target, write, replace=replace)

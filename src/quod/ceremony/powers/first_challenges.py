@@ -1,7 +1,7 @@
-"""The first challenges of ceremonies by the curve and the power, computed by `computed_challenge`.
+"""The first challenges of ceremonies by curve and power, computed by `computed_challenge`.
 
-Each is a hash of all powers of a new ceremony: 103 GB for 2**28 of BN254, the size of the ceremony
-that most files in use are truncated from.
+Each is a hash of all powers of a new ceremony. For the 2**28 powers of BN254 from which most files
+in use are truncated, that is a hash of 103 GB.
 """
 
 from __future__ import annotations
@@ -158,4 +158,4 @@ FIRST_CHALLENGES: dict[str, tuple[str, ...]] = {
         "c4625b9e779a4749382260fbe61295d4ecadc35745b936875864ee89c03a23dc",
     ),
 }
-"""In hexadecimal digits, for the powers from 1 on."""
+"""Challenges in hexadecimal digits, for powers 1, 2 and so on."""

@@ -1,4 +1,4 @@
-"""The beginning of a ceremony: powers of tau = 1."""
+"""The initial powers of a ceremony, for tau = alpha = beta = 1."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def new_powers(
     report: Callable[[str], None] = lambda _: None,
     replace: bool = False,
 ) -> bytes:
-    """Write 2**power powers of 1 to `target`; return the challenge of the first contribution.
+    """Write 2**power initial powers to `target`; return the challenge of the first contribution.
 
-    With `resume` it continues an interrupted run from partial files next to `target`, and `report`
-    gets a line that says so. The challenge is computed again.
+    resume: whether to continue an interrupted run from partial files next to `target`; the
+        challenge is computed again.
+    report: gets a line if a run is continued.
 
-    Raises InputError for an unknown curve and for more powers than its field has roots of unity,
-    OutputError if the file cannot be written, and for an existing target, unless `replace` is set.
+    Raises InputError for an unknown curve, or more powers than its field has roots of unity, and
+    OutputError if the file cannot be written or, without `replace`, exists.
     """
     parameters = curve_named(curve)
     power, timeline = check_power(parameters, power), or_null(timeline)
@@ -56,14 +57,14 @@ def new_powers(
             tile = None
             with timeline.stage(f"write {section.name}") as stage:
                 count = section.count(power)
-                for first, last in windows(group, count):
-                    tile = np.repeat(generator, last - first, axis=0) if tile is None else tile
-                    place = writer.place(section.id, first * generator.nbytes)
-                    length = (last - first) * generator.nbytes
-                    if not parts.is_done(place, length):
-                        writer.write_at(section.id, first * generator.nbytes, tile[: last - first])
-                        parts.finish(place, length)
-                    stage.progress(last, count)
+                for first, end in windows(group, count):
+                    tile = np.repeat(generator, end - first, axis=0) if tile is None else tile
+                    offset = writer.place(section.id, first * generator.nbytes)
+                    length = (end - first) * generator.nbytes
+                    if not parts.is_done(offset, length):
+                        writer.write_at(section.id, first * generator.nbytes, tile[: end - first])
+                        parts.finish(offset, length)
+                    stage.progress(end, count)
         writer.section(CONTRIBUTIONS, contributions_data(parameters, []))
 
     with timeline.stage("challenge"):

@@ -29,9 +29,9 @@ def check_prepared(
 ) -> None:
     """Raise VerificationError unless every level is the inverse transform of the powers.
 
-    With random r_i, the sum of r_i * L_i(tau) over the points of a level is that of c_k * tau**k
-    over the powers, c the inverse transform of r. Raises InputError, with section and offset, for a
-    section of another length and for points outside their groups.
+    For random r_i, the sum of r_i * L_i(tau) over a level's points equals the sum of c_k * tau**k
+    over the powers, where c is the inverse transform of r. Raises InputError, with section and
+    offset, for a section of another length and for points outside their groups.
     """
     for lagrange in LAGRANGE:
         with timeline.stage(lagrange.name):
@@ -46,63 +46,64 @@ def _check(
 
     def check_points(begin: int, end: int) -> None:
         for first, last in windows(group, end - begin):
-            part = np.array(points[begin + first : begin + last])
-            bad = first_bad_point(device, group, part, subgroup=True, infinity=False)
-            if bad is not None:
-                place = begin + first + bad[0]
+            window = np.array(points[begin + first : begin + last])
+            bad_point = first_bad_point(device, group, window, subgroup=True, infinity=False)
+            if bad_point is not None:
+                index = begin + first + bad_point[0]
                 section.fail(
-                    f"point {place} of the {lagrange.name} {bad[1]}; prepare the file again",
-                    section.offset + place * points[0].nbytes,
+                    f"point {index} of the {lagrange.name} {bad_point[1]}; prepare the file again",
+                    section.offset + index * points[0].nbytes,
                 )
 
     for begin, end in blocks(group, len(points)):
-        what = f"Lagrange points in {group.name}"
-        parts.once(what, partial(check_points, begin, end), points[begin:end])
+        label = f"Lagrange points in {group.name}"
+        parts.once(label, partial(check_points, begin, end), points[begin:end])
     powers, tau = lagrange.of.points(file), file.tau_g2[1:2]
-    what = (
+    label = (
         f"Lagrange bases in {group.name} of {file.power} of {file.ceremony_power}, "
         f"{lagrange.of.name}"
     )
-    parts.once(what, lambda: _check_levels(device, file, lagrange, points), points, powers, tau)
+    parts.once(label, lambda: _check_levels(device, file, lagrange, points), points, powers, tau)
 
 
 def _check_levels(
     device: AnyDevice, file: PowersOfTau, lagrange: LagrangeSection, points: Words
 ) -> None:
-    curve, top = file.curve_parameters, lagrange.levels(file.power)
+    curve, max_level = file.curve_parameters, lagrange.levels(file.power)
     group = lagrange.of.group(curve)
     law, fr = affine_group(group), group.scalars
     powers = lagrange.of.points(file)
     total: Point = None
-    coefficients = np.zeros((1 << top, fr.words), np.uint32)
-    for level in range(top + 1):
+    coefficients = np.zeros((1 << max_level, fr.words), np.uint32)
+    for level in range(max_level + 1):
         size = 1 << level
-        random = np.zeros((size, fr.words), np.uint32)
-        random[:, : RANDOM_BITS // 32] = np.frombuffer(
+        factors = np.zeros((size, fr.words), np.uint32)
+        factors[:, : RANDOM_BITS // 32] = np.frombuffer(
             os.urandom(size * RANDOM_BITS // 8), "<u4"
         ).reshape(size, -1)
         total = law.add(
-            total, weighted_sum(device, group, points[size - 1 : 2 * size - 1], random, RANDOM_BITS)
+            total,
+            weighted_sum(device, group, points[size - 1 : 2 * size - 1], factors, RANDOM_BITS),
         )
-        # Transforms are linear, so words that are no Montgomery form stay integers.
-        back = ntt(random, fr, inverse=True, device=device) if level else random
+        # Transforms are linear, so the result for canonical integers is canonical too.
+        inverse_transform = ntt(factors, fr, inverse=True, device=device) if level else factors
         device.launch(
             device.compile(field_add, spec=fr), -(-size // device.lanes), size,
-            coefficients[:size], back, coefficients[:size],
+            coefficients[:size], inverse_transform, coefficients[:size],
         )  # fmt: skip
     count = len(powers)
     difference = law.add(
         total, law.negate(weighted_sum(device, group, powers, coefficients[:count], fr.bits))
     )
-    follows = difference is None
-    if not follows and file.power < file.ceremony_power and lagrange.of.twice:
-        # Prepared before the last power of the largest level was cut off: that is tau times the one
-        # before.
-        (last,) = words_to_integers(fr, coefficients[count])
-        (before,) = to_points(group, powers[-1:])
+    matches = difference is None
+    if not matches and file.power < file.ceremony_power and lagrange.of.twice:
+        # The file was truncated after its preparation, which removed the last power of the largest
+        # level. That power is tau times the one before.
+        (last_coefficient,) = words_to_integers(fr, coefficients[count])
+        (last_power,) = to_points(group, powers[-1:])
         tau = (curve.g2.generator, to_points(group_of(curve, 2), file.tau_g2[1:2])[0])
-        follows = same_ratio(curve, (law.multiply(last, before), difference), tau)
-    if not follows:
+        matches = same_ratio(curve, (law.multiply(last_coefficient, last_power), difference), tau)
+    if not matches:
         raise VerificationError(
             f"{file.path}: the {lagrange.name} do not match its powers; prepare the file again"
         )

@@ -1,4 +1,4 @@
-"""Preparation for the second phase: the powers in the Lagrange bases of all domains.
+"""Preparation for the second phase: computation of the Lagrange bases of all domains.
 
 snarkjs calls it `powersoftau prepare phase2`. It involves no secrets.
 """
@@ -31,23 +31,25 @@ def prepare(
 ) -> None:
     """Write `source` with its Lagrange bases to `target`, byte for byte as snarkjs does.
 
-    With `resume` it continues an interrupted run from partial files next to `target`, and `report`
-    gets a line that says so.
+    resume: whether to continue an interrupted run from partial files next to `target`.
+    report: gets a line if a run is continued.
 
     Raises InputError for a file that is damaged, is prepared already, or has points that are
-    infinity or not on the curve; DeviceError where the device has too little memory for the largest
-    transform; raises OutputError for an existing target, unless `replace` is set.
+    infinity or not on the curve; DeviceError if the device has too little memory for the largest
+    transform; and OutputError for an existing target, unless `replace` is set.
     """
-    timeline, opened = or_null(timeline), resolve_device(device)
+    timeline, resolved_device = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
     if file.prepared:
         raise InputError(
             "is already prepared for the second phase; use it as it is", path=file.path
         )
     curve, power = file.curve_parameters, file.power
-    # Before anything is written: the largest transform is that of the first section.
+    # Check the memory before anything is written.
     for lagrange in LAGRANGE:
-        LagrangeLevels.check_memory(opened, lagrange.of.group(curve), lagrange.levels(power))
+        LagrangeLevels.check_memory(
+            resolved_device, lagrange.of.group(curve), lagrange.levels(power)
+        )
 
     def write(parts: Parts) -> None:
         writer = PtauWriter(parts.file, curve, 2 + len(SECTIONS) + len(LAGRANGE))
@@ -55,28 +57,32 @@ def prepare(
             writer.copy(file, identifier)
         for lagrange in LAGRANGE:
             writer.reserve(lagrange.id, lagrange.nbytes(curve, power))
-        # Those of G1 have their factors in common; the first one has the largest level.
+        # The sections in G1 share a transform; the first of them has the largest level.
         levels: dict[int, LagrangeLevels] = {}
         for lagrange in LAGRANGE:
-            group, top = lagrange.of.group(curve), lagrange.levels(power)
+            group, max_level = lagrange.of.group(curve), lagrange.levels(power)
             size = 8 * group.point_words
-            places = {
+            ranges = {
                 level: (writer.place(lagrange.id, ((1 << level) - 1) * size), size << level)
-                for level in range(top + 1)
+                for level in range(max_level + 1)
             }
-            wanted = {level for level, place in places.items() if not parts.is_done(*place)}
+            missing_levels = {
+                level for level, byte_range in ranges.items() if not parts.is_done(*byte_range)
+            }
             with timeline.stage(lagrange.name) as stage:
-                if not wanted:
+                if not missing_levels:
                     continue
                 points = lagrange.of.checked(
-                    opened, file, 0, lagrange.of.count(power), subgroup=False
+                    resolved_device, file, 0, lagrange.of.count(power), subgroup=False
                 )
                 if lagrange.of.degree not in levels:
-                    levels[lagrange.of.degree] = LagrangeLevels(opened, group, top)
-                for level, level_points in levels[lagrange.of.degree].run(points, top, wanted):
+                    levels[lagrange.of.degree] = LagrangeLevels(resolved_device, group, max_level)
+                for level, level_points in levels[lagrange.of.degree].run(
+                    points, max_level, missing_levels
+                ):
                     writer.write_at(lagrange.id, ((1 << level) - 1) * size, level_points)
-                    parts.finish(*places[level])
-                    stage.progress(top + 1 - level, top + 1)
+                    parts.finish(*ranges[level])
+                    stage.progress(max_level + 1 - level, max_level + 1)
         file.file.check_unchanged()
 
     def identity() -> str:

@@ -1,4 +1,4 @@
-"""The sections of points of a file of powers of tau, and a writer of whole files."""
+"""The sections of points in a file of powers of tau, and a writer of such files."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class PointSection:
     single: bool = False
 
     def count(self, power: int) -> int:
-        """The number of points for 2**power powers."""
+        """Return the number of points for 2**power powers."""
         return 1 if self.single else (2 << power) - 1 if self.twice else 1 << power
 
     def group(self, curve: PairingCurve) -> Group:
-        """G1 or G2."""
+        """Return the group of the points."""
         return group_of(curve, self.degree)
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
@@ -63,25 +63,25 @@ class PointSection:
         return self.count(power) * 8 * self.group(curve).point_words
 
     def points(self, file: PowersOfTau) -> Words:
-        """The points of a file, as an array."""
+        """Return the section's points in a file, as an array of affine points."""
         array: Words = getattr(file, self.name)
         return array[None] if self.single else array
 
     def checked(
         self, device: AnyDevice, file: PowersOfTau, first: int, last: int, *, subgroup: bool = True
     ) -> Words:
-        """A copy of points `first` to before `last` of a file, after a look at each of them.
+        """Return a copy of points `first` to `last` - 1 of a file, after checking each of them.
 
-        Raises InputError for one that is infinity or off the curve or, with `subgroup`, outside the
-        subgroup of prime order: of small order, it would come back with what a secret is modulo
-        that order.
+        Raises InputError for a point that is infinity, off the curve or, with `subgroup`, outside
+        the subgroup of prime order. A point of small order, times a secret, would reveal the secret
+        modulo that order.
         """
         points = np.array(self.points(file)[first:last])
-        bad = first_bad_point(
+        bad_point = first_bad_point(
             device, self.group(file.curve_parameters), points, subgroup=subgroup, infinity=False
         )
-        if bad is not None:
-            file.refuse(self.name, first + bad[0], bad[1])
+        if bad_point is not None:
+            file.refuse(self.name, first + bad_point[0], bad_point[1])
         return points
 
 
@@ -94,27 +94,27 @@ SECTIONS = (
 )
 CONTRIBUTIONS = 7
 
-# Bytes that are copied at a time.
-_PIECE = 1 << 24
+# The number of bytes that are copied at a time.
+_CHUNK_BYTES = 1 << 24
 
 
 @frozen
 class LagrangeSection:
-    """The points of a section in Lagrange bases, a level after the other from that of one point.
+    """A section with the Lagrange bases of a section of powers, level after level.
 
-    Level n has the 2**n points L_i(tau), L_i of degree below 2**n. Powers in twice the number have
-    a level more.
+    Level n, from 0 on, has the 2**n points L_i(tau) of the domain of size 2**n. The bases of a
+    section with `twice` have one more level.
     """
 
     id: int
     of: PointSection
 
     def levels(self, power: int) -> int:
-        """The largest level."""
+        """Return the largest level."""
         return power + 1 if self.of.twice else power
 
     def count(self, power: int) -> int:
-        """Points of all levels."""
+        """Return the number of points of all levels."""
         return (2 << self.levels(power)) - 1
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
@@ -123,12 +123,14 @@ class LagrangeSection:
 
     @property
     def name(self) -> str:
-        """The section's name in errors."""
+        """The section's name in error messages."""
         return f"Lagrange points of {self.of.name}"
 
     def points(self, file: PowersOfTau) -> tuple[SectionReader, Words]:
-        """The points of a file, of all levels, and the section at its start. InputError for a
-        section of another length."""
+        """Return the section at its start, and the points of all levels.
+
+        Raises InputError for a section of another length.
+        """
         section = file.file.section(self.id, self.name)
         shape = self.of.group(file.curve_parameters).shape
         points: Words = section.words(self.count(file.power), *shape, what=self.name)
@@ -143,25 +145,25 @@ LAGRANGE = tuple(
 
 
 def check_power(curve: PairingCurve, power: object) -> int:
-    """A power that the curve has; InputError otherwise."""
+    """Return the power; raise InputError unless the curve has roots of unity for it."""
     return whole_number("the power", power, 1, curve.fr.two_adicity)
 
 
 def header_data(curve: PairingCurve, power: int, ceremony_power: int) -> bytes:
-    """Section 1."""
+    """Return the contents of section 1."""
     size = curve.fq.bytes
     q = curve.fq.value.to_bytes(size, "little")
     return little_u32(size) + q + little_u32(power) + little_u32(ceremony_power)
 
 
 class PtauWriter:
-    """Writes a file front to back, whose parts can be read again before it is whole."""
+    """A writer of a file of powers; complete sections can be read before the file is complete."""
 
     def __init__(self, file: BinaryIO, curve: PairingCurve, sections: int) -> None:
-        """`sections` is how many there will be.
+        """Begin a file.
 
-        Raises OutputError for what cannot be read again or be written at any place: pipes, devices,
-        and descriptors that are not open for that.
+        sections: the number of sections.
+        Raises OutputError unless `file` is a regular file that is open for reading and writing.
         """
         kind = os.fstat(file.fileno()).st_mode
         flags = fcntl.fcntl(file, fcntl.F_GETFL)
@@ -171,59 +173,59 @@ class PtauWriter:
             )
         self._file = file
         self._curve = curve
-        self._places: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}
         file.write(container_start(KIND, VERSION, sections))
 
     def section(self, identifier: int, data: bytes) -> None:
-        """A section whose bytes are there."""
+        """Write a whole section."""
         self.begin(identifier, len(data))
         self._file.write(data)
 
     def begin(self, identifier: int, nbytes: int) -> None:
-        """Begins a section of so many bytes, which `write` brings."""
+        """Begin a section of `nbytes` bytes, which calls of `write` must supply."""
         self._file.write(section_start(identifier, nbytes))
-        self._places[identifier] = self._file.tell()
+        self._offsets[identifier] = self._file.tell()
 
     def write(self, data: Buffer) -> None:
-        """The next bytes of a section."""
+        """Write the next bytes of the section."""
         self._file.write(as_bytes(data))
 
     def reserve(self, identifier: int, nbytes: int) -> None:
-        """A section of so many bytes, which `write_at` brings in any order, all of them."""
+        """Reserve a section of `nbytes` bytes, all of which `write_at` must write, in any order."""
         self.begin(identifier, nbytes)
         self._file.seek(nbytes, os.SEEK_CUR)
 
     def place(self, identifier: int, offset: int) -> int:
-        """The file offset of the byte at `offset` in a section."""
-        return self._places[identifier] + offset
+        """Return the file offset of byte `offset` of a section."""
+        return self._offsets[identifier] + offset
 
     def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
-        """The bytes of a reserved section, from `offset` in it on."""
+        """Write bytes of a reserved section, from byte `offset` of it on."""
         end = self._file.tell()
         self._file.seek(self.place(identifier, offset))
         self._file.write(as_bytes(data))
         self._file.seek(end)
 
     def copy(self, file: PowersOfTau, identifier: int, length: int | None = None) -> None:
-        """A section as another file has it, its first `length` bytes if that is given."""
+        """Copy a section of another file, or its first `length` bytes."""
         contents = file.file.section(identifier, "").rest()[:length]
         self.begin(identifier, len(contents))
-        for at in range(0, len(contents), _PIECE):
-            self._file.write(contents[at : at + _PIECE])
+        for start in range(0, len(contents), _CHUNK_BYTES):
+            self._file.write(contents[start : start + _CHUNK_BYTES])
 
     def written(self, section: PointSection, power: int) -> Iterator[Words]:
-        """The points of a section that is written, a window at a time, as views of the file."""
+        """Yield the points of a complete section in windows, read from the file."""
         self._file.flush()
         group = section.group(self._curve)
-        size, start = 8 * group.point_words, self._places[section.id]
+        size, start = 8 * group.point_words, self._offsets[section.id]
         with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for first, last in windows(group, section.count(power)):
-                raw = data[start + first * size : start + last * size]
-                yield np.frombuffer(raw, "<u4").reshape(last - first, *group.shape)
+            for first, end in windows(group, section.count(power)):
+                window_bytes = data[start + first * size : start + end * size]
+                yield np.frombuffer(window_bytes, "<u4").reshape(end - first, *group.shape)
 
 
 def check_not_truncated(file: PowersOfTau) -> None:
-    """InputError for a file that was cut from a larger ceremony: its challenge is not known."""
+    """Raise InputError for a file that was truncated, as its challenge is unknown."""
     if file.power != file.ceremony_power:
         raise InputError(
             f"has 2**{file.power} of the 2**{file.ceremony_power} powers of its "
@@ -240,6 +242,6 @@ def results_of(beginning: Callable[[PointSection], Words], curve: PairingCurve) 
     """
     values: list[Any] = []
     for section in SECTIONS:
-        place = 0 if section.first else 1
-        values += to_points(section.group(curve), beginning(section)[place : place + 1])
+        index = 0 if section.first else 1
+        values += to_points(section.group(curve), beginning(section)[index : index + 1])
     return Results(*values)

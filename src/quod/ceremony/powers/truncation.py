@@ -41,8 +41,8 @@ def truncate(
 ) -> None:
     """Write the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
 
-    Contributions are kept, so the result can be verified; it cannot be contributed to. Raises
-    InputError for a damaged file, and unless the power is from 1 to below that of the file; raises
+    The result has the contributions and can be verified, but no further contribution can be made to
+    it. Raises InputError for a damaged file, and unless 1 <= power < the file's power; raises
     OutputError for an existing target, unless `replace` is set.
     """
     timeline = or_null(timeline)

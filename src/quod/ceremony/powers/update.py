@@ -53,10 +53,10 @@ def contribute(
     cannot be written, and for an existing target, unless `replace` is set.
     """
     details = Details(name)
-    with no_core_dumps(), ExitStack() as until_wiped:
+    with no_core_dumps(), ExitStack() as secret_contexts:
         file = PowersOfTau.open(source)
         fr = file.curve_parameters.fr
-        secrets = [until_wiped.enter_context(Secret.drawn(fr, text)) for _ in NAMES]
+        secrets = [secret_contexts.enter_context(Secret.drawn(fr, text)) for _ in NAMES]
         return _extend(
             resolve_device(device), file, target, secrets, details, or_null(timeline),
             lambda challenge: make_keys(file.curve_parameters, challenge, secrets),
@@ -106,10 +106,10 @@ def _extend(
     with timeline.stage("challenge"):
         challenge = current_challenge(host, curve, power, earlier)
     keys = keys_of(challenge)
-    firsts = dict(zip(NAMES, secrets, strict=True))
+    secrets_by_name = dict(zip(NAMES, secrets, strict=True))
 
     def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
-        points = _multiplied(device, file, section, firsts, first, last)
+        points = _multiply_window(device, file, section, secrets_by_name, first, last)
         return points, compressed(host, section.group(curve), points)
 
     return write_contribution(
@@ -118,18 +118,21 @@ def _extend(
     )  # fmt: skip
 
 
-def _multiplied(
+def _multiply_window(
     device: AnyDevice,
     file: PowersOfTau,
     section: PointSection,
-    firsts: dict[str, Secret],
+    secrets_by_name: dict[str, Secret],
     first: int,
     last: int,
 ) -> Words:
-    """A window of a section, each point times its power of tau and the first secret."""
+    """Return points `first` to `last` - 1 of a section, multiplied by the secrets.
+
+    Point i is multiplied by tau**i, and in some sections by alpha or beta.
+    """
     group = section.group(file.curve_parameters)
     points = section.checked(device, file, first, last)
     scalars = np.empty((last - first, group.scalars.words), np.uint32)
     with wiped(scalars):
-        powers_of(firsts["tau"], firsts.get(section.first), first, scalars)
+        powers_of(secrets_by_name["tau"], secrets_by_name.get(section.first), first, scalars)
         return secret_multiples(device, group, points, scalars)

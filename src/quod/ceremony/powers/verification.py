@@ -47,10 +47,12 @@ from quod.hash.blake2b import Blake2b
 
 @frozen
 class Verified:
-    """Powers that follow from their contributions, each with the hash of its response.
+    """Verified powers of tau.
 
-    The last hash is that of the points, if all 2**`ceremony_power` powers are there. The other
-    hashes are only what the file states.
+    contributions: each contribution with the hash of its response. The last hash was recomputed
+        from the points if the file has all 2**`ceremony_power` powers; the others are only stated
+        by the file.
+    next_challenge: the challenge of the next contribution.
     """
 
     curve: str
@@ -71,54 +73,55 @@ def verify(
 ) -> Verified:
     """Verify a file from its first contribution to its last point.
 
-    With `resume` it skips points that an interrupted run has verified, which the user's cache
-    records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
-    may have changed them.
+    resume: whether to skip points that an interrupted run has verified, according to the user's
+        cache.
+    report: gets a line if points are skipped.
+    max_hashes: the largest number of hashes of all beacons and the first challenge.
 
-    VerificationError, with the number of the contribution and what differs, for one that does not
-    follow, for powers that are none of one tau, and for a file nobody contributed to; raises
-    InputError for a file that is damaged or has points outside their groups, and for one whose
-    beacons and first challenge take more than `max_hashes` hashes.
+    No hash covers the names of contributors, so anyone may have changed them. Raises
+    VerificationError for an invalid contribution, with its number and what differs, for points that
+    are not powers of one tau, and for a file without contributions; raises InputError for a file
+    that is damaged, has points outside their groups or needs too many hashes.
     """
-    timeline, opened = or_null(timeline), resolve_device(device)
+    timeline, resolved_device = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
     curve = file.curve_parameters
     contributions = read_contributions(file)
     if not contributions:
-        _refuse(
+        _fail(
             file.path, "nobody contributed to it, so everyone knows its secrets; contribute first"
         )
-    blocks_hashed = first_challenge_blocks(curve, file.ceremony_power)
+    challenge_blocks = first_challenge_blocks(curve, file.ceremony_power)
     details = [contribution.details for contribution in contributions]
-    check_hashes(file.path, details, max_hashes, blocks_hashed)
+    check_hashes(file.path, details, max_hashes, challenge_blocks)
     if file.prepared:
         for basis in LAGRANGE:
             basis.points(file)
     host = resolve_device("cpu")
     with timeline.stage("first challenge"):
         challenge = first_challenge(host, curve, file.ceremony_power)
-    before, answered, responses = initial_results(curve), challenge, []
+    results, last_challenge, responses = initial_results(curve), challenge, []
     with timeline.stage("contributions") as stage:
         for number, contribution in enumerate(contributions, start=1):
-            check_contribution(file.path, curve, number, challenge, before, contribution, timeline)
+            check_contribution(file.path, curve, number, challenge, results, contribution, timeline)
             responses.append(contribution.response_hash(curve))
-            before, answered = contribution.results, challenge
+            results, last_challenge = contribution.results, challenge
             challenge = contribution.next_challenge
             stage.progress(number, len(contributions))
-    _check_beginnings(file, before, len(contributions))
+    _check_beginnings(file, results, len(contributions))
     with VerifiedParts(file.file, resume=resume, report=report) as parts:
         for section in SECTIONS:
             with timeline.stage(f"points of {section.name}") as stage:
-                _check_points(opened, file, section, parts, stage)
+                _check_points(resolved_device, file, section, parts, stage)
         for section in SECTIONS:
             if not section.single:
                 with timeline.stage(f"powers of {section.name}"):
-                    _check_powers(opened, file, section, before, parts)
+                    _check_powers(resolved_device, file, section, results, parts)
         if file.power == file.ceremony_power:
             with timeline.stage("hash of the last response"):
-                _check_last(host, file, answered, contributions, parts)
+                _check_last(host, file, last_challenge, contributions, parts)
         if file.prepared:
-            check_prepared(opened, file, timeline, parts)
+            check_prepared(resolved_device, file, timeline, parts)
     file.file.check_unchanged()
     return Verified(
         curve.name, file.power, file.ceremony_power, tuple(zip(contributions, responses)), challenge
@@ -134,50 +137,54 @@ def check_contribution(
     contribution: Contribution,
     timeline: Timeline,
 ) -> None:
-    """VerificationError unless a contribution follows from the challenge and earlier results."""
+    """Raise VerificationError unless a contribution to a challenge is valid.
+
+    path, number: the file and the contribution's index from 1 on, for messages.
+    before: the results before the contribution.
+    """
     after = contribution.results
-    for place, (name, key) in enumerate(zip(NAMES, contribution.keys, strict=True)):
-        digest = key_digest(place, challenge)
-        second = hash_to_g2(curve, digest(key.first_bytes(curve)))
-        ratio = (second, key.g2_spx)
+    for index, (name, key) in enumerate(zip(NAMES, contribution.keys, strict=True)):
+        digest = key_digest(index, challenge)
+        q = hash_to_g2(curve, digest(key.first_bytes(curve)))
+        ratio = (q, key.g2_spx)
         if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            _refuse(path, f"contribution {number}: its key of {name} is not a proof of "
+            _fail(path, f"contribution {number}: its key of {name} is not a proof of "
                           "knowledge of a secret: its challenge or its points differ")  # fmt: skip
         if key.g1_sx is not None and key.g1_s is not None and key.g1_sx[0] == key.g1_s[0]:
-            _refuse(path, f"contribution {number}: its {name} is 1 or -1, which is not secret")
+            _fail(path, f"contribution {number}: its {name} is 1 or -1, which is not secret")
         pairs: tuple[tuple[str, G1Point, G1Point], ...] = {
             "tau": (("tau_g1", before.tau_g1, after.tau_g1),),
             "alpha": (("alpha_g1", before.alpha_g1, after.alpha_g1),),
             "beta": (("beta_g1", before.beta_g1, after.beta_g1),),
         }[name]
-        for what, old, new in pairs:
+        for label, old, new in pairs:
             if not same_ratio(curve, (old, new), ratio):
-                _differs(path, number, what, name)
-        twists = {"tau": ("tau_g2", before.tau_g2, after.tau_g2),
+                _fail_ratio(path, number, label, name)
+        g2_pairs = {"tau": ("tau_g2", before.tau_g2, after.tau_g2),
                   "beta": ("beta_g2", before.beta_g2, after.beta_g2)}  # fmt: skip
-        if name in twists:
-            what, old_twist, new_twist = twists[name]
-            if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_twist, new_twist)):
-                _differs(path, number, what, name)
+        if name in g2_pairs:
+            label, old_g2, new_g2 = g2_pairs[name]
+            if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_g2, new_g2)):
+                _fail_ratio(path, number, label, name)
     beacon = contribution.details.beacon
     if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != contribution.keys:
-        _refuse(path, f"contribution {number}: its keys do not follow from its beacon")
+        _fail(path, f"contribution {number}: its keys are not those that its beacon determines")
 
 
-def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
-    """Raise VerificationError unless the sections begin with what the last contribution says."""
+def _check_beginnings(file: PowersOfTau, results: Results, number: int) -> None:
+    """Raise VerificationError unless the sections begin with the last contribution's results."""
     curve = file.curve_parameters
     for name, group in (("tau_g1", curve.g1), ("tau_g2", curve.g2)):
         section = next(section for section in SECTIONS if section.name == name)
-        (first,) = to_points(section.group(curve), section.points(file)[:1])
-        if first != group.generator:
-            _refuse(file.path, f"{name} does not begin with the generator")
+        (first_point,) = to_points(section.group(curve), section.points(file)[:1])
+        if first_point != group.generator:
+            _fail(file.path, f"{name} does not begin with the generator")
     beginnings = results_of(lambda section: section.points(file)[:2], curve)
-    for what in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
-        if getattr(beginnings, what) != getattr(last, what):
-            _refuse(
+    for label in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
+        if getattr(beginnings, label) != getattr(results, label):
+            _fail(
                 file.path,
-                f"contribution {number}: {what} of the file differs from the one it states",
+                f"contribution {number}: {label} of the file differs from the one it states",
             )
 
 
@@ -201,27 +208,27 @@ def _check_powers(
     device: AnyDevice,
     file: PowersOfTau,
     section: PointSection,
-    last: Results,
+    results: Results,
     parts: VerifiedParts,
 ) -> None:
     """Raise VerificationError unless each point is tau times the one before."""
     curve, group = file.curve_parameters, section.group(file.curve_parameters)
     all_points, generators = section.points(file), (curve.g1.generator, curve.g2.generator)
-    tau = last.tau_g2 if section.degree == 1 else last.tau_g1
+    tau = results.tau_g2 if section.degree == 1 else results.tau_g1
 
     def check(points: Words) -> None:
         sums = consecutive_sums(device, group, points)
         if section.degree == 1:
-            follows = same_ratio(curve, sums, (generators[1], last.tau_g2))
+            matches = same_ratio(curve, sums, (generators[1], results.tau_g2))
         else:
-            follows = same_ratio(curve, (generators[0], last.tau_g1), sums)
-        if not follows:
-            _refuse(
+            matches = same_ratio(curve, (generators[0], results.tau_g1), sums)
+        if not matches:
+            _fail(
                 file.path,
                 f"{section.name}: its points are not powers of the tau of its contributions",
             )
 
-    # The last point of a block is the first one of the next.
+    # Blocks overlap by one point, so that all pairs of neighbours are compared.
     for first, end in blocks(group, len(all_points) - 1):
         points = all_points[first : end + 1]
         parts.once(f"powers in {group.name} of {tau}", partial(check, points), points)
@@ -229,12 +236,14 @@ def _check_powers(
 
 
 def _check_order(file: PowersOfTau, section: PointSection) -> None:
-    """VerificationError for a tau that is a root of unity of the domains: Lagrange polynomials
-    would have no values there."""
+    """Raise VerificationError if tau is a root of unity of a domain.
+
+    A denominator of the Lagrange polynomials would be 0 there.
+    """
     points = section.points(file)
-    for place in range(file.power + 1):
-        if 1 << place < len(points) and np.array_equal(points[1 << place], points[0]):
-            _refuse(file.path, f"{section.name}: tau**(2**{place}) is 1, so tau is not secret")
+    for exponent in range(file.power + 1):
+        if 1 << exponent < len(points) and np.array_equal(points[1 << exponent], points[0]):
+            _fail(file.path, f"{section.name}: tau**(2**{exponent}) is 1, so tau is not secret")
 
 
 def _check_last(
@@ -244,10 +253,10 @@ def _check_last(
     contributions: list[Contribution],
     parts: VerifiedParts,
 ) -> None:
-    """VerificationError unless the hashes of the last contribution are those of the points."""
+    """Raise VerificationError unless the last contribution's hashes are those of the points."""
     curve, last, number = file.curve_parameters, contributions[-1], len(contributions)
 
-    def of_file(section: PointSection) -> list[Words]:
+    def windows_of(section: PointSection) -> list[Words]:
         return [
             section.points(file)[first:end]
             for first, end in windows(section.group(curve), section.count(file.power))
@@ -256,18 +265,16 @@ def _check_last(
     def check() -> None:
         response = Blake2b(challenge)
         for section in SECTIONS:
-            for window in of_file(section):
+            for window in windows_of(section):
                 response.update(compressed(host, section.group(curve), window))
         response_hash = finished(response, keys_bytes(curve, last.keys))
         if response_hash != last.response_hash(curve):
-            _refuse(
+            _fail(
                 file.path,
                 f"contribution {number}: the hash of its response does not match the points",
             )
-        if challenge_after(host, curve, response_hash, of_file) != last.next_challenge:
-            _refuse(
-                file.path, f"contribution {number}: its next challenge does not match the points"
-            )
+        if challenge_after(host, curve, response_hash, windows_of) != last.next_challenge:
+            _fail(file.path, f"contribution {number}: its next challenge does not match the points")
 
     response_key = (curve.name, challenge.hex(), last.data(curve).hex())
     parts.once(
@@ -275,13 +282,13 @@ def _check_last(
     )
 
 
-def _differs(path: str, number: int, what: str, name: str) -> NoReturn:
-    _refuse(
+def _fail_ratio(path: str, number: int, label: str, name: str) -> NoReturn:
+    _fail(
         path,
-        f"contribution {number}: its {what} does not follow from the one before by its key of "
-        f"{name}",
+        f"contribution {number}: its {label} is not the previous one times the secret of its key "
+        f"of {name}",
     )
 
 
-def _refuse(path: str, why: str) -> NoReturn:
-    raise VerificationError(f"{path}: {why}")
+def _fail(path: str, reason: str) -> NoReturn:
+    raise VerificationError(f"{path}: {reason}")

@@ -1,8 +1,8 @@
 """Records of the verified parts of a long verification, so that an interrupted run can resume.
 
-They are in the user's cache, which is trusted with machine code, keyed by the digests of the
-verified bytes and of Quod's own code. Bytes are verified before they are hashed, and a digest is
-recorded only if the file is unchanged. Short runs record nothing, and after a successful
+Records are in the user's cache, which is trusted anyway, as it has machine code. Their keys are
+digests of the verified bytes and of Quod's code. Bytes are verified before they are hashed, and a
+digest is recorded only if the file is unchanged. Short runs record nothing, and after a successful
 verification the next one checks everything again.
 """
 
@@ -46,13 +46,13 @@ class VerifiedParts:
         self._name, self._files = files[0].path, files
         self._cache = CompileCache()
         # The mark identifies the files; the key of each part has the digest of its content.
-        places = repr([(os.path.abspath(file.path), file.size) for file in files])
-        self._mark = key_of("a verification", sources.digest(), places)
-        self._looks = resume and self._cache.get(self._mark) is not None
+        file_descriptions = repr([(os.path.abspath(file.path), file.size) for file in files])
+        self._run_key = key_of("a verification", sources.digest(), file_descriptions)
+        self._is_resumed = resume and self._cache.get(self._run_key) is not None
         self._pending: list[tuple[What, tuple[NDArray[Any], ...]]] = []
-        self._last = monotonic()
-        self._kept = False
-        if self._looks:
+        self._last_write = monotonic()
+        self._is_recorded = False
+        if self._is_resumed:
             report(f"{self._name}: resuming after an interruption")
 
     def once(self, what: What, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
@@ -67,7 +67,7 @@ class VerifiedParts:
 
     def is_known(self, what: What, *arrays: NDArray[Any]) -> bool:
         """Return whether an earlier run has verified this part."""
-        return self._looks and self._cache.get(_key(what, arrays)) is not None
+        return self._is_resumed and self._cache.get(_key(what, arrays)) is not None
 
     def add(self, what: What, *arrays: NDArray[Any]) -> None:
         """Record a verified part; write the records to the cache every few seconds.
@@ -75,19 +75,19 @@ class VerifiedParts:
         Raises InputError if a file has changed.
         """
         self._pending.append((what, arrays))
-        if monotonic() - self._last < resumable.SECONDS_BETWEEN:
+        if monotonic() - self._last_write < resumable.SECONDS_BETWEEN:
             return
         keys = [_key(*part) for part in self._pending]
         for file in self._files:
             file.check_unchanged()
         for key in keys:
             self._cache.put(key, b"")
-        if not self._kept:
-            self._cache.put(self._mark, b"")
+        if not self._is_recorded:
+            self._cache.put(self._run_key, b"")
             # Read back, as the cache may not be writeable.
-            self._kept = self._cache.get(self._mark) is not None
+            self._is_recorded = self._cache.get(self._run_key) is not None
         self._pending.clear()
-        self._last = monotonic()
+        self._last_write = monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -98,14 +98,15 @@ class VerifiedParts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        began = self._kept or self._looks
-        if began and kind is None:
-            self._cache.discard(self._mark)
-        elif began and isinstance(error, resumable.INTERRUPTIONS):
+        has_records = self._is_recorded or self._is_resumed
+        if has_records and kind is None:
+            self._cache.discard(self._run_key)
+        elif has_records and isinstance(error, resumable.INTERRUPTIONS):
             resumable.kept.append(self._name)
 
 
 def _key(what: What, arrays: tuple[NDArray[Any], ...]) -> str:
+    """Return the cache key of a verified part: a digest of the statement and the arrays."""
     digest = hashlib.blake2b()
     for array in arrays:
         digest.update(f"{array.dtype} {array.shape}\n".encode())

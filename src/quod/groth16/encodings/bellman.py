@@ -1,4 +1,4 @@
-"""Conversion of bellman's proofs and keys, from bytes and files.
+"""Conversion of bellman's proofs and verifying keys from and to bytes.
 
 A proof is A, B and C in the Zcash encoding of points, concatenated: 192 bytes compressed, as
 bellman writes them, or 384 uncompressed.
@@ -34,7 +34,7 @@ PROOF_BYTES = 192
 """The bytes of a compressed proof; an uncompressed proof has twice as many."""
 
 _FORM = PointForm("bellman", BLS12_381)
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
@@ -43,8 +43,9 @@ def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
 
 
 def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | None = None) -> Proof:
-    """Decode a proof of 192 bytes, or 384 uncompressed; `name` is its source in errors.
+    """Decode a proof of 192 bytes, or 384 if uncompressed.
 
+    name: the source of the data, for error messages.
     Raises `InputError` for another length, wrong flags, a coordinate that is not below q, a point
     off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r.
     Verification checks the subgroup in any case.
@@ -57,8 +58,8 @@ def proofs_from_bytes(
 ) -> list[Proof | InputError]:
     """Decode concatenated proofs of 192 bytes; a malformed proof becomes its error.
 
-    Each result is that of `proof_from_bytes` without the check of subgroups; the device computes
-    all square roots. Raises `InputError` for a length that is not a multiple of 192.
+    The results are those of `proof_from_bytes` without the check of subgroups; one batch on the
+    device computes all square roots. Raises `InputError` unless the length is a multiple of 192.
     """
     data = checked_bytes(_FORM, data)
     if len(data) % PROOF_BYTES:
@@ -68,12 +69,14 @@ def proofs_from_bytes(
             offset=len(data) - len(data) % PROOF_BYTES,
         )
     starts = range(0, len(data), PROOF_BYTES)
-    a, b, c = ([data[at + part[2] : at + part[3]] for at in starts] for part in _FORM.parts())
+    a, b, c = (
+        [data[offset + part[2] : offset + part[3]] for offset in starts] for part in _FORM.parts()
+    )
     g1, g2 = decompressed(resolve_device(device), [*a, *c], b)
     proofs: list[Proof | InputError] = []
-    for number, at in enumerate(starts):
-        points = (g1[number], g2[number], g1[len(starts) + number])
-        proofs.append(_assembled(points, name, at))
+    for index, offset in enumerate(starts):
+        points = (g1[index], g2[index], g1[len(starts) + index])
+        proofs.append(_proof_or_error(points, name, offset))
     return proofs
 
 
@@ -87,7 +90,7 @@ def read_proofs(
     path: str | PathLike[str], *, device: DeviceChoice = "cpu"
 ) -> list[Proof | InputError]:
     """Read proofs from a file or pipe; see `proofs_from_bytes`."""
-    data = read_small(path, limit=_MOST_BYTES, what="a list of proofs")
+    data = read_small(path, limit=_MAX_BYTES, what="a list of proofs")
     return proofs_from_bytes(data, device=device, name=os.fspath(path))
 
 
@@ -99,46 +102,50 @@ def read_verifying_key(
     Raises `InputError` as `quod.formats.bellman.BellmanVerifyingKey.open` and `VerifyingKey` do,
     and `InsecureKeyError`.
     """
-    read = BellmanVerifyingKey.open(path)
-    alpha, beta, gamma, delta = _single_points(read)
+    encoded_key = BellmanVerifyingKey.open(path)
+    alpha, beta, gamma, delta = _single_points(encoded_key)
     return VerifyingKey(
         BLS12_381.name,
         alpha,
         beta,
         gamma,
         delta,
-        _plain(read.points["ic"], 1),
+        _to_points(encoded_key.points["ic"], 1),
         device=device,
-        path=read.path,
+        path=encoded_key.path,
         allow_insecure=allow_insecure,
     )
 
 
 def weakness_in(key: BellmanVerifyingKey) -> Weakness | None:
-    """Return the weakness that a key's points show, by which proofs can be forged, or None."""
+    """Return the weakness that a key's points show and that lets anyone forge proofs, or None."""
     return weakness(BLS12_381.name, *_single_points(key))
 
 
 def _single_points(key: BellmanVerifyingKey) -> list[Any]:
-    """alpha, beta, gamma and delta, plain."""
+    """Return alpha, beta, gamma and delta as integers."""
     names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
-    return [_plain(key.points[name], key.places[name].group)[0] for name in names]
+    return [_to_points(key.points[name], key.places[name].group)[0] for name in names]
 
 
-def _plain(words: Words, degree: int) -> list[Any]:
-    """Points of `quod.formats.bellman`, or one, as plain integers."""
-    parts: list[Any] = words_to_integers(BLS12_381.fq, words)
+def _to_points(words: Words, degree: int) -> list[Any]:
+    """Return points of `quod.formats.bellman` as a list of tuples of integers."""
+    values: list[Any] = words_to_integers(BLS12_381.fq, words)
     for _ in range(degree):
-        parts = list(zip(parts[::2], parts[1::2], strict=True))
-    return parts
+        values = list(zip(values[::2], values[1::2], strict=True))
+    return values
 
 
-def _assembled(points: Sequence[Any], name: str | None, at: int) -> Proof | InputError:
+def _proof_or_error(points: Sequence[Any], name: str | None, offset: int) -> Proof | InputError:
+    """Return the proof with these points, or the error of the first malformed point.
+
+    offset: the offset of the proof in bytes.
+    """
     for (part, _, start, _), point in zip(_FORM.parts(), points, strict=True):
         try:
             if isinstance(point, InputError):
                 raise point
             finite(point)
         except InputError as error:
-            return located(error, name, part, at + start)
+            return located(error, name, part, offset + start)
     return Proof(BLS12_381.name, *points)

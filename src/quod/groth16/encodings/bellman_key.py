@@ -1,11 +1,11 @@
 """Proving keys from bellman's parameters and the constraint system of their circuit.
 
-Parameters have no matrices and omit the points of variables that a matrix does not use; both follow
-from the constraints. Variables are wires of the same number: the constant 1, the public inputs,
-then the others in bellman's order. After the circuit's rows, A has a row with the coefficient 1 for
-the constant and for each public input. The lists of a and b have a point for each variable with a
-coefficient other than 0 in A and in B, after terms of one variable in one row are summed; the list
-of a also has one for each public variable.
+Parameters have no matrices, and omit the points of variables that a matrix does not use. Both are
+derived from the constraints. Variable i is wire i: the constant 1, the public inputs, then the
+other variables in bellman's order. After the circuit's rows, A has a row with the coefficient 1 for
+the constant and for each public input. The list a (or b) has a point for each variable with a
+nonzero coefficient in A (or B), after terms of one variable in one row are summed. The list a also
+has a point for each public variable.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def zkey_of(
         if not isinstance(system, R1cs):
             system = R1cs.open(system)
     log2_domain = (system.constraints + system.public).bit_length()
-    densities = _densities(parameters, system, log2_domain)
+    masks = _point_masks(parameters, system, log2_domain)
     if checked:
         _check_points_once(parameters, device, timeline)
-    # Their conversion and the entries of the matrices are arrays of the host.
+    # Points are converted and matrices are built on the host, as they are host arrays.
     host = resolve_device("cpu")
     with timeline.stage("convert points"):
         points = {
@@ -65,10 +65,10 @@ def zkey_of(
     h[:-1] = points["h"]
     points["h"] = h[bit_reversal(log2_domain)]
     points["c"] = points.pop("l")
-    for name, used in densities.items():
-        full = np.zeros((system.wires, *points[name].shape[1:]), np.uint32)
-        full[used] = points[name]
-        points[name] = full
+    for name, mask in masks.items():
+        all_points = np.zeros((system.wires, *points[name].shape[1:]), np.uint32)
+        all_points[mask] = points[name]
+        points[name] = all_points
     with timeline.stage("matrices of the circuit"):
         coefficients = coefficients_of(system, host)
     return Zkey.from_arrays(
@@ -85,7 +85,7 @@ def zkey_of(
     )
 
 
-def _densities(
+def _point_masks(
     parameters: BellmanParameters, system: R1cs, log2_domain: int
 ) -> Mapping[str, NDArray[np.bool_]]:
     """Return masks of the variables that have points in the lists a, b_g1 and b_g2."""
@@ -95,43 +95,43 @@ def _densities(
             f"{system.curve}; compile the circuit with --prime bls12381",
             path=parameters.path,
         )
-    in_a, in_b = (_used(matrix, system.wires) for matrix in system.matrices[:2])
+    in_a, in_b = (_nonzero_columns(matrix, system.wires) for matrix in system.matrices[:2])
     in_a[: system.public + 1] = True
-    for name, needed in (
+    for name, expected in (
         ("ic", system.public + 1),
         ("h", (1 << log2_domain) - 1),
         ("l", system.wires - system.public - 1),
         ("a", int(in_a.sum())),
         ("b_g1", int(in_b.sum())),
     ):
-        point_count, place = len(parameters.points[name]), parameters.places[name]
-        if point_count != needed:
+        count, location = len(parameters.points[name]), parameters.places[name]
+        if count != expected:
             raise MismatchError(
-                f"there are {point_count} points and the circuit of {system.path} needs {needed}; "
+                f"there are {count} points and the circuit of {system.path} needs {expected}; "
                 "use the parameters and the constraint system of one circuit",
-                path=place.path,
-                section=place.section,
-                offset=place.offset,
+                path=location.path,
+                section=location.section,
+                offset=location.offset,
             )
     return {"a": in_a, "b_g1": in_b, "b_g2": in_b}
 
 
-def _used(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
-    """Return a mask of a matrix's nonzero columns, after summing the terms of each entry."""
-    used = np.zeros(wires, np.bool_)
+def _nonzero_columns(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
+    """Return a mask of the columns with a nonzero entry, after summing the terms of each entry."""
+    mask = np.zeros(wires, np.bool_)
     rows = np.repeat(np.arange(matrix.rows, dtype=np.int64), np.diff(matrix.row_ptr))
-    places = rows * wires + matrix.column
-    order = np.argsort(places, kind="stable")
-    _, first, counts = np.unique(places[order], return_index=True, return_counts=True)
-    single = order[first[counts == 1]]
-    used[matrix.column[single[matrix.value[single].any(axis=1)]]] = True
-    # Those that occur twice are few.
+    entry_indices = rows * wires + matrix.column
+    order = np.argsort(entry_indices, kind="stable")
+    _, first_term, counts = np.unique(entry_indices[order], return_index=True, return_counts=True)
+    single_terms = order[first_term[counts == 1]]
+    mask[matrix.column[single_terms[matrix.value[single_terms].any(axis=1)]]] = True
+    # Few entries have several terms, so these are summed in Python.
     r = BLS12_381.fr.value
-    for start, count in zip(first[counts > 1], counts[counts > 1], strict=True):
+    for start, count in zip(first_term[counts > 1], counts[counts > 1], strict=True):
         terms = order[start : start + count]
         if sum(words_to_integers(BLS12_381.fr, matrix.value[terms])) % r:
-            used[matrix.column[terms[0]]] = True
-    return used
+            mask[matrix.column[terms[0]]] = True
+    return mask
 
 
 def _check_points_once(
@@ -139,7 +139,7 @@ def _check_points_once(
 ) -> None:
     """Check every point, skipping arrays that were already validated.
 
-    The user's cache records them by digest; it is trusted with machine code as well.
+    The user's cache records their digests. The cache is trusted anyway, as it has machine code.
     """
     digest = hashlib.sha256()
     with timeline.stage("digest of points"):
@@ -154,12 +154,13 @@ def _check_points_once(
 
 
 def _check_points(parameters: BellmanParameters, device: AnyDevice, timeline: Timeline) -> None:
+    """Raise InputError, with its offset, for a point off the curve or outside its subgroup."""
     host = resolve_device("cpu")
     for name, words in parameters.points.items():
-        place = parameters.places[name]
-        group = GROUPS[f"{BLS12_381.name}.g{place.group}"]
+        location = parameters.places[name]
+        group = GROUPS[f"{BLS12_381.name}.g{location.group}"]
         rows: Words = to_montgomery(host, group.coordinates, words).reshape(-1, *group.shape)
         with timeline.stage(f"check {name}", bytes=rows.nbytes):
-            bad = first_bad_point(device, group, rows, subgroup=True, infinity=False)
-        if bad is not None:
-            raise place.error(bad[0], f"point {bad[0]} of {name} {bad[1]}")
+            bad_point = first_bad_point(device, group, rows, subgroup=True, infinity=False)
+        if bad_point is not None:
+            raise location.error(bad_point[0], f"point {bad_point[0]} of {name} {bad_point[1]}")

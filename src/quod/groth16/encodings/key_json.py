@@ -1,7 +1,7 @@
-"""Export of a proving key to the JSON of ``snarkjs zkey export json``: numbers are decimal text.
+"""Export of a proving key to the JSON of ``snarkjs zkey export json``, with numbers as strings.
 
-The points of h are `hExps`. C begins with a null for the constant and each public variable, so that
-it is as long as A. Values of `ccoefs` are not in Montgomery form.
+The points of h are named `hExps`. The list C begins with a null for the constant and each public
+variable, so that it is as long as A. Values of `ccoefs` are canonical integers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quod.formats.zkey.file import Zkey
 _SINGLE = {"alpha": (1,), "beta": (1, 2), "gamma": (2,), "delta": (1, 2)}
 _LISTS = {"A": ("a", 1), "B1": ("b_g1", 1), "B2": ("b_g2", 2), "C": ("c", 1), "hExps": ("h", 1)}
 
-# Points and entries that are integers at a time.
+# The number of points or entries that are converted to integers at a time.
 _CHUNK = 1 << 14
 
 
@@ -86,14 +86,14 @@ def _points(zkey: Zkey, points: Words, degree: int) -> Iterator[Any]:
 
 def _entries(zkey: Zkey) -> Iterator[Any]:
     fr = zkey.fr
-    # Values are in Montgomery form twice.
-    leave = pow(fr.montgomery_radix, -1, fr.value)
+    # The file has value * R**2, of which `to_integers` removes one factor R.
+    inverse_radix = pow(fr.montgomery_radix, -1, fr.value)
     for start in range(0, len(zkey.coefficients), _CHUNK):
-        part = zkey.coefficients[start : start + _CHUNK]
-        values = to_integers(fr, np.ascontiguousarray(part["value"]))
-        places = (part[name].tolist() for name in ("matrix", "constraint", "signal"))
-        for matrix, constraint, signal, value in zip(*places, values, strict=True):
+        chunk = zkey.coefficients[start : start + _CHUNK]
+        values = to_integers(fr, np.ascontiguousarray(chunk["value"]))
+        index_lists = (chunk[name].tolist() for name in ("matrix", "constraint", "signal"))
+        for matrix, constraint, signal, value in zip(*index_lists, values, strict=True):
             yield {
                 "matrix": matrix, "constraint": constraint, "signal": signal,
-                "value": str(value * leave % fr.value),
+                "value": str(value * inverse_radix % fr.value),
             }  # fmt: skip

@@ -30,8 +30,9 @@ class PointForm:
     curve: PairingCurve
 
     def size(self, degree: int, *, compressed: bool = True) -> int:
-        """The bytes of a point of G1 (`degree` 1) or G2 (2)."""
-        # Three flags fit the 48 bytes of 381 bits, and two those of the other curves.
+        """Return the bytes of a point of G1 (`degree` 1) or G2 (2)."""
+        # Flags need no additional byte: 48 bytes have room for three beside 381 bits, and the
+        # coordinates of other curves leave room for two.
         return self.curve.fq.bytes * degree * (1 if compressed else 2)
 
     def encode(self, degree: int, point: Point, *, compressed: bool) -> bytes:
@@ -45,13 +46,13 @@ class PointForm:
     def decode(
         self, degree: int, data: bytes, *, compressed: bool, check_subgroup: bool = True
     ) -> Point:
-        """Decode a point; InputError as the decoders of `quod.curve.encoding.points` raise it."""
-        how: dict[str, Any] = {"compressed": compressed, "check_subgroup": check_subgroup}
+        """Decode a point; raises InputError as the decoders of `quod.curve.encoding.points` do."""
+        options: dict[str, Any] = {"compressed": compressed, "check_subgroup": check_subgroup}
         if self.curve is BLS12_381:
             zcash = encoding.decode_zcash_g1 if degree == 1 else encoding.decode_zcash_g2
-            return zcash(data, **how)
+            return zcash(data, **options)
         arkworks = encoding.decode_arkworks_g1 if degree == 1 else encoding.decode_arkworks_g2
-        return arkworks(self.curve, data, **how)
+        return arkworks(self.curve, data, **options)
 
     @property
     def proof_bytes(self) -> int:
@@ -59,13 +60,16 @@ class PointForm:
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
-        """Name, degree, begin and end of each point of a proof; `scale` is 2 if uncompressed."""
-        points, at = [], 0
+        """Return the name, degree and byte range (start, end) of each point of a proof.
+
+        scale: 1 for a compressed proof, 2 for an uncompressed proof.
+        """
+        ranges, start = [], 0
         for name, degree in (("pi_a", 1), ("pi_b", 2), ("pi_c", 1)):
-            end = at + scale * self.size(degree)
-            points.append((name, degree, at, end))
-            at = end
-        return points
+            end = start + scale * self.size(degree)
+            ranges.append((name, degree, start, end))
+            start = end
+        return ranges
 
 
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
@@ -83,17 +87,23 @@ def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
 
 
 def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: str | None) -> Proof:
-    """Decode a proof, whose length determines if it is compressed; see `proof_from_bytes`."""
-    data, least = checked_bytes(form, data), form.proof_bytes
+    """Decode a proof, whose length determines whether it is compressed.
+
+    name: the source of the data, for error messages. Raises InputError for a malformed proof.
+    """
+    data, size = checked_bytes(form, data), form.proof_bytes
     check_subgroup = flag("check_subgroup", check_subgroup)
-    if len(data) not in (least, 2 * least):
+    if len(data) not in (size, 2 * size):
         raise InputError(
-            f"a proof of {form.program} has {least} bytes, or {2 * least} uncompressed, not "
+            f"a proof of {form.program} has {size} bytes, or {2 * size} uncompressed, not "
             f"{len(data)}; check that the right file was given",
             path=name,
-            offset=min(len(data), least if len(data) < 2 * least else 2 * least),
+            offset=min(
+                len(data),
+                size if len(data) < 2 * size else 2 * size,
+            ),
         )
-    scale = len(data) // least
+    scale = len(data) // size
     points = []
     for part, degree, start, end in form.parts(scale):
         try:
@@ -119,5 +129,5 @@ def finite(point: Any) -> Any:
 
 
 def located(error: InputError, name: str | None, part: str, offset: int) -> InputError:
-    """Return the error of a point with the point's name and offset."""
+    """Return an error of a point, extended by its name and offset; `name` is the file's."""
     return InputError(f"{error}; {DAMAGED}", path=name, section=part, offset=offset)

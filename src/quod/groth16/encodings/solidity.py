@@ -2,16 +2,16 @@
 
     e(A, B) * e(C, -delta) * e(IC_0 + sum of x_i * IC_i, -gamma) * e(alpha, -beta) = 1
 
-The key is constant in the code, with beta, gamma and delta negated, so that the proof is used
-unchanged: the call data has A, B and the beginning of C in the layout of the pairing's input.
-BN254 uses the precompiles of EIP-196 and EIP-197 (gas of EIP-1108), BLS12-381 those of EIP-2537,
-which chains have as of Prague.
+The key's points are constants in the code. Beta, gamma and delta are negated there, so that the
+proof is used unchanged: A, B and C have the same order in the call data as at the beginning of the
+pairing's input. BN254 uses the precompiles of EIP-196 and EIP-197 (gas of EIP-1108), and BLS12-381
+those of EIP-2537, which chains have as of Prague.
 
 The precompiles reject coordinates not below the field's prime, points off the curve and, in G2 and
 for BLS12-381, outside the subgroup. They accept scalars of r and above, so the contract compares
 each input with r: otherwise x + r would verify too, and x might be spent twice. They accept
-infinity, encoded as zeros, which `VerifyingKey.verify` rejects in a proof; this does not help to
-forge a proof.
+infinity, encoded as zeros, which `VerifyingKey.verify` rejects in a proof; accepting it does not
+help to forge a proof.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey, coordinates_of
 from quod.validation import flag, in_order, shown
 
-_MOST_INPUTS = 128
+_MAX_INPUTS = 128
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,99}", re.ASCII)
 _TYPE = re.compile(r"u?int\d*|u?fixed(\d+x\d+)?|bytes?\d*", re.ASCII)
-# Solidity's keywords and reserved words (its cheat sheet), the placeholder of its modifiers, and
-# the names in the contract.
-_TAKEN = """
+# Names that a contract cannot have: keywords and reserved words (Solidity's cheat sheet), the
+# placeholder of modifiers, and the names in the contract.
+_RESERVED_NAMES = """
     _ abstract address after alias anonymous apply as assembly auto bool break calldata case catch
     constant constructor continue contract copyof days default define delete do else emit enum ether
     event external fallback false final for function gwei hex hours if immutable implements import
@@ -48,16 +48,16 @@ _TAKEN = """
     supports switch this throw true try type typedef typeof unchecked unicode using var view virtual
     weeks wei while years _verdict ok requireValidProof verifyProof
 """
-_WORD = 32
-# Solidity leaves what is below to itself.
-_FREE = 0x80
-_SELECTOR = 4
+_WORD_BYTES = 32
+# Solidity reserves the memory below this address.
+_MEMORY_START = 0x80
+_SELECTOR_BYTES = 4
 
 Lines: TypeAlias = list[str]
 
 
 @frozen(eq=False)
-class _Machine:
+class _EvmLayout:
     """The memory layout of a curve's points in the EVM, and the precompiles for the curve.
 
     coordinate: bytes of an element of Fq.
@@ -71,20 +71,20 @@ class _Machine:
     swapped: bool
     pairing: int
     comment: str
-    accumulate: Callable[[_Machine, int, int, Sequence[Point]], Lines]
+    accumulate: Callable[[_EvmLayout, int, int, Sequence[Point]], Lines]
 
     @property
     def g1(self) -> int:
-        """Bytes of a point of G1."""
+        """The bytes of a point of G1."""
         return 2 * self.coordinate
 
     @property
     def pair(self) -> int:
-        """Bytes of a point of G1 and one of G2."""
+        """The bytes of a point of G1 and a point of G2."""
         return 6 * self.coordinate
 
     def words(self, point: Point, degree: int) -> list[int]:
-        """The 256-bit words of a point; zeros for infinity."""
+        """Return the 256-bit words of a point; zeros for infinity."""
         if point is None:
             coordinates = [0] * (2 * degree)
         elif degree == 1:
@@ -96,53 +96,62 @@ class _Machine:
                 for c in (reversed(coordinate) if self.swapped else coordinate)
             ]
         low = (1 << 256) - 1
-        if self.coordinate == _WORD:
+        if self.coordinate == _WORD_BYTES:
             return coordinates
         return [word for value in coordinates for word in (value >> 256, value & low)]
 
     def negated(self, point: Point) -> Point:
-        """The negative of a point of G2."""
+        """Return the negative of a point of G2."""
         return affine_group(GROUPS[f"{self.curve.name}.g2"]).negate(point)
 
 
-def _accumulate_bn254(machine: _Machine, at: int, inputs: int, ic: Sequence[Point]) -> Lines:
-    """Accumulate with a multiplication and an addition per input; products follow the sum."""
-    lines = _stores(at, machine.words(ic[0], 1))
-    term = at + machine.g1
+def _accumulate_bn254(layout: _EvmLayout, address: int, inputs: int, ic: Sequence[Point]) -> Lines:
+    """Return code with a multiplication and an addition per input.
+
+    layout: the layout of points.
+    address: the address of the sum; products are stored after it.
+    inputs: the offset of the public inputs in the call data.
+    """
+    lines = _stores(address, layout.words(ic[0], 1))
+    product = address + layout.g1
     for index, point in enumerate(ic[1:]):
         if point is None:
             continue
-        lines += _stores(term, machine.words(point, 1))
-        lines += [f"mstore({term + machine.g1:#x}, calldataload({inputs + _WORD * index:#x}))"]
-        for precompile, start, size in ((7, term, 3), (6, at, 4)):
-            lines.append(_call(precompile, start, _WORD * size, start, machine.g1))
+        lines += _stores(product, layout.words(point, 1))
+        lines += [
+            f"mstore({product + layout.g1:#x}, calldataload({inputs + _WORD_BYTES * index:#x}))"
+        ]
+        for precompile, start, size in ((7, product, 3), (6, address, 4)):
+            lines.append(_call(precompile, start, _WORD_BYTES * size, start, layout.g1))
     return lines
 
 
-def _accumulate_bls12_381(machine: _Machine, at: int, inputs: int, ic: Sequence[Point]) -> Lines:
-    """Accumulate with one MSM, which has a gas discount, and one addition."""
-    lines = _stores(at, machine.words(ic[0], 1))
-    sums = place = at + machine.g1
+def _accumulate_bls12_381(
+    layout: _EvmLayout, address: int, inputs: int, ic: Sequence[Point]
+) -> Lines:
+    """Return code with one MSM, which has a gas discount, and one addition; see BN254's."""
+    lines = _stores(address, layout.words(ic[0], 1))
+    pairs = end = address + layout.g1
     for index, point in enumerate(ic[1:]):
         if point is None:
             continue
-        lines += _stores(place, machine.words(point, 1))
-        place += machine.g1
-        lines.append(f"mstore({place:#x}, calldataload({inputs + _WORD * index:#x}))")
-        place += _WORD
-    if place > sums:
-        lines.append(_call(0x0C, sums, place - sums, sums, machine.g1))
-        lines.append(_call(0x0B, at, 2 * machine.g1, at, machine.g1))
+        lines += _stores(end, layout.words(point, 1))
+        end += layout.g1
+        lines.append(f"mstore({end:#x}, calldataload({inputs + _WORD_BYTES * index:#x}))")
+        end += _WORD_BYTES
+    if end > pairs:
+        lines.append(_call(0x0C, pairs, end - pairs, pairs, layout.g1))
+        lines.append(_call(0x0B, address, 2 * layout.g1, address, layout.g1))
     return lines
 
 
-_MACHINES = {
-    "bn254": _Machine(
-        CURVES["bn254"], _WORD, True, 8,
+_LAYOUTS = {
+    "bn254": _EvmLayout(
+        CURVES["bn254"], _WORD_BYTES, True, 8,
         "Over BN254; coefficients of Fq2 are swapped, as EIP-197 has them.", _accumulate_bn254,
     ),
-    "bls12_381": _Machine(
-        CURVES["bls12_381"], 2 * _WORD, False, 0x0F,
+    "bls12_381": _EvmLayout(
+        CURVES["bls12_381"], 2 * _WORD_BYTES, False, 0x0F,
         "Over BLS12-381, by EIP-2537: a coordinate is two words, the upper one below 2**128.",
         _accumulate_bls12_381,
     ),
@@ -154,24 +163,24 @@ def solidity_verifier(
 ) -> str:
     """Return the source of a contract that verifies proofs for a key, for Solidity 0.8.4 and later.
 
-    `verifyProof` returns whether a proof is valid; its arguments are those of snarkjs's contract.
-    `requireValidProof` has the same arguments and reverts with `ProofInvalid` or
-    `PublicInputNotInField`. Raises `InputError` for a curve without precompiles, more than 128
-    public inputs and an invalid name, and `InsecureKeyError` for an insecure key unless
-    `allow_insecure` is set, for tests.
+    The contract's function `verifyProof` returns whether a proof is valid; its arguments are those
+    of snarkjs's contract. `requireValidProof` has the same arguments and reverts with
+    `ProofInvalid` or `PublicInputNotInField`. Raises `InputError` for a curve without precompiles,
+    more than 128 public inputs or an invalid name, and `InsecureKeyError` for an insecure key
+    unless `allow_insecure` is set, for tests.
     """
-    machine = _machine(key.curve)
+    layout = _layout_of(key.curve)
     contract: object = name
     if not isinstance(contract, str) or not _NAME.fullmatch(contract):
         raise InputError(
             f"a contract's name must have only letters, digits and _, not {shown(contract)}"
         )
-    if _TYPE.fullmatch(contract) or contract in _TAKEN.split():
+    if _TYPE.fullmatch(contract) or contract in _RESERVED_NAMES.split():
         raise InputError(f"a contract cannot have the name {contract}, which Solidity or "
                          "the contract uses; choose another name")  # fmt: skip
-    if key.public > _MOST_INPUTS:
+    if key.public > _MAX_INPUTS:
         raise InputError(
-            f"a contract takes {_MOST_INPUTS} public inputs at most, as its code is "
+            f"a contract takes {_MAX_INPUTS} public inputs at most, as its code is "
             f"limited to 24,576 bytes, and the key has {key.public}; make their hash "
             "the only input"
         )
@@ -179,69 +188,70 @@ def solidity_verifier(
     if not flag("allow_insecure", allow_insecure) and insecurity is not None:
         raise insecurity.error()
     warning = "" if insecurity is None else _INSECURE.format(reason=insecurity.reason)
-    body = "\n".join(f"                {line}" for line in _body(machine, key))
-    first = _SELECTOR + machine.pair + machine.g1
+    body = "\n".join(f"                {line}" for line in _body(layout, key))
+    inputs_offset = _SELECTOR_BYTES + layout.pair + layout.g1
     checks = [
-        f"lt(calldataload({first + _WORD * i:#x}), {machine.curve.fr.value:#x})"
+        f"lt(calldataload({inputs_offset + _WORD_BYTES * i:#x}), {layout.curve.fr.value:#x})"
         for i in range(key.public)
     ]
-    in_field = _both(checks) if checks else "1"
+    in_field = _all_of(checks) if checks else "1"
     return _CONTRACT.format(
-        comment=machine.comment, warning=warning, name=name, parameters=_parameters(machine, key),
-        in_field=in_field, body=body, size=first + _WORD * key.public,
+        comment=layout.comment, warning=warning, name=name, parameters=_parameters(layout, key),
+        in_field=in_field, body=body, size=inputs_offset + _WORD_BYTES * key.public,
     )  # fmt: skip
 
 
 def solidity_calldata(proof: Proof, public: Iterable[int | str]) -> str:
     """Return the arguments of the contract's functions as `snarkjs generatecall` prints them.
 
-    `public` is as for `VerifyingKey.verify`. Raises `InputError` for a curve without precompiles,
-    coordinates not below the prime, and inputs not in 0 to r - 1.
+    public: the inputs, as for `VerifyingKey.verify`. Raises `InputError` for a curve without
+    precompiles, points off the curve, and inputs not in 0 to r - 1.
     """
-    machine = _machine(proof.curve)
+    layout = _layout_of(proof.curve)
     parts = []
     points: list[tuple[str, Point, int]]
     points = [("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1)]
     for name, point, degree in points:
-        q, law = machine.curve.fq.value, affine_group(GROUPS[f"{proof.curve}.g{degree}"])
+        q, law = layout.curve.fq.value, affine_group(GROUPS[f"{proof.curve}.g{degree}"])
         if not all(0 <= value < q for value in coordinates_of(point, degree)) or not law.contains(
             point
         ):
             raise InputError(f"{name} is not a point on the curve; the proof is damaged or forged")
-        texts = [f'"{word:#066x}"' for word in machine.words(point, degree)]
-        if degree == 2 and machine.coordinate == _WORD:
+        texts = [f'"{word:#066x}"' for word in layout.words(point, degree)]
+        if degree == 2 and layout.coordinate == _WORD_BYTES:
             texts = [f"[{', '.join(texts[:2])}]", f"[{', '.join(texts[2:])}]"]
             parts.append(f"[{','.join(texts)}]")
         else:
             parts.append(f"[{', '.join(texts)}]")
-    inputs = [_input(machine, i, x) for i, x in enumerate(in_order("the public inputs", public))]
+    inputs = [_input(layout, i, x) for i, x in enumerate(in_order("the public inputs", public))]
     if inputs:
         parts.append(f"[{','.join(inputs)}]")
     return ",".join(parts)
 
 
-def _input(machine: _Machine, index: int, value: object) -> str:
+def _input(layout: _EvmLayout, index: int, value: object) -> str:
     number = int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,80}", value) else value
-    if type(number) is not int or not 0 <= number < machine.curve.fr.value:
+    if type(number) is not int or not 0 <= number < layout.curve.fr.value:
         raise InputError(
-            f"public input {index} is not from 0 to below r of {machine.curve.name}; give the "
-            "reduced value"
+            f"public input {index} must be an integer from 0 to r - 1, where r is the order of "
+            f"{layout.curve.name}; reduce it modulo r"
         )
     return f'"{number:#066x}"'
 
 
-def _machine(curve: str) -> _Machine:
+def _layout_of(curve: str) -> _EvmLayout:
     name = curve_named(curve).name
-    if name not in _MACHINES:
+    if name not in _LAYOUTS:
         raise InputError(
             f"no chain has precompiles for {name}; contracts can verify proofs over "
-            f"{' and '.join(_MACHINES)}"
+            f"{' and '.join(_LAYOUTS)}"
         )
-    return _MACHINES[name]
+    return _LAYOUTS[name]
 
 
-def _parameters(machine: _Machine, key: VerifyingKey) -> str:
-    lists = ["[2]", "[2][2]", "[2]"] if machine.coordinate == _WORD else ["[4]", "[8]", "[4]"]
+def _parameters(layout: _EvmLayout, key: VerifyingKey) -> str:
+    """Return the parameters of the contract's functions."""
+    lists = ["[2]", "[2][2]", "[2]"] if layout.coordinate == _WORD_BYTES else ["[4]", "[8]", "[4]"]
     names = ["a", "b", "c"]
     if key.public:
         lists.append(f"[{key.public}]")
@@ -251,34 +261,38 @@ def _parameters(machine: _Machine, key: VerifyingKey) -> str:
     )
 
 
-def _body(machine: _Machine, key: VerifyingKey) -> Lines:
-    pairs = [_FREE + index * machine.pair for index in range(4)]
-    inputs_offset = machine.pair + machine.g1
-    size = 4 * machine.pair
+def _body(layout: _EvmLayout, key: VerifyingKey) -> Lines:
+    """Return code that writes the four pairs and calls the pairing precompile."""
+    pairs = [_MEMORY_START + index * layout.pair for index in range(4)]
+    inputs_offset = layout.pair + layout.g1
+    size = 4 * layout.pair
     return [
         "// Pair 0 is A and B. Pair 1 is C, which follows them in the call, and -delta.",
-        f"calldatacopy({_FREE:#x}, {_SELECTOR:#x}, {inputs_offset:#x})",
-        *_stores(pairs[1] + machine.g1, machine.words(machine.negated(key.delta_g2), 2)),
+        f"calldatacopy({_MEMORY_START:#x}, {_SELECTOR_BYTES:#x}, {inputs_offset:#x})",
+        *_stores(pairs[1] + layout.g1, layout.words(layout.negated(key.delta_g2), 2)),
         "// Pair 2 is IC[0] + inputs[0] * IC[1] + ..., and -gamma.",
-        *machine.accumulate(machine, pairs[2], _SELECTOR + inputs_offset, key.ic),
-        *_stores(pairs[2] + machine.g1, machine.words(machine.negated(key.gamma_g2), 2)),
+        *layout.accumulate(layout, pairs[2], _SELECTOR_BYTES + inputs_offset, key.ic),
+        *_stores(pairs[2] + layout.g1, layout.words(layout.negated(key.gamma_g2), 2)),
         "// Pair 3 is alpha and -beta.",
-        *_stores(pairs[3], machine.words(key.alpha_g1, 1)),
-        *_stores(pairs[3] + machine.g1, machine.words(machine.negated(key.beta_g2), 2)),
-        _call(machine.pairing, _FREE, size, _FREE, _WORD),
+        *_stores(pairs[3], layout.words(key.alpha_g1, 1)),
+        *_stores(pairs[3] + layout.g1, layout.words(layout.negated(key.beta_g2), 2)),
+        _call(layout.pairing, _MEMORY_START, size, _MEMORY_START, _WORD_BYTES),
     ]
 
 
-def _stores(at: int, words: Iterable[int]) -> Lines:
-    return [f"mstore({at + _WORD * i:#x}, {word:#x})" for i, word in enumerate(words)]
+def _stores(address: int, words: Iterable[int]) -> Lines:
+    """Return code that stores words from `address` on."""
+    return [f"mstore({address + _WORD_BYTES * i:#x}, {word:#x})" for i, word in enumerate(words)]
 
 
 def _call(precompile: int, start: int, size: int, out: int, out_size: int) -> str:
-    where = f"{precompile:#04x}, {start:#x}, {size:#x}, {out:#x}, {out_size:#x}"
-    return f"ok := and(ok, staticcall(gas(), {where}))"
+    """Return code that calls a precompile, with byte addresses and sizes of input and output."""
+    arguments = f"{precompile:#04x}, {start:#x}, {size:#x}, {out:#x}, {out_size:#x}"
+    return f"ok := and(ok, staticcall(gas(), {arguments}))"
 
 
-def _both(conditions: Sequence[str]) -> str:
+def _all_of(conditions: Sequence[str]) -> str:
+    """Return the conjunction of at least one condition."""
     conjunction = conditions[0]
     for condition in conditions[1:]:
         conjunction = f"and({conjunction}, {condition})"

@@ -1,1 +1,1 @@
-"""The prover of Groth16 on devices with memory of their own."""
+"""The Groth16 prover on devices with separate memory."""

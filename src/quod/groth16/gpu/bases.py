@@ -34,7 +34,7 @@ _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
 _WORKSPACES = (5, 2, 1)
 
 # The planner of an MSM gets a maximum number of multiples, so it needs no bound on bytes.
-_ANY_BYTES = 1 << 62
+_NO_LIMIT = 1 << 62
 
 
 @frozen
@@ -44,7 +44,7 @@ class MsmMemory:
     multiples: the number of precomputed multiples per base; None for as many as save time.
     workspaces: sizes of the workspaces in bytes.
     base_bytes: bytes of the resident bases.
-    passing_bytes: additional bytes while the bases are uploaded.
+    passing_bytes: additional bytes that are used only while the bases are uploaded.
     streamed: plans of the MSMs whose bases stay in host memory.
     """
 
@@ -80,21 +80,21 @@ class MsmMemory:
             for multiples in copies or _MULTIPLES
         )
         nonempty = [bases for bases in key if len(bases.points)]
-        largest_first = sorted(nonempty, key=lambda bases: bases.finite.nbytes, reverse=True)
+        by_size = sorted(nonempty, key=lambda bases: bases.finite.nbytes, reverse=True)
         streamed = (
-            cls._streamed(device, largest_first[:count], largest_first[count:], budget)
+            cls._streamed(device, by_size[:count], by_size[count:], budget)
             for count in range(1, len(nonempty) + 1)
         )
-        least = _ANY_BYTES
+        min_bytes = _NO_LIMIT
         for choices in (resident, streamed):
             for choice in choices:
                 lane_workspaces = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
-                needed = choice.nbytes(device) + lane_workspaces
-                if needed <= budget:
+                needed_bytes = choice.nbytes(device) + lane_workspaces
+                if needed_bytes <= budget:
                     return choice
-                least = min(least, needed)
+                min_bytes = min(min_bytes, needed_bytes)
         raise DeviceError(
-            f"the MSMs of a proof with this key need {bytes_text(least)} of device "
+            f"the MSMs of a proof with this key need {bytes_text(min_bytes)} of device "
             f"memory, and {bytes_text(max(0, budget))} are available for them; prove on "
             "a device with more memory, or with --device cpu"
         )
@@ -103,6 +103,7 @@ class MsmMemory:
     def _resident(
         cls, device: AnyDevice, key: Sequence[KeyBases], multiples: int | None, count: int
     ) -> MsmMemory:
+        """Return the layout with all bases resident and `count` workspaces."""
         plans = [_plan(device, bases, multiples) for bases in key]
         sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
         base_bytes = sum(
@@ -110,14 +111,14 @@ class MsmMemory:
             + (0 if bases.indices is None else bases.indices.nbytes)
             for plan, bases in zip(plans, key)
         )
-        passing = max(
+        upload_bytes = max(
             (
                 base_multiples.scratch_bytes(plan, len(bases.finite))
                 for plan, bases in zip(plans, key)
             ),
             default=0,
         )
-        return cls(multiples, tuple(_shared(sizes, count)), base_bytes, passing, {})
+        return cls(multiples, tuple(_workspace_sizes(sizes, count)), base_bytes, upload_bytes, {})
 
     @classmethod
     def _streamed(
@@ -127,10 +128,13 @@ class MsmMemory:
         resident: Sequence[KeyBases],
         budget: int,
     ) -> MsmMemory:
+        """Return the layout that streams some bases, with the rest of the budget for them."""
         resident_memory = cls._resident(device, resident, 1, 1)
-        each = (budget - resident_memory.nbytes(device)) // len(streamed)
+        budget_per_msm = (budget - resident_memory.nbytes(device)) // len(streamed)
         plans = {
-            bases.name: plan_streamed(device, bases.group, len(bases.points), MsmOptions(), each)
+            bases.name: plan_streamed(
+                device, bases.group, len(bases.points), MsmOptions(), budget_per_msm
+            )
             for bases in streamed
         }
         return cls(
@@ -144,27 +148,29 @@ class MsmMemory:
     def batch_workspaces(
         self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
     ) -> dict[int, int]:
-        """Return the bytes of workspaces for batches of up to each size, by batch size.
+        """Return, for each batch size, the workspace bytes for batches of up to that size.
 
-        `batches` are in ascending order. See `KeyMsms.workspace_sizes`.
+        batches: batch sizes in ascending order. See `KeyMsms.workspace_sizes`.
         """
-        finite = [bases for bases in key if len(bases.finite)]
-        plans = [_plan(device, bases, self.multiples) for bases in finite]
-        needed, by_batch = [0] * len(plans), {}
+        nonempty = [bases for bases in key if len(bases.finite)]
+        plans = [_plan(device, bases, self.multiples) for bases in nonempty]
+        max_bytes, by_batch = [0] * len(plans), {}
         for batch in batches:
-            for at, (bases, plan) in enumerate(zip(finite, plans, strict=True)):
+            for index, (bases, plan) in enumerate(zip(nonempty, plans, strict=True)):
                 plan_bytes = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
-                needed[at] = max(needed[at], plan_bytes)
-            by_batch[batch] = sum(_shared(sorted(needed, reverse=True), len(self.workspaces)))
+                max_bytes[index] = max(max_bytes[index], plan_bytes)
+            by_batch[batch] = sum(
+                _workspace_sizes(sorted(max_bytes, reverse=True), len(self.workspaces))
+            )
         return by_batch
 
     def nbytes(self, device: AnyDevice) -> int:
-        """Total bytes of device memory."""
+        """Return the total bytes of device memory."""
         streamed = sum(plan.peak_bytes(device) for plan in self.streamed.values())
         return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
 
 
-def _shared(sizes: Sequence[int], count: int) -> list[int]:
+def _workspace_sizes(sizes: Sequence[int], count: int) -> list[int]:
     """Return the sizes of `count` workspaces for MSMs with the given sizes, largest first.
 
     If there are fewer workspaces than MSMs, each has the largest size, because any MSM may use it.
@@ -178,7 +184,7 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
         len(bases.finite),
         MsmOptions(precompute_factor=multiples),
         limits=DeviceLimits.of(device),
-        base_budget=_ANY_BYTES,
+        base_budget=_NO_LIMIT,
     )
 
 
@@ -198,7 +204,7 @@ class KeyMsms:
         }
         self._resident = {
             bases.name: ResidentMsm(
-                device, bases.group, bases.finite, options, base_budget=_ANY_BYTES
+                device, bases.group, bases.finite, options, base_budget=_NO_LIMIT
             )
             for bases in key
             if bases.name not in memory.streamed and len(bases.finite)
@@ -216,11 +222,11 @@ class KeyMsms:
     ) -> dict[str, Workspace]:  # fmt: skip
         workspaces = [Workspace(self._device, nbytes) for nbytes in sizes]
         # The largest MSM gets the largest workspace, which the fewest MSMs share.
-        needed = self._needed(batches)
-        order = sorted(needed, key=needed.__getitem__, reverse=True)
-        return {name: workspaces[place % len(workspaces)] for place, name in enumerate(order)}
+        bytes_by_msm = self._bytes_by_msm(batches)
+        order = sorted(bytes_by_msm, key=bytes_by_msm.__getitem__, reverse=True)
+        return {name: workspaces[index % len(workspaces)] for index, name in enumerate(order)}
 
-    def _needed(self, batches: Sequence[int]) -> dict[str, int]:
+    def _bytes_by_msm(self, batches: Sequence[int]) -> dict[str, int]:
         """Return the workspace bytes of each MSM for the largest of `batches`, by name."""
         return {
             name: max(msm.workspace_bytes(msm.plan(batch=batch)) for batch in batches)
@@ -229,14 +235,16 @@ class KeyMsms:
 
     def sibling(self, batches: Sequence[int] = (1,)) -> KeyMsms:
         """Return MSMs over the same bases with separate workspaces for any of the `batches`."""
-        other = copy.copy(self)
+        msms = copy.copy(self)
         sizes = self._sizes if batches == (1,) else self.workspace_sizes(batches)
-        other._workspaces = self._make_workspaces(sizes, batches)
-        return other
+        msms._workspaces = self._make_workspaces(sizes, batches)
+        return msms
 
     def workspace_sizes(self, batches: Sequence[int]) -> list[int]:
-        """Return the sizes of as many workspaces as one proof has, for any of the `batches`."""
-        return _shared(sorted(self._needed(batches).values(), reverse=True), len(self._sizes))
+        """Return the sizes of a lane's workspaces for any of the `batches`, in bytes."""
+        return _workspace_sizes(
+            sorted(self._bytes_by_msm(batches).values(), reverse=True), len(self._sizes)
+        )
 
     def largest_batch(self, wanted: int) -> int:
         """Return the largest batch, up to `wanted`, of every MSM; 1 if bases are streamed."""
@@ -245,7 +253,7 @@ class KeyMsms:
         return min((msm.plan(batch=wanted).batch for msm in self._resident.values()), default=1)
 
     def group(self, name: str) -> Group:
-        """The group of an MSM."""
+        """Return the group of an MSM."""
         return self._bases(name).group
 
     def has_own_workspace(self, name: str) -> bool:
@@ -277,7 +285,7 @@ class KeyMsms:
         return next(bases for bases in self._key if bases.name == name)
 
     def _scalars_of(self, bases: KeyBases, scalars: Buffer) -> Buffer:
-        """Slice the scalars from that of the first base."""
+        """Return the scalars from the first base's scalar on."""
         return scalars.slice(bases.first * bases.group.scalars.bytes, scalars.nbytes)
 
     def record(
@@ -285,21 +293,21 @@ class KeyMsms:
     ) -> RecordedMsm | None:
         """Record an MSM; return None if no base is finite, so that the results are infinity.
 
-        scalars: canonical scalars of the whole witness or quotient; for a `batch`, that many
+        scalars: canonical scalars of the whole witness or quotient; for a `batch`, that many such
             vectors, concatenated.
         """
         bases = self._bases(name)
-        own_scalars = self._scalars_of(bases, scalars)
+        msm_scalars = self._scalars_of(bases, scalars)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]
-                return msm.record(recording, own_scalars, plan)
+                return msm.record(recording, msm_scalars, plan)
             if name not in self._resident:
                 return None
             indices, resident = self._indices.get(name), self._resident[name]
             return resident.record(
                 recording,
-                scalars if indices is not None else own_scalars,
+                scalars if indices is not None else msm_scalars,
                 workspace=self._workspaces[name],
                 plan=resident.plan(batch=batch),
                 indices=indices,
@@ -308,17 +316,20 @@ class KeyMsms:
 
 
 class RecordedPoints:
-    """Results of MSMs in a recording, by name; infinity for an MSM without a `RecordedMsm`."""
+    """Results of the MSMs of a recording, by name.
+
+    recorded: the MSMs; the result of None is the point at infinity.
+    """
 
     def __init__(self, recorded: Mapping[str, RecordedMsm | None]) -> None:
         self._names = list(recorded)
-        kinds: dict[object, dict[str, RecordedMsm]] = {}
+        by_kind: dict[object, dict[str, RecordedMsm]] = {}
         for name, msm in recorded.items():
             if msm is not None:
-                kinds.setdefault(msm.kind, {})[name] = msm
+                by_kind.setdefault(msm.kind, {})[name] = msm
         self._by_kind = [
-            (list(same_kind), RecordedMsms(list(same_kind.values())))
-            for same_kind in kinds.values()
+            (list(msms_of_kind), RecordedMsms(list(msms_of_kind.values())))
+            for msms_of_kind in by_kind.values()
         ]
 
     def expect(self) -> None:
@@ -337,7 +348,11 @@ class RecordedPoints:
 
 
 class RecordedVectors(RecordedPoints):
-    """`RecordedPoints` of a batch: `finish` returns arrays of one point per vector."""
+    """`RecordedPoints` of a batch: `finish` returns an array of points for each name.
+
+    groups: the group of each MSM, by name.
+    batch: the number of vectors of scalars, and of points in each array.
+    """
 
     def __init__(
         self, recorded: Mapping[str, RecordedMsm | None], groups: Mapping[str, Group], batch: int

@@ -1,7 +1,7 @@
 """Batches of witnesses in one launch schedule, for proofs too small to fill a GPU.
 
 Matrix products, NTTs and MSMs are batched over the witnesses, with the same bases. There is one
-recording per power of two of witnesses, created on first use or by `prepare`; recordings share
+recording per batch size, a power of two, created on first use or by `prepare`; recordings share
 memory. A smaller batch is padded with zeros, which cost an MSM nothing.
 """
 
@@ -24,15 +24,15 @@ from quod.groth16.gpu.upload import JointUploadBuffer
 from quod.groth16.resident import MOST as MOST
 from quod.groth16.slots import Slots
 
-# How many times the domains of a batch fill the resident lanes of the device.
+# The number of times that the domains of a batch fill the resident lanes of the device.
 _WAVES = 2
 
 # The interval at which a thread that waits for the device checks whether a batch is full.
-_LOOK_SECONDS = 0.001
+_POLL_SECONDS = 0.001
 
 BATCHES = 3
-"""Batches in progress: one that the GPU computes, one that is uploaded, one that the host
-finishes."""
+"""The number of batches in progress: the GPU computes one, one is uploaded, and the host finishes
+one."""
 
 
 def batch_size(
@@ -43,18 +43,23 @@ def batch_size(
     largest_vector: bytes of the largest vector of a witness; a kernel must be able to address that
         vector of the whole batch.
     """
-    filling = _WAVES * device.resident_lanes // domain
-    reached = device.largest_buffer // largest_vector
-    return _power_of_two(max(1, min(filling, reached, together or MOST)))
+    filling_size = _WAVES * device.resident_lanes // domain
+    addressable_size = device.largest_buffer // largest_vector
+    return _power_of_two(max(1, min(filling_size, addressable_size, together or MOST)))
 
 
-def _power_of_two(most: int) -> int:
-    return 1 << (most.bit_length() - 1)
+def _power_of_two(bound: int) -> int:
+    """Return the largest power of two of at most `bound`."""
+    return 1 << (bound.bit_length() - 1)
 
 
 class GpuBatches:
     """The sums of batches of up to `most` witnesses, in a separate lane; see `SumBatches`.
 
+    lane: the lane whose matrices and bases the batches use.
+    wanted: the largest batch, unless memory is short.
+    witness_bytes: bytes of one witness.
+    budget: bytes of device memory for batches.
     single_slots: the slots of single witnesses.
     running_sums: the sums of batches and of single witnesses.
     Raises DeviceError if two witnesses need more than `budget` bytes.
@@ -65,23 +70,23 @@ class GpuBatches:
         single_slots: Slots[Any], running_sums: RunningSums,
     ) -> None:  # fmt: skip
         most = _power_of_two(lane.msms.largest_batch(wanted))
-        while most > 1 and _needed(lane, most, witness_bytes) > budget:
+        while most > 1 and _batch_memory(lane, most, witness_bytes) > budget:
             most //= 2
         if most == 1:
             raise DeviceError("the device has no memory for the sums of two witnesses in a batch")
         self.most = most
-        self.nbytes = _needed(lane, most, witness_bytes)
+        self.nbytes = _batch_memory(lane, most, witness_bytes)
         batch_lane = lane.sibling(batch_sizes(most))
         self._runner = batch_lane.runner
         self._single_slots, self._running_sums = single_slots, running_sums
         self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
-        # If others take memory meanwhile, fewer slots must do, instead of a failed proof.
+        # Create all slots now, so that a lack of memory is an error here and not in a proof.
         self._slots.fill()
-        self._preparing = threading.Lock()
+        self._prepare_lock = threading.Lock()
 
     def prepare(self) -> None:
         """See `SumBatches`."""
-        with self._preparing:
+        with self._prepare_lock:
             slots = [self._slots.acquire() for _ in range(BATCHES)]
             try:
                 for slot in slots:
@@ -99,22 +104,23 @@ class GpuBatches:
 
     def wait(self, waiting: Callable[[], int]) -> None:
         """See `SumBatches`."""
-        while waiting() < self.most and not self._running_sums.wait(_LOOK_SECONDS):
+        while waiting() < self.most and not self._running_sums.wait(_POLL_SECONDS):
             pass
         if waiting() > 1 or not self._single_slots.is_free:
             self._slots.wait()
 
     def close(self) -> None:
-        """Stop the thread that waits for work."""
+        """Stop the thread that computes batches."""
         self._runner.close()
 
 
 def batch_sizes(most: int) -> tuple[int, ...]:
-    """The sizes of recorded batches up to `most`: powers of two, ascending."""
+    """Return the sizes of recorded batches up to `most`: powers of two from 2 on, ascending."""
     return tuple(1 << bits for bits in range(1, most.bit_length()))
 
 
-def _needed(lane: Lane, most: int, witness_bytes: int) -> int:
+def _batch_memory(lane: Lane, most: int, witness_bytes: int) -> int:
+    """Return the bytes of device memory for batches of up to `most` witnesses."""
     return lane.batch_bytes(batch_sizes(most)) + BATCHES * most * witness_bytes
 
 
@@ -141,17 +147,18 @@ class _BatchSlot:
         return self._current.late
 
     def upload(self, witness: Sequence[Words | Buffer], *, pinned: bool = False) -> None:
-        """See `SumSlot`; selects the recordings for that number of witnesses."""
+        """See `SumSlot`; selects the recordings of the padded batch size."""
         size = 1 << (len(witness) - 1).bit_length()
-        self._current = self._recorded(size)
+        self._current = self._recordings_of_size(size)
         self._witnesses.fill(witness, size)
 
     def prepare(self, sizes: Sequence[int]) -> None:
         """Create the recordings for batches of these sizes."""
         for size in sizes:
-            self._recorded(size)
+            self._recordings_of_size(size)
 
-    def _recorded(self, size: int) -> SumRecordings:
+    def _recordings_of_size(self, size: int) -> SumRecordings:
+        """Return the recordings for a batch size; create them on first use."""
         recordings = self._recordings.get(size)
         if recordings is None:
             memory = self._witnesses.buffer.slice(0, size * self._witness_bytes)
@@ -159,6 +166,6 @@ class _BatchSlot:
             self._recordings[size] = recordings
         return recordings
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
-        self._current.run(first, context)
+        self._current.run(early_done, context)

@@ -32,7 +32,7 @@ class FinishedPoints(Protocol):
 class SumSlot(Protocol):
     """The buffers and recordings of one proof in progress, or of one batch.
 
-    early: the sums that A and B consist of.
+    early: the sums that A and B need.
     late: the other sums.
     """
 
@@ -51,26 +51,26 @@ class SumSlot(Protocol):
         pinned: whether the witness is in page-locked memory.
         """
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Compute the sums and wait for them; `first` completes with the early sums."""
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
+        """Compute the sums and wait for them; complete `early_done` after the early sums."""
 
 
 def replay(
     device: AnyDevice, recording: Recording, timeline: Timeline | None = None,
     context: ProofContext | None = None,
 ) -> SubmittedStream:  # fmt: skip
-    """Submit a recording of a proof; a timeline measures each of its steps."""
+    """Submit a recording of a proof; with a timeline, each step is measured."""
     parent = None if context is None else context.parent
     return device.stream("proof").replay(recording).submit(timeline, parent=parent)
 
 
 def end_after(
-    error: BaseException, first: Outcome[None], running: Sequence[SubmittedStream]
+    error: BaseException, early_done: Outcome[None], streams: Sequence[SubmittedStream]
 ) -> None:
-    """Set the error as the outcome of the early sums, and wait for the submitted work."""
-    if not first.done():
-        first.fail(error)
-    for stream in running:
+    """Fail `early_done` if it is not complete, and wait for the submitted work."""
+    if not early_done.done():
+        early_done.fail(error)
+    for stream in streams:
         with suppress(DeviceError):
             stream.wait()
 
@@ -87,12 +87,12 @@ class RunningSums:
         running = sums.running
         with self._lock:
             self._running = [*self._unfinished(), running]
-        # A failed outcome refers to the buffers of its sums, so drop it at once.
+        # Drop a failed outcome at once, as it refers to the buffers of its sums.
         running.then(self._forget)
         return sums
 
     def _unfinished(self) -> list[Outcome[None]]:
-        return [outcome for outcome in self._running if not _is_over(outcome)]
+        return [outcome for outcome in self._running if not _has_ended(outcome)]
 
     def _forget(self) -> None:
         with self._lock:
@@ -105,26 +105,30 @@ class RunningSums:
         return all(outcome.wait(timeout) for outcome in running)
 
 
-def _is_over(running: Outcome[None]) -> bool:
+def _has_ended(running: Outcome[None]) -> bool:
     return running.done() or running.lost()
 
 
 class GpuSums:
-    """See `PendingSums`. `slot` is one of `slots`; `running` completes with the last sums."""
+    """See `PendingSums`.
+
+    slots, slot: the pool of slots, and the slot of these sums.
+    running: completes with the last sums.
+    """
 
     def __init__(
         self, slots: Slots[Any], slot: SumSlot, host_tasks: Tasks, context: ProofContext
     ) -> None:
         self._slots, self._slot = slots, slot
         self._host_tasks, self._context = host_tasks, context
-        self._first: Outcome[None] = Outcome(lambda: self.running.lost())
+        self._early_done: Outcome[None] = Outcome(lambda: self.running.lost())
 
         def compute() -> None:
             with context.computing():
-                slot.run(self._first, context)
+                slot.run(self._early_done, context)
 
         self.running = slot.runner.begin(compute)
-        self.running.then(self._end_first)
+        self.running.then(self._fail_early)
 
     @classmethod
     def started(
@@ -145,20 +149,20 @@ class GpuSums:
 
     def early(self) -> dict[str, Any]:
         results = {name: task() for name, task in self._host_tasks.items()}
-        self._first.result()
+        self._early_done.result()
         return results | self._finish(self._slot.early)
 
     def last(self) -> dict[str, Any]:
         self.running.result()
         return self._finish(self._slot.late)
 
-    def _end_first(self) -> None:
-        """Discard the result of the early sums, as the proof was dropped."""
-        if not self._first.done():
+    def _fail_early(self) -> None:
+        """Fail the early sums if the computation ended without them."""
+        if not self._early_done.done():
             try:
                 self.running.result()
             except BaseException as error:
-                self._first.fail(error)
+                self._early_done.fail(error)
 
     def _finish(self, points: FinishedPoints) -> dict[str, Any]:
         with self._context.stage("finish sums"):
@@ -168,5 +172,5 @@ class GpuSums:
         if self.running.lost():
             self._slots.release(self._slot)
         else:
-            # After an error or Ctrl-C, the GPU may still be using the slot.
+            # After an error or Ctrl-C, the GPU may still use the slot.
             self.running.then(lambda: self._slots.release(self._slot))

@@ -24,13 +24,13 @@ from quod.groth16.resident import bases_of
 
 D = TypeVar("D", bound=RecordingDevice)
 
-# The MSMs as they follow the transforms.
+# The order of the MSMs after the transforms.
 _ORDER = ("H", "A", "B1", "C", "B2")
 
 
 @frozen
 class GraphStage:
-    """One step of a progress bar: launches, fills, and copies on the device."""
+    """A stage of a proof's work, one step of a progress bar: launches, fills and copies."""
 
     name: str
     recording: Recording
@@ -46,7 +46,7 @@ class ProofGraph(Generic[D]):
     results: the sums A, B1, B2, C and H by name: affine points in Montgomery form, as in a zkey,
         with zeros for infinity; None for a sum that is always infinity.
     flags: by the same names; the first word is 0 afterwards if all scalars were below the order.
-    constants: whole allocations with the key's data.
+    constants: allocations with the key's data.
     scratch_bytes: bytes of all other memory, including witness and results.
     """
 
@@ -65,14 +65,15 @@ class ProofGraph(Generic[D]):
 def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     """Record the work of a key's proofs.
 
-    DeviceError if it exceeds the memory budget or the limits of the device.
+    Raises DeviceError if the work exceeds the memory budget or the limits of the device.
     """
     g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
     quotient = Quotient.of(device, zkey)
     witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
     key = bases_of(zkey, g1, g2)
     sums_budget = device.memory_budget - quotient.nbytes - witness.nbytes
-    # Everything runs in order, so that one workspace does. Multiples would have to be fetched.
+    # The MSMs run one after the other, so one workspace suffices. Precomputed multiples would make
+    # the key's data larger, which the remote device has to download.
     memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), copies=(1,))
     if memory.streamed:
         raise DeviceError(
@@ -118,22 +119,22 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
 
 def _memory(device: RecordingDevice, stages: list[GraphStage]) -> tuple[tuple[Buffer, ...], int]:
     """Return the constants that the stages use, and the bytes of their other memory."""
-    used: dict[int, Buffer] = {}
+    allocations: dict[int, Buffer] = {}
     for stage in stages:
         for step in stage.recording.steps:
             match step:
                 case Launch():
-                    memory = list(step.arguments)
+                    operands = list(step.arguments)
                 case Copy(direction="copy"):
-                    memory = [step.source, step.target]
+                    operands = [step.source, step.target]
                 case Fill():
-                    memory = [step.target]
+                    operands = [step.target]
                 case _:
                     raise DeviceError(f"{stage.name} has a step for the host: {step.label}")
-            for buffer in memory:
+            for buffer in operands:
                 if isinstance(buffer, Buffer):
                     allocation = device.whole(buffer)
-                    used[allocation.address] = allocation
-    everything = [used[address] for address in sorted(used)]
-    constants = tuple(buffer for buffer in everything if device.is_constant(buffer))
-    return constants, sum(buffer.nbytes for buffer in everything if not device.is_constant(buffer))
+                    allocations[allocation.address] = allocation
+    buffers = [allocations[address] for address in sorted(allocations)]
+    constants = tuple(buffer for buffer in buffers if device.is_constant(buffer))
+    return constants, sum(buffer.nbytes for buffer in buffers if not device.is_constant(buffer))

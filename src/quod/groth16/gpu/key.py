@@ -7,8 +7,8 @@ The sums over the witness are one recording; the quotient and the sum over H are
 concurrently and does not wait for the host. The host finishes the sums that complete first. On a
 device with a single queue there is one recording, which begins with the sums that the host needs
 first. A slot has the memory of one proof in progress: the witness and the results. With several
-slots, the GPU computes one proof while the next witness is uploaded and the host finishes another
-proof.
+slots, the GPU computes one proof while the next witness is uploaded and the host finishes the
+previous proof.
 
 A lane (a stream of proofs) has the memory that the computation of a proof writes: products, and
 workspaces of MSMs. Proofs of one lane are computed one after the other; proofs of different lanes
@@ -47,7 +47,7 @@ _PROOFS = 2
 class GpuKey:
     """A `ResidentKey` on one GPU, which allocates all memory when it is opened.
 
-    memory_budget: the maximum bytes of device memory; DeviceError if it is too small.
+    memory_budget: the maximum bytes of device memory; raises DeviceError if it is too small.
     lanes: the maximum number of concurrent proofs; 1 on a device with a single queue, and fewer if
         memory is short.
     together: the maximum batch size in witnesses; by default the size that fills the device.
@@ -62,7 +62,7 @@ class GpuKey:
         self._zkey, self._device = zkey, device
         self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
         self._batches: GpuBatches | None = None
-        self._making, self._running_sums = threading.Lock(), RunningSums()
+        self._batches_lock, self._running_sums = threading.Lock(), RunningSums()
         calibrate(device, timeline)
         with timeline.stage("matrices"):
             quotient = Quotient.of(device, zkey)
@@ -77,19 +77,20 @@ class GpuKey:
             if lanes == 1 or not fits:
                 lanes = 1
                 memory, other_bytes = self._memory(quotient, bases, budget, lanes)
-            self._own_bytes = (
+            self._single_bytes = (
                 other_bytes + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
             )
-            first = Lane(quotient, KeyMsms(device, bases, memory))
-            self._lanes = [first, *(first.sibling() for _ in range(lanes - 1))]
-            largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
-            self._batch = batch_size(device, zkey.domain_size, largest, together)
+            first_lane = Lane(quotient, KeyMsms(device, bases, memory))
+            self._lanes = [first_lane, *(first_lane.sibling() for _ in range(lanes - 1))]
+            largest_vector = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
+            self._batch = batch_size(device, zkey.domain_size, largest_vector, together)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
-            # The chunks of streamed bases belong to a slot.
-            self._next = itertools.cycle(self._lanes)
+            # With streamed bases there is one slot, as it owns the buffers of their chunks.
+            self._lane_cycle = itertools.cycle(self._lanes)
             self.slots = Slots(
-                lambda: _Slot(self, next(self._next)), 1 if memory.streamed else _PROOFS * lanes
+                lambda: _Slot(self, next(self._lane_cycle)),
+                1 if memory.streamed else _PROOFS * lanes,
             )
 
     def _memory(
@@ -115,18 +116,18 @@ class GpuKey:
 
     @property
     def nbytes(self) -> int:
-        return self._own_bytes + (self._batches.nbytes if self._batches else 0)
+        return self._single_bytes + (self._batches.nbytes if self._batches else 0)
 
     @property
     def batches(self) -> GpuBatches | None:
         """See `ResidentKey`; allocated on first use, within the rest of the key's budget."""
         zkey, lane = self._zkey, self._lanes[0]
-        with self._making:
+        with self._batches_lock:
             if self._batches is None and self._batch > 1:
                 try:
                     self._batches = GpuBatches(
                         self._device, lane, self._batch, zkey.variables * zkey.fr.bytes,
-                        self._budget - self._own_bytes, self.slots, self._running_sums,
+                        self._budget - self._single_bytes, self.slots, self._running_sums,
                     )  # fmt: skip
                 except DeviceError:
                     # Too little memory for batches; single proofs do not need it.

@@ -64,7 +64,7 @@ class PieceTable(Struct):
 
 
 def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
-    """Return the index of entry j of a piece whose bundle's first entry is `start`."""
+    """Return the index of entry j of a piece; `start` is the first entry of the piece's bundle."""
     lane = (piece % BUNDLE).cast(types.u64)
     return start + lane + j.cast(types.u64) * BUNDLE
 
@@ -157,13 +157,13 @@ def multiply_pieces_by_each(
         f.store(out, place_of_each(table.targets[piece], vector_index, vectors, part), loop.results)
 
 
-def place_of_each(element: Value, vector: Value, vectors: Value, part: Value) -> Value:
+def place_of_each(element: Value, vector_index: Value, vectors: Value, chunk: Value) -> Value:
     """Return the index of an element of one vector among interleaved vectors of products.
 
-    Vectors are interleaved in chunks of `part` elements: first chunk 0 of each vector, then chunk
+    Vectors are interleaved in chunks of `chunk` elements: first chunk 0 of each vector, then chunk
     1 of each, and so on.
     """
-    return (element // part * vectors + vector) * part + element % part
+    return (element // chunk * vectors + vector_index) * chunk + element % chunk
 
 
 @kernel
@@ -241,7 +241,7 @@ class Layout:
 
     height: the number of rows.
     room: the number of entries, including the padding of bundles.
-    first, lengths: the first entry and the number of entries of each piece.
+    first, lengths: the index of the first entry, and the number of entries, of each piece.
     targets: the element of each piece's sum: its row, or `height` + n for a piece of a split row.
     bundles: the index of each bundle's first entry among the `room` entries.
     cut, bounds: split row cut[g] is the sum of elements bounds[g] to bounds[g + 1] - 1.
@@ -274,15 +274,16 @@ class Layout:
                 raise InputError(f"{bounds[-1]} rows and pieces of rows are more than 2**32 - 1")
             piece_in_row = np.arange(counts.sum()) - np.repeat(bounds[:-1] - height, counts)
             row_lengths = np.repeat(lengths[split_rows], counts)
-            whole_rows = lengths <= PIECE
-            targets = np.append(targets[whole_rows], np.arange(height, bounds[-1]))
+            unsplit_rows = lengths <= PIECE
+            targets = np.append(targets[unsplit_rows], np.arange(height, bounds[-1]))
             starts = np.append(
-                starts[whole_rows], np.repeat(starts[split_rows], counts) + piece_in_row * PIECE
+                starts[unsplit_rows], np.repeat(starts[split_rows], counts) + piece_in_row * PIECE
             )
             lengths = np.append(
-                lengths[whole_rows], np.minimum(PIECE, row_lengths - piece_in_row * PIECE)
+                lengths[unsplit_rows], np.minimum(PIECE, row_lengths - piece_in_row * PIECE)
             )
-        # Longest first. Stable, so that neighbouring pieces mostly are neighbouring rows.
+        # Longest first. NumPy sorts uint8 keys by radix; a stable sort mostly keeps neighbouring
+        # rows in neighbouring pieces.
         order = np.argsort((PIECE - lengths.astype(np.int64)).astype(np.uint8), kind="stable")
         lengths = lengths[order].astype(np.uint32)
         widths = lengths[::BUNDLE].astype(np.uint64) * BUNDLE
@@ -306,8 +307,8 @@ class Layout:
     def runs(self, most: int) -> Iterator[tuple[slice, slice, int]]:
         """Split the bundles into runs of at most `most` entries, including padding.
 
-        Yields, per run, a slice of pieces, a slice of bundles, and the number of entries. A run has
-        at least one bundle, so it may have up to PIECE * BUNDLE entries if `most` is less.
+        Yields, per run, a slice of pieces, a slice of bundles, and the padded number of entries. A
+        run has at least one bundle, so it may have PIECE * BUNDLE entries even if `most` is less.
         """
         ends = np.append(self.bundles[1:], np.uint64(self.room)).astype(np.int64)
         begin = 0
@@ -323,7 +324,7 @@ class Layout:
 class Pieces:
     """Pieces of rows and their entries in device memory, in the layout of `PieceTable`.
 
-    count: the number of pieces; nonzeros: of entries without padding.
+    count: the number of pieces; nonzeros: the number of entries without padding.
     """
 
     count: int
@@ -336,7 +337,7 @@ class Pieces:
 
     @property
     def table(self) -> PieceTable:
-        """The argument of `multiply_pieces`."""
+        """The kernel argument with these buffers."""
         return PieceTable(self.targets, self.lengths, self.bundles, self.indices, self.values)
 
     @property
@@ -359,14 +360,14 @@ class Pieces:
 
     def record_each(
         self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vectors: int,
-        stride: int, part: int, vector: Buffer, out: Buffer,
+        stride: int, chunk: int, vector: Buffer, out: Buffer,
     ) -> None:  # fmt: skip
         """Record the products with each of several vectors; see `DeviceMatrix.record_each`."""
         nonzeros, size = vectors * self.nonzeros, modulus.bytes
         width = -(-self.count // BUNDLE) * BUNDLE
         recording.launch(
             device.compile(multiply_pieces_by_each, modulus=modulus),
-            -(-width * vectors // device.lanes), self.count, width, vectors, stride, part,
+            -(-width * vectors // device.lanes), self.count, width, vectors, stride, chunk,
             self.table, vector, out, label="A·w, B·w",
             bytes=nonzeros * (4 + 2 * size) + vectors * self.count * size,
             modmuls=nonzeros, multiply_adds=nonzeros * product_cost(modulus),
@@ -381,7 +382,7 @@ def _upload_pieces(
     run: tuple[slice, slice, int],
     index_word: int,
 ) -> Pieces:
-    """Upload the pieces of one run of a layout."""
+    """Upload the pieces of one run, an item of `Layout.runs`."""
     piece_slice, bundles, padded_entries = run
     first, lengths = layout.first[piece_slice], layout.lengths[piece_slice]
     count, lengths64 = len(lengths), lengths.astype(np.int64)
@@ -427,7 +428,7 @@ class DeviceMatrix(SparseMatrix):
         self.elements = layout.elements
         self._split_count = len(layout.cut)
         self._split_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
-        # The entries, in the file's layout, that fit the largest buffer.
+        # The number of entries, in the file's layout, that fit the largest buffer.
         max_entries = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
         self._runs = [
             _upload_pieces(device, modulus, rows.entries, layout, run, rows.index_word)
@@ -445,14 +446,14 @@ class DeviceMatrix(SparseMatrix):
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
         """Return an upper bound on the bytes that laying out `nonzeros` entries takes."""
         pieces = DeviceMatrix.most_elements(nonzeros, height)
-        entry = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
-        return entry * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
+        entry_bytes = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
+        return entry_bytes * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory that the matrix holds."""
-        kept = sum(run.nbytes for run in self._runs)
-        return kept + self._split_rows.nbytes + self._bounds.nbytes
+        """The bytes of device memory of the matrix."""
+        run_bytes = sum(run.nbytes for run in self._runs)
+        return run_bytes + self._split_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
         """See `SparseMatrix`; waits for the products, and overwrites all of `out`."""
@@ -479,21 +480,21 @@ class DeviceMatrix(SparseMatrix):
             )  # fmt: skip
 
     def record_each(
-        self, recording: RecordingStream, vectors: int, stride: int, part: int, vector: Buffer,
+        self, recording: RecordingStream, vectors: int, stride: int, chunk: int, vector: Buffer,
         out: Buffer,
     ) -> None:  # fmt: skip
         """Record the products with each of `vectors` vectors that start `stride` elements apart.
 
-        out: products interleaved in chunks of `part` elements (`place_of_each`): memory for
-            vectors * n elements, where n is `elements` rounded up to a multiple of `part`.
+        out: products interleaved in chunks of `chunk` elements (`place_of_each`): memory for
+            vectors * n elements, where n is `elements` rounded up to a multiple of `chunk`.
         """
         for run in self._runs:
             run.record_each(
-                recording, self._device, self._modulus, vectors, stride, part, vector, out
+                recording, self._device, self._modulus, vectors, stride, chunk, vector, out
             )
         if self._split_count:
             recording.launch(
                 self._device.compile(add_pieces_of_each, modulus=self._modulus),
-                self._split_count * vectors, self._split_count, vectors, part, self._split_rows,
+                self._split_count * vectors, self._split_count, vectors, chunk, self._split_rows,
                 self._bounds, out, label="A·w, B·w",
             )  # fmt: skip

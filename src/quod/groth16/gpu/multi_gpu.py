@@ -1,8 +1,8 @@
 """One proof on several GPUs: each has a share of the bases; the host adds the partial sums.
 
-    first     A·w, B·w, quotient ──┬── its part of H
-              its part of A, B, C  │
-    others    their part of A, B, C└── their part of H, of scalars that come over a link
+    first     A·w, B·w, quotient ────┬── its share of H
+              its share of A, B, C   │
+    others    their share of A, B, C └── their share of H, with scalars copied over a link
 
 Partial sums over shares of the bases need no communication between devices. The NTTs stay on the
 first device: six of size n are a tenth of a proof, and distributing them would cost more in
@@ -40,13 +40,13 @@ from quod.groth16.resident import KeyBases, SumBatches, bases_of
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 
-# Proofs in progress: one that is computed, and one whose witness is copied.
+# Proofs in progress: one that is computed, and one whose witness is uploaded.
 _PROOFS = 2
 
 _EARLY, _LATE = ("B2", "A", "B1"), ("C", "H")
 
-# Field products per base, by the degree of its coordinates: about twelve digits of ten products; a
-# product in Fq2 takes three.
+# Field products per base, by the degree of its coordinates: about twelve window digits of ten
+# products each; a product in Fq2 takes three.
 _PRODUCTS = {1: 120, 2: 360}
 
 
@@ -75,8 +75,11 @@ def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
 
 
 @frozen(eq=False)
-class _Part:
-    """A device's share of a key; it has points h_start to h_stop - 1 of H."""
+class _Share:
+    """A device's share of a key: bases, and points h_start to h_stop - 1 of H.
+
+    link: the link from the first device, which computes the scalars of H; None for that device.
+    """
 
     device: AnyDevice
     msms: KeyMsms
@@ -84,16 +87,15 @@ class _Part:
     streamed: bool
     h_start: int
     h_stop: int
-    # None for the first device, which computes the scalars of H.
     link: Link | None
 
 
 class MultiGpuKey:
     """A `ResidentKey` on several GPUs, which compute one proof at a time.
 
-    The first of `devices` computes the quotient. Each device takes at most `memory_budget` bytes;
-    DeviceError if one has too little memory. InputError for fewer than two devices, and for devices
-    that compute in host memory.
+    The first of `devices` computes the quotient. Each device uses at most `memory_budget` bytes.
+    Raises DeviceError if one has too little memory, and InputError for fewer than two devices and
+    for devices that compute in host memory.
     """
 
     peak_bytes = 0
@@ -112,13 +114,15 @@ class MultiGpuKey:
             self.quotient = Quotient.of(devices[0], zkey)
         with timeline.stage("bases"):
             bases = bases_of(zkey, g1, g2)
-            wanted = shares(len(devices), *_cost(zkey, bases))
-            bounds = [sum(wanted[:place]) for place in range(len(devices))] + [1.0]
+            device_shares = shares(len(devices), *_cost(zkey, bases))
+            bounds = [sum(device_shares[:index]) for index in range(len(devices))] + [1.0]
             self.parts = [
-                self._part(device, place, bases, bounds[place], bounds[place + 1], memory_budget)
-                for place, device in enumerate(devices)
+                self._load_share(
+                    device, index, bases, bounds[index], bounds[index + 1], memory_budget
+                )
+                for index, device in enumerate(devices)
             ]
-        # The memory of streamed bases belongs to a slot.
+        # With streamed bases there is one slot, as it owns the buffers of their chunks.
         self.in_progress = 1 if any(part.streamed for part in self.parts) else _PROOFS
         self.nbytes = sum(part.nbytes for part in self.parts)
         self.runner = Background("quod-gpus", 1, linger=LINGER_SECONDS)
@@ -126,21 +130,23 @@ class MultiGpuKey:
             self.copiers = Copiers()
             self._slots = Slots(lambda: _Slot(self), self.in_progress)
 
-    def _part(
-        self, device: AnyDevice, place: int, bases: Sequence[KeyBases], begin: float, end: float,
+    def _load_share(
+        self, device: AnyDevice, index: int, bases: Sequence[KeyBases], begin: float, end: float,
         memory_budget: int | None,
-    ) -> _Part:  # fmt: skip
-        first = place == 0
-        key_slice = [_slice(key_bases, begin, end) for key_bases in bases]
+    ) -> _Share:  # fmt: skip
+        is_first = index == 0
+        key_slice = [_slice_bases(key_bases, begin, end) for key_bases in bases]
         h_start, h_stop = (round(share * len(self.zkey.h)) for share in (begin, end))
-        scalars = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
-        scalars += self.quotient.nbytes if first else (h_stop - h_start) * self.zkey.fr.bytes
+        scalar_bytes = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
+        scalar_bytes += (
+            self.quotient.nbytes if is_first else (h_stop - h_start) * self.zkey.fr.bytes
+        )
         budget = min(device.memory_budget, memory_budget or device.memory_budget)
-        memory = MsmMemory.fitting(device, key_slice, budget - scalars)
-        link = None if first else Link(self.quotient.device, device)
+        memory = MsmMemory.fitting(device, key_slice, budget - scalar_bytes)
+        link = None if is_first else Link(self.quotient.device, device)
         msms = KeyMsms(device, key_slice, memory)
-        total = scalars + memory.nbytes(device)
-        return _Part(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
+        total = scalar_bytes + memory.nbytes(device)
+        return _Share(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
 
     @property
     def links(self) -> list[Link]:
@@ -159,7 +165,7 @@ class MultiGpuKey:
 
 
 def check_devices(devices: Sequence[AnyDevice]) -> None:
-    """Raise InputError unless the devices can share one proof."""
+    """Raise InputError unless these are two or more distinct devices that can share a proof."""
     if len(devices) < 2 or len({id(device) for device in devices}) < len(devices):
         raise InputError(
             "devices must name at least two devices, each once; pass a single device as `device`"
@@ -171,8 +177,11 @@ def check_devices(devices: Sequence[AnyDevice]) -> None:
             )
 
 
-def _slice(bases: KeyBases, begin: float, end: float) -> KeyBases:
-    """Return a share of the bases; only for H does the vector of scalars begin at the share."""
+def _slice_bases(bases: KeyBases, begin: float, end: float) -> KeyBases:
+    """Return the share of the bases from fraction `begin` to `end`.
+
+    For H, the scalar vector begins at the share's first scalar; else it is the whole witness.
+    """
     points = bases.points
     start, stop = round(begin * len(points)), round(end * len(points))
     first = 0 if bases.name == "H" else bases.first + start
@@ -186,22 +195,22 @@ class _Slot:
         self._key, self.runner = key, key.runner
         size = key.zkey.variables * key.zkey.fr.bytes
         self._witnesses = [UploadBuffer(part.device, size, key.copiers) for part in key.parts]
-        first = key.parts[0].device.stream("proof").record()
-        self._scalars = key.quotient.record(first, self._witnesses[0].buffer)
-        self._quotient = first.finish().recording
+        quotient_stream = key.parts[0].device.stream("proof").record()
+        self._scalars = key.quotient.record(quotient_stream, self._witnesses[0].buffer)
+        self._quotient = quotient_stream.finish().recording
         recorded: dict[str, list[RecordedMsm | None]] = {name: [] for name in (*_EARLY, *_LATE)}
-        self._sums, self._h, self._received = [], [], []
+        self._sums, self._h, self._h_transfers = [], [], []
         for part, witness in zip(key.parts, self._witnesses, strict=True):
             stream = part.device.stream("proof").record()
             for name in (*_EARLY, "C"):
                 recorded[name].append(part.msms.record(stream, name, witness.buffer))
             self._sums.append(stream.finish().recording)
-            element = key.zkey.fr.bytes
-            span = part.h_start * element, part.h_stop * element
-            words = self._scalars.slice(*span)
+            element_bytes = key.zkey.fr.bytes
+            byte_range = part.h_start * element_bytes, part.h_stop * element_bytes
+            words = self._scalars.slice(*byte_range)
             if part.link is not None:
-                words = part.device.allocate(span[1] - span[0], zero=False)
-                self._received.append((part.link, self._scalars.slice(*span), words))
+                words = part.device.allocate(byte_range[1] - byte_range[0], zero=False)
+                self._h_transfers.append((part.link, self._scalars.slice(*byte_range), words))
             stream = part.device.stream("proof").record()
             recorded["H"].append(part.msms.record(stream, "H", words))
             self._h.append(stream.finish().recording)
@@ -213,45 +222,45 @@ class _Slot:
         for upload_buffer in self._witnesses:
             upload_buffer.fill(witness, pinned=pinned)
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
-        followed = context.timeline if context.is_timed else None
-        parts, running = self._key.parts, list[SubmittedStream]()
+        step_timeline = context.timeline if context.is_timed else None
+        parts, running_streams = self._key.parts, list[SubmittedStream]()
 
-        def begin(device: AnyDevice, recording: Recording) -> SubmittedStream:
-            stream = replay(device, recording, followed, context)
-            running.append(stream)
+        def submit(device: AnyDevice, recording: Recording) -> SubmittedStream:
+            stream = replay(device, recording, step_timeline, context)
+            running_streams.append(stream)
             return stream
 
-        def end(streams: Sequence[SubmittedStream]) -> None:
+        def wait_for(streams: Sequence[SubmittedStream]) -> None:
             for stream in streams:
-                if stream in running:
-                    running.remove(stream)
+                if stream in running_streams:
+                    running_streams.remove(stream)
                     stream.wait()
 
         try:
             self.early.expect()
             self.late.expect()
-            quotient = begin(parts[0].device, self._quotient)
+            quotient = submit(parts[0].device, self._quotient)
             sums = [
-                begin(part.device, sum_recording)
+                submit(part.device, sum_recording)
                 for part, sum_recording in zip(parts, self._sums, strict=True)
             ]
-            end([quotient])
-            links: list[Buffer] = []
+            wait_for([quotient])
+            copied_scalars: list[Buffer] = []
             for part, h_recording in zip(parts, self._h, strict=True):
                 if not part.msms.has_own_workspace("H"):
-                    # It works in the memory of the sums before it.
-                    end([sums[parts.index(part)]])
+                    # The MSM over H shares its workspace with the other sums.
+                    wait_for([sums[parts.index(part)]])
                 if part.link is not None:
-                    link, source, into = self._received[len(links)]
-                    with context.stage("link", bytes=2 * into.nbytes):
-                        link.copy(source, into)
-                    links.append(into)
-                begin(part.device, h_recording)
-            end(sums)
-            first.set(None)
-            end(list(running))
+                    link, source, target = self._h_transfers[len(copied_scalars)]
+                    with context.stage("link", bytes=2 * target.nbytes):
+                        link.copy(source, target)
+                    copied_scalars.append(target)
+                submit(part.device, h_recording)
+            wait_for(sums)
+            early_done.set(None)
+            wait_for(list(running_streams))
         except BaseException as error:
-            end_after(error, first, running)
+            end_after(error, early_done, running_streams)
             raise

@@ -35,7 +35,10 @@ class RecordedMatrix(Protocol):
 class Quotient:
     """The matrices of a key on a device, and memory for their products with a witness.
 
-    DeviceError if there is too little memory, or if a kernel cannot address a whole vector.
+    monomial: whether the bases of H are monomials, as in arkworks, so that the scalars are
+        coefficients.
+    lane_bytes: bytes of the product vectors of one witness.
+    Raises DeviceError if there is too little memory.
     """
 
     def __init__(
@@ -61,15 +64,16 @@ class Quotient:
     def of(cls, device: AnyDevice, zkey: Zkey) -> Quotient:
         """Upload the matrices of a key and return its quotient.
 
-        DeviceError if a kernel cannot address a vector, or the matrices exceed the memory budget.
+        Raises DeviceError if a kernel cannot address a vector, or the matrices exceed the memory
+        budget.
         """
         fr, n = zkey.fr, zkey.domain_size
-        vector, reach = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
-        if vector > reach:
+        vector_bytes, max_bytes = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
+        if vector_bytes > max_bytes:
             raise DeviceError(
                 f"{zkey.path} has {zkey.constraints} constraints over {zkey.variables} "
-                f"variables, whose vectors take {bytes_text(vector)}, and a kernel of "
-                f"this device can address {bytes_text(reach)}; prove on a device that "
+                f"variables, whose vectors take {bytes_text(vector_bytes)}, and a kernel of "
+                f"this device can address {bytes_text(max_bytes)}; prove on a device that "
                 "can address more, or with --device cpu"
             )
         needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
@@ -81,20 +85,20 @@ class Quotient:
 
     def sibling(self, batch: int = 1) -> Quotient:
         """Return a quotient with the same matrices and separate vectors for `batch` witnesses."""
-        other = copy.copy(self)
-        other._products = self._device.allocate(self.batch_bytes(batch), zero=False)
-        return other
+        quotient = copy.copy(self)
+        quotient._products = self._device.allocate(self.batch_bytes(batch), zero=False)
+        return quotient
 
     def batch_bytes(self, batch: int) -> int:
-        """Bytes of the vectors of `batch` witnesses; `lane_bytes` are those of one."""
+        """Return the bytes of the product vectors of `batch` witnesses."""
         if batch == 1:
             return self.lane_bytes
-        parts = max(3, -(-self._matrix.elements // self._size))
-        return parts * batch * self._size * self._fr.bytes
+        vectors = max(3, -(-self._matrix.elements // self._size))
+        return vectors * batch * self._size * self._fr.bytes
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory, including the tables of the NTTs."""
+        """The bytes of device memory, including the tables of the NTTs."""
         tables = self._domain.peak_bytes(batch=3, ordering="NR")
         return self._matrix.nbytes + self._products.nbytes + tables
 
@@ -108,7 +112,7 @@ class Quotient:
         return self.record_transforms(recording, batch)
 
     def record_products(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> None:
-        """Record A*w, B*w and their product; `witness` holds canonical integers."""
+        """Record A*w, B*w and their pointwise product; see `record` for the arguments."""
         fr, n, matrix = self._fr, batch * self._size, self._matrix
         if batch == 1:
             matrix.record(recording, witness, self._products)
@@ -116,21 +120,22 @@ class Quotient:
             assert isinstance(matrix, DeviceMatrix)
             stride = witness.nbytes // (batch * fr.bytes)
             matrix.record_each(recording, batch, stride, self._size, witness, self._products)
-        a, b, c = self._thirds(batch)
+        a, b, c = self._product_vectors(batch)
         recording.launch(
             self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",
             bytes=3 * a.nbytes, modmuls=n, multiply_adds=n * product_cost(fr),
         )  # fmt: skip
 
     def record_transforms(self, recording: RecordingStream, batch: int = 1) -> Buffer:
-        """Record the NTTs and what follows; return the scalars."""
-        a, _, c = self._thirds(batch)
+        """Record the NTTs and the computation of the scalars; return the scalars."""
+        a, _, c = self._product_vectors(batch)
         evaluations = self._products.slice(0, 3 * c.nbytes)
         record = record_quotient_coefficients if self._monomial else record_coset_quotient
         record(recording, self._domain, evaluations, a, batch=batch)
         return a
 
-    def _thirds(self, batch: int) -> tuple[Buffer, Buffer, Buffer]:
+    def _product_vectors(self, batch: int) -> tuple[Buffer, Buffer, Buffer]:
+        """Return the vectors of A*w, of B*w and of their pointwise product."""
         size = batch * self._size * self._fr.bytes
-        a, b, c = (self._products.slice(at, at + size) for at in range(0, 3 * size, size))
+        a, b, c = (self._products.slice(start, start + size) for start in range(0, 3 * size, size))
         return a, b, c

@@ -41,66 +41,74 @@ class Lane:
         return Lane(self.quotient.sibling(max(batches)), self.msms.sibling(batches))
 
     def batch_bytes(self, batches: Sequence[int]) -> int:
-        """Bytes of a lane for any of these batch sizes."""
+        """Return the bytes of a lane for any of these batch sizes."""
         return self.quotient.batch_bytes(max(batches)) + sum(self.msms.workspace_sizes(batches))
 
 
 class SumRecordings:
     """Recordings of the sums of a witness in a lane, or of a `batch` of witnesses.
 
-    `early` are the sums of which A and B consist. The host continues with them while the GPU
-    computes the `late` sums, above all H.
+    early: the sums that A and B need. The host continues with them while the GPU computes `late`.
+    late: the other sums, above all H.
     """
 
     def __init__(
         self, device: AnyDevice, lane: Lane, witness: Buffer, batch: int | None = None
     ) -> None:
         self._device = device
-        msms, quotient, count = lane.msms, lane.quotient, batch or 1
+        msms, quotient, batch_size = lane.msms, lane.quotient, batch or 1
 
-        def points(recorded: dict[str, RecordedMsm | None]) -> RecordedPoints:
+        def finished_points(recorded: dict[str, RecordedMsm | None]) -> RecordedPoints:
             if batch is None:
                 return RecordedPoints(recorded)
             return RecordedVectors(recorded, {name: msms.group(name) for name in recorded}, batch)
 
-        first = last = device.stream("proof").record()
-        self.early = points({name: msms.record(first, name, witness, count) for name in _EARLY})
+        early_stream = late_stream = device.stream("proof").record()
+        self.early = finished_points(
+            {name: msms.record(early_stream, name, witness, batch_size) for name in _EARLY}
+        )
         self._early_event: Event | None = None
         if device.single_queue:
-            self._early_event = first.event("the sums of A and B")
+            self._early_event = early_stream.event("the sums of A and B")
         elif msms.has_own_workspace("H"):
             # Steps that use the same memory are in one recording, which orders them.
-            last = device.stream("proof").record()
-        c = msms.record(first, "C", witness, count)
-        h = msms.record(last, "H", quotient.record(last, witness, count), count)
-        self.late = points({"C": c, "H": h})
-        self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
+            late_stream = device.stream("proof").record()
+        c = msms.record(early_stream, "C", witness, batch_size)
+        h = msms.record(
+            late_stream, "H", quotient.record(late_stream, witness, batch_size), batch_size
+        )
+        self.late = finished_points({"C": c, "H": h})
+        self._recordings = [
+            stream.finish().recording for stream in dict.fromkeys((early_stream, late_stream))
+        ]
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Compute the sums and wait for them; `first` completes with the early sums."""
-        # Steps that are timed run one after the other.
-        followed = context.timeline if context.is_timed else None
-        running: list[SubmittedStream] = []
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
+        """See `SumSlot`."""
+        # With a timeline, the steps run one after the other and are timed.
+        step_timeline = context.timeline if context.is_timed else None
+        running_streams: list[SubmittedStream] = []
         try:
-            # An abandoned proof may have left sums in the slot.
+            # An abandoned proof may have left results in the slot.
             self.early.expect()
             self.late.expect()
-            if followed is None:
-                # The recording with the longest critical path first.
+            if step_timeline is None:
+                # Submit the recording with the longest critical path first.
                 for recording in reversed(self._recordings):
-                    running.append(replay(self._device, recording))
+                    running_streams.append(replay(self._device, recording))
             for recording in self._recordings:
                 stream = (
-                    running.pop() if running else replay(self._device, recording, followed, context)
+                    running_streams.pop()
+                    if running_streams
+                    else replay(self._device, recording, step_timeline, context)
                 )
                 if self._early_event is not None:
-                    # If the stream does not reach this point, it reports the error.
+                    # If the stream fails before this event, `stream.wait` reports the error.
                     with suppress(DeviceError):
                         self._early_event.wait()
-                        first.set(None)
+                        early_done.set(None)
                 stream.wait()
-                if not first.done():
-                    first.set(None)
+                if not early_done.done():
+                    early_done.set(None)
         except BaseException as error:
-            end_after(error, first, running)
+            end_after(error, early_done, running_streams)
             raise

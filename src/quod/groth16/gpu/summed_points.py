@@ -1,4 +1,4 @@
-"""Points of a proof that are each the sum of several recorded MSMs."""
+"""Points of a proof, each of which is the sum of several recorded MSMs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quod.msm.gpu.run.record_buckets import RecordedMsm
 
 
 class SummedPoints:
-    """`FinishedPoints` that are each the sum of MSMs, on one or several devices."""
+    """`FinishedPoints`, each of which is the sum of MSMs on one or several devices."""
 
     def __init__(
         self, groups: Mapping[str, Group], recorded: Mapping[str, Sequence[RecordedMsm | None]]
@@ -21,9 +21,9 @@ class SummedPoints:
         self._groups, self._names = groups, list(recorded)
         self._points = RecordedPoints(
             {
-                f"{name} {place}": msm
+                f"{name} {device_index}": msm
                 for name, by_device in recorded.items()
-                for place, msm in enumerate(by_device)
+                for device_index, msm in enumerate(by_device)
             }
         )
 
@@ -34,7 +34,7 @@ class SummedPoints:
     def finish(self) -> dict[str, Point]:
         """See `FinishedPoints`."""
         sums: dict[str, Point] = dict.fromkeys(self._names)
-        for part, point in self._points.finish().items():
-            name = part.split()[0]
+        for label, point in self._points.finish().items():
+            name = label.split()[0]
             sums[name] = affine_group(self._groups[name]).add(sums[name], point)
         return sums

@@ -1,4 +1,4 @@
-"""Uploads to a GPU: threads copy data to page-locked memory, from which it is sent."""
+"""Uploads to a GPU: threads copy data to page-locked memory, from which the GPU copies it."""
 
 from __future__ import annotations
 
@@ -17,41 +17,46 @@ from quod.device.runtime.stream import SubmittedStream
 from quod.field.array import Words
 
 # The minimum bytes of one transfer to the GPU, during which the next bytes are copied.
-_CHUNK = 8 << 20
-# The bytes that a thread copies at a time: enough to be worth waking a thread up, and so few that
-# all threads end at about the same time.
-_LEAST_BLOCK, _MOST_BLOCK = 1 << 18, 4 << 20
+_MIN_CHUNK_BYTES = 8 << 20
+# Limits of the block that a thread copies at a time, in bytes: large enough to be worth waking a
+# thread, and small enough that all threads end at about the same time.
+_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 1 << 18, 4 << 20
 _BLOCKS_PER_THREAD = 4
 
-# How long threads wait for the next proof: waking a thread is faster than starting one.
+# The time for which threads wait for the next proof; waking a thread is faster than starting one.
 LINGER_SECONDS = 0.05
 
 # The number of threads that saturate the memory.
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 
 
 class Copiers:
-    """Threads that copy data."""
+    """Threads that copy data to page-locked memory.
+
+    threads: the number of threads, including the caller's; default: enough to saturate the memory.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or min(host.usable_threads(), _MOST_THREADS)
-        self._others = Background("quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS)
+        self.threads = threads or min(host.usable_threads(), _MAX_THREADS)
+        self._background = Background(
+            "quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS
+        )
 
     def run(self, work: Callable[[], None], threads: int, caller_work: Callable[[], None]) -> None:
         """Run `work` on up to `threads` threads; the caller's thread runs `caller_work` instead."""
-        others = [self._others.begin(work) for _ in range(threads - 1)]
+        outcomes = [self._background.begin(work) for _ in range(threads - 1)]
         try:
             caller_work()
         finally:
-            # Do not wait for a thread that has not woken up yet.
-            running = [other for other in others if not other.drop()]
-            for other in running:
-                other.wait()
-        for other in running:
-            other.result()
+            # Drop the tasks that no thread has begun.
+            running = [outcome for outcome in outcomes if not outcome.drop()]
+            for outcome in running:
+                outcome.wait()
+        for outcome in running:
+            outcome.result()
 
     def close(self) -> None:
-        self._others.close()
+        self._background.close()
 
 
 class UploadBuffer:
@@ -67,34 +72,35 @@ class UploadBuffer:
             return
         self._pinned = device.pinned(nbytes)
         share = nbytes // (_BLOCKS_PER_THREAD * copiers.threads)
-        self._block = min(max(share, _LEAST_BLOCK), _MOST_BLOCK)
-        self._blocks_per_chunk = -(-_CHUNK // self._block)
+        self._block = min(max(share, _MIN_BLOCK_BYTES), _MAX_BLOCK_BYTES)
+        self._blocks_per_chunk = -(-_MIN_CHUNK_BYTES // self._block)
         chunk = self._block * self._blocks_per_chunk
         self._uploads = [
-            self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
+            self._record_upload(start, min(start + chunk, nbytes))
+            for start in range(0, nbytes, chunk)
         ]
 
     def fill(self, words: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload words to `buffer`; work submitted afterwards reads them.
 
-        `pinned` words are in page-locked memory already and sent from there; words in the device's
-        memory are copied on the device.
+        pinned: whether the words are in page-locked memory; then they are uploaded from there.
+        Words in the device's memory are copied on the device.
         """
         if isinstance(words, Buffer):
-            copying = self._device.stream("upload").record()
-            copying.copy(words, self.buffer)
-            copying.finish().run()
+            recording = self._device.stream("upload").record()
+            recording.copy(words, self.buffer)
+            recording.finish().run()
             return
         if pinned or self._device.single_queue:
             self._device.upload(words, into=self.buffer)
             return
         source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
-        size = self._block
-        blocks = deque(range(-(-len(source) // size)))
-        copied = [0] * len(self._uploads)
-        wanted = [self._blocks_per_chunk] * len(self._uploads)
-        wanted[-1] = len(blocks) - sum(wanted[:-1])
-        changing = threading.Lock()
+        block_bytes = self._block
+        blocks = deque(range(-(-len(source) // block_bytes)))
+        copied_blocks = [0] * len(self._uploads)
+        chunk_blocks = [self._blocks_per_chunk] * len(self._uploads)
+        chunk_blocks[-1] = len(blocks) - sum(chunk_blocks[:-1])
+        lock = threading.Lock()
 
         def copy_one() -> bool:
             """Copy the next block, if there is one left."""
@@ -102,10 +108,10 @@ class UploadBuffer:
                 block = blocks.popleft()
             except IndexError:
                 return False
-            place = slice(block * size, (block + 1) * size)
-            self._pinned[place] = source[place]
-            with changing:
-                copied[block // self._blocks_per_chunk] += 1
+            byte_range = slice(block * block_bytes, (block + 1) * block_bytes)
+            self._pinned[byte_range] = source[byte_range]
+            with lock:
+                copied_blocks[block // self._blocks_per_chunk] += 1
             return True
 
         def copy() -> None:
@@ -114,23 +120,26 @@ class UploadBuffer:
 
         streams: list[SubmittedStream] = []
 
-        def send() -> None:
-            while len(streams) < len(wanted) and copied[len(streams)] == wanted[len(streams)]:
+        def submit_chunks() -> None:
+            while (
+                len(streams) < len(chunk_blocks)
+                and copied_blocks[len(streams)] == chunk_blocks[len(streams)]
+            ):
                 upload = self._uploads[len(streams)]
                 streams.append(self._device.stream("upload").replay(upload).submit())
 
-        def copy_and_send() -> None:
+        def copy_and_submit() -> None:
             while copy_one():
-                send()
+                submit_chunks()
 
         try:
-            self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_send)
-            send()
+            self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_submit)
+            submit_chunks()
         finally:
             for stream in streams:
                 stream.wait()
 
-    def _upload(self, start: int, stop: int) -> Recording:
+    def _record_upload(self, start: int, stop: int) -> Recording:
         stream = self._device.stream("upload").record()
         stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="upload")
         return stream.finish().recording
@@ -140,7 +149,7 @@ class JointUploadBuffer:
     """Memory on a GPU for up to `most` arrays of `nbytes` each, which are uploaded as one array."""
 
     def __init__(self, device: AnyDevice, most: int, nbytes: int) -> None:
-        self._device, self._each = device, nbytes
+        self._device, self._array_bytes = device, nbytes
         self.buffer = device.allocate(most * nbytes, zero=False)
         self._host = device.pinned(most * nbytes)
 
@@ -149,18 +158,20 @@ class JointUploadBuffer:
 
         Work submitted afterwards reads them. Arrays in device memory are copied on the device.
         """
-        each, rows = self._each, self._host.reshape(-1, self._each)
+        array_bytes, rows = self._array_bytes, self._host.reshape(-1, self._array_bytes)
         for row, array in zip(rows, arrays):
             if not isinstance(array, Buffer):
                 row[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         rows[len(arrays) : count] = 0
-        size = count * each
+        size = count * array_bytes
         self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
-        on_device = [place for place, array in enumerate(arrays) if isinstance(array, Buffer)]
-        if on_device:
-            copying = self._device.stream("upload").record()
-            for place in on_device:
-                array = arrays[place]
+        device_indices = [index for index, array in enumerate(arrays) if isinstance(array, Buffer)]
+        if device_indices:
+            recording = self._device.stream("upload").record()
+            for index in device_indices:
+                array = arrays[index]
                 assert isinstance(array, Buffer)
-                copying.copy(array, self.buffer.slice(place * each, (place + 1) * each))
-            copying.finish().run()
+                recording.copy(
+                    array, self.buffer.slice(index * array_bytes, (index + 1) * array_bytes)
+                )
+            recording.finish().run()

@@ -38,7 +38,7 @@ class Key(Protocol):
 def prepare_host(key: Key) -> Background:
     """Begin the warm-up on a thread, which the key's owner must close.
 
-    Errors are ignored here; they recur in the proof that needs the failed part.
+    Errors are ignored here; the proof that needs the failed part raises them again.
     """
     g1, g2 = key.groups
 
@@ -46,10 +46,11 @@ def prepare_host(key: Key) -> Background:
         multiples(key.host, group, [key.delta_g1 if group is g1 else key.delta_g2], [1])
 
     def verify() -> None:
-        checked = key.self_check_key
-        checked.prepare()
-        checked.verify(
-            [0] * key.public, Proof(key.curve, checked.alpha_g1, checked.beta_g2, checked.alpha_g1)
+        verifying_key = key.self_check_key
+        verifying_key.prepare()
+        verifying_key.verify(
+            [0] * key.public,
+            Proof(key.curve, verifying_key.alpha_g1, verifying_key.beta_g2, verifying_key.alpha_g1),
         )
 
     background = Background("quod-host", 1)
@@ -57,13 +58,13 @@ def prepare_host(key: Key) -> Background:
         lambda: multiply(g1), lambda: multiply(g2),
         lambda: compile_for(g2, "weierstrass"), lambda: compile_for(g1, "weierstrass"), verify,
     ):  # fmt: skip
-        background.begin(_quietly(task))
+        background.begin(_ignore_errors(task))
     return background
 
 
-def _quietly(task: Callable[[], None]) -> Callable[[], None]:
-    def done() -> None:
+def _ignore_errors(task: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
         with suppress(QuodError):
             task()
 
-    return done
+    return run

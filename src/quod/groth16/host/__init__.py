@@ -1,1 +1,1 @@
-"""The Groth16 prover on a device whose memory is the host's."""
+"""The Groth16 prover on devices that compute in host memory."""

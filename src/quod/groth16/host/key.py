@@ -1,4 +1,4 @@
-"""A proving key on a device whose memory is the host's: bases stay where the zkey has them."""
+"""A proving key on a device that computes in host memory; bases stay in the zkey's memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from quod.msm import MsmBases, msm
 from quod.ntt import NttPlan, coset_quotient
 from quod.ntt.quotient import quotient_coefficients
 
-# Sums of a proof at a time: enough to fill the gaps, few enough that memory stays small.
-_AT_ONCE = 2
+# Concurrent sums of a proof: enough to keep all cores busy, few enough that memory stays small.
+_CONCURRENT_SUMS = 2
 
-# The sums in the order in which they are begun: the longest first.
+# The order in which the sums begin: the longest first.
 _ORDER = ("H", "B2", "A", "C", "B1")
 
 
@@ -45,7 +45,7 @@ class HostKey:
         self, zkey: Zkey, device: HostDevice, g1: Group, g2: Group, timeline: Timeline
     ) -> None:
         self._device, self._zkey = device, zkey
-        self._turn = threading.Lock()
+        self._compute_lock = threading.Lock()
         self._process = os.getpid()
         with timeline.stage("matrices"):
             self._matrix = HostMatrix.from_coefficients(
@@ -69,18 +69,18 @@ class HostKey:
     @property
     def nbytes(self) -> int:
         matrix, zkey = self._matrix, self._zkey
-        rows = matrix.target.nbytes + matrix.start.nbytes + matrix.stop.nbytes
-        total = rows + _own_bytes(matrix.entries, zkey.coefficients)
-        file = {"A": zkey.a, "B1": zkey.b_g1, "B2": zkey.b_g2, "C": zkey.c, "H": zkey.h}
+        row_bytes = matrix.target.nbytes + matrix.start.nbytes + matrix.stop.nbytes
+        total = row_bytes + _own_bytes(matrix.entries, zkey.coefficients)
+        file_points = {"A": zkey.a, "B1": zkey.b_g1, "B2": zkey.b_g2, "C": zkey.c, "H": zkey.h}
         for name, bases in self._bases.items():
             indices = 0 if bases.indices is None else bases.indices.nbytes
-            # A byte a base says whether it is infinity.
-            total += _own_bytes(bases.finite, file[name]) + indices + len(bases.finite)
+            # One byte per base is for the infinity mask.
+            total += _own_bytes(bases.finite, file_points[name]) + indices + len(bases.finite)
         return total
 
     @property
     def in_progress(self) -> int:
-        # One is computed, and another blinded and checked meanwhile.
+        # The device computes one proof while the host blinds and checks another.
         return 2
 
     @property
@@ -88,29 +88,29 @@ class HostKey:
         sums = {name: self._sum_bytes(name) for name in _ORDER}
         transforms = self._domain.peak_bytes(batch=3)
         sums["H"] = 3 * self._zkey.domain_size * self._zkey.fr.bytes + max(transforms, sums["H"])
-        return sum(sorted(sums.values())[-_AT_ONCE:])
+        return sum(sorted(sums.values())[-_CONCURRENT_SUMS:])
 
     def _sum_bytes(self, name: str) -> int:
-        """An upper bound on the bytes of an MSM, including its gathered scalars."""
+        """Return an upper bound on the bytes of an MSM, including its gathered scalars."""
         bases, msms = self._bases[name], self._msms[name]
-        gathered = 0 if bases.indices is None else len(msms) * bases.group.scalars.bytes
-        return gathered + msms.peak_bytes()
+        scalar_bytes = 0 if bases.indices is None else len(msms) * bases.group.scalars.bytes
+        return scalar_bytes + msms.peak_bytes()
 
     def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> HostSums:
         return HostSums(self, np.ascontiguousarray(witness), host_tasks, context)
 
     def computing(self) -> threading.Lock:
-        """The lock that a proof holds while it computes, as each uses the whole device."""
+        """Return the lock that a proof holds while it computes, as it uses the whole device."""
         if self._process != os.getpid():
-            # Whoever held it when the process was forked is not there to give it back.
-            self._turn, self._process = threading.Lock(), os.getpid()
-        return self._turn
+            # If a thread held the lock at the fork, it does not exist here and never releases it.
+            self._compute_lock, self._process = threading.Lock(), os.getpid()
+        return self._compute_lock
 
     def prepare(self) -> None:
         """Do nothing: proofs need no memory in advance."""
 
     def close(self) -> None:
-        """Do nothing: no thread waits for work."""
+        """Do nothing: the key has no threads."""
 
 
 class HostSums:
@@ -132,7 +132,7 @@ class HostSums:
             name: functools.partial(self._sum, name) for name in _ORDER
         }
         with self._key.computing(), self._context.computing():
-            sums = self._context.run_tasks(tasks | dict(self._host_tasks), _AT_ONCE)
+            sums = self._context.run_tasks(tasks | dict(self._host_tasks), _CONCURRENT_SUMS)
         self._late = {name: sums.pop(name) for name in ("C", "H")}
         return sums
 
@@ -151,7 +151,7 @@ class HostSums:
             )  # fmt: skip
 
     def _quotient(self) -> Words:
-        """The scalars of the H bases, canonical: A*B - C on the odd coset, or (A*B - C)/Z."""
+        """Return the canonical scalars of H: A*B - C on the odd coset, or (A*B - C)/Z."""
         key, timeline = self._key, self._context.timeline
         device, zkey, matrix = key._device, key._zkey, key._matrix
         fr, n = zkey.fr, zkey.domain_size
@@ -180,5 +180,5 @@ class HostSums:
 
 
 def _own_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
-    """The bytes of an array, or 0 if it shares the memory of `source`."""
+    """Return the bytes of an array, or 0 if it shares the memory of `source`."""
     return 0 if np.may_share_memory(array, source) else array.nbytes

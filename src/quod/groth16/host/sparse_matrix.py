@@ -1,16 +1,17 @@
-"""A·w and B·w: sparse matrices times a vector, from the entries as they lie in the proving key.
+"""A·w and B·w: sparse matrices times a vector, with the entries in the format of a zkey.
 
-An entry of a key's section 4 is the u32 words matrix, constraint, signal and the value v, stored as
-``v * R**2 mod r`` with the R of memory. Read as an element in Montgomery form it is v·R. A witness
-value x is stored canonically; read as though it were in Montgomery form it is x/R. Their product
-is v·x, and storing it gives its Montgomery form: one product an entry and no conversion, whatever
-radix the limbs have. (With 52-bit limbs the witness is loaded `linear`, in the radix of memory, so
-that the product is in the radix of memory as well and its store has nothing to shift out.)
+An entry of a zkey's section 4 is the u32 words matrix, constraint and signal, then the value v,
+stored as ``v * R**2 mod r``, where R is the Montgomery radix of elements in memory. Interpreted as
+an element in Montgomery form, it is v·R. A witness value x is stored canonically; interpreted as
+Montgomery form, it is x/R. The product of the two is v·x, which is stored in Montgomery form. So an
+entry takes one product and no conversion, for limbs of any size. (With 52-bit limbs the witness is
+loaded with `linear`, in the radix of memory, so that the product is in the radix of memory too and
+storing it needs no shift.)
 
-One instance computes one row. Where a workgroup has several lanes rows are ordered by length, so
-that the lanes leave their loops together; one lane goes through the entries in their own order. The
-entries are read where they are. Kernels follow the indices in them wherever these lead, so that
-entries are checked in memory that nobody else writes to: those of a mapped file are copied.
+One instance computes one row. If a workgroup has several lanes, rows are ordered by length, so that
+the lanes of a workgroup finish at about the same time; with one lane, the entries are in file
+order. Entries are not rearranged. Kernels do not check the indices in entries, so these are checked
+beforehand, in memory that no other process can write: the entries of a mapped file are copied.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from quod.kernel.ir import types
 
 Coefficients = NDArray[Any]
 
-# Words of an entry before its value: matrix, constraint, signal.
+# The number of words before the value in an entry: matrix, constraint, signal.
 HEAD_WORDS = 3
 _, CONSTRAINT, SIGNAL = range(HEAD_WORDS)
 
-# Entries copied and checked at a time: few enough to stay in the cache.
+# The number of entries that are copied and checked at a time, few enough to stay in the cache.
 _CHUNK = 1 << 15
 
 
@@ -56,18 +57,19 @@ def sparse_rows(
     modulus: Modulus,
     index: int,
 ) -> None:
-    """out[target[i]] = the sum of value * vector[word `index`] over entries start[i] to stop[i].
+    """out[target[i]] = the sum of value * vector[factor] over entries start[i] to stop[i] - 1.
 
+    index: the word of an entry that has the index of its factor in `vector`.
     Values are stored as value * R**2, the vector is canonical, the sums are in Montgomery form.
     """
     f = prime_field(k, modulus)
     row = k.global_id()
     with k.if_(row < rows):
-        nothing = f.carried(f.raw_constant(0, f.memory_exponent))
-        with k.range(start[row], stop[row], carry=nothing) as loop:
-            at = loop.index.cast(types.u64) * (HEAD_WORDS + modulus.words)
-            (element,) = k.load(entries, at + index)
-            halves = k.load(entries, at + HEAD_WORDS, modulus.words)
+        zero = f.carried(f.raw_constant(0, f.memory_exponent))
+        with k.range(start[row], stop[row], carry=zero) as loop:
+            offset = loop.index.cast(types.u64) * (HEAD_WORDS + modulus.words)
+            (element,) = k.load(entries, offset + index)
+            halves = k.load(entries, offset + HEAD_WORDS, modulus.words)
             value = f.from_words(
                 [
                     low.cast(types.u64) | high.cast(types.u64) << 32
@@ -82,19 +84,20 @@ def sparse_rows(
 def safe_entries(
     coefficients: Coefficients, domain_size: int, variables: int, *, owned: bool
 ) -> Coefficients:
-    """Return the entries of A and B in private memory; InputError for one outside the matrices.
+    """Return the entries of A and B in private memory, with checked indices.
 
-    They are copied unless they are `owned`, that is, in private memory already, and then checked.
+    owned: whether the entries are in private memory already; otherwise they are copied.
+    Raises InputError for an entry outside the matrices.
     """
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     words = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
     entries = words if owned else np.empty_like(words)
-    last = np.array([1, domain_size - 1, variables - 1], dtype=np.uint32)
+    max_indices = np.array([1, domain_size - 1, variables - 1], dtype=np.uint32)
     for start in range(0, len(words), _CHUNK):
-        part = entries[start : start + _CHUNK]
+        chunk = entries[start : start + _CHUNK]
         if not owned:
-            part[:] = words[start : start + _CHUNK]
-        if (part[:, :HEAD_WORDS] > last).any():
+            chunk[:] = words[start : start + _CHUNK]
+        if (chunk[:, :HEAD_WORDS] > max_indices).any():
             raise InputError(
                 f"an entry of the key's matrices is outside their {domain_size} rows "
                 f"and {variables} columns; the key changed while it was opened, or is "
@@ -109,25 +112,25 @@ def row_and_order(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return each entry's row, ``domain_size * matrix + constraint``, and snarkjs's sort key."""
     matrix, constraint = coefficients["matrix"], coefficients["constraint"]
-    # In 32 bits where they do: this is done for every key that is opened.
-    number = np.uint32 if domain_size <= 1 << 30 else np.uint64
-    return matrix * number(domain_size) + constraint, constraint * number(2) + matrix
+    # 32 bits where possible, to save time whenever a key is opened.
+    index_type = np.uint32 if domain_size <= 1 << 30 else np.uint64
+    return matrix * index_type(domain_size) + constraint, constraint * index_type(2) + matrix
 
 
-def gathered(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
-    """coefficients[places], as rows of words: NumPy copies records field by field."""
+def gathered(coefficients: Coefficients, indices: NDArray[Any]) -> Coefficients:
+    """Return coefficients[places]; faster than NumPy, which copies records field by field."""
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     rows = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
-    chosen: Coefficients = np.take(rows, places, axis=0).view(coefficients.dtype).reshape(-1)
-    return chosen
+    entries: Coefficients = np.take(rows, indices, axis=0).view(coefficients.dtype).reshape(-1)
+    return entries
 
 
 @frozen(eq=False)
 class RowEntries:
     """The entries of matrices row by row: those of row[i] are entries start[i] to stop[i] - 1.
 
-    Of `height` rows those without entries are left out. Word `index_word` of an entry is the place
-    of its factor in a vector.
+    height: the number of rows; rows without entries are not in `row`.
+    index_word: the word of an entry that has the index of its factor in a vector.
     """
 
     height: int
@@ -146,19 +149,19 @@ class RowEntries:
         height: int,
         index_word: int,
     ) -> RowEntries:
-        """Sort entries by `order`; entries of equal order form a row, whose number is in `row`."""
+        """Sort entries by `order`; entries of equal order form a row, whose index is in `row`."""
         if np.any(order[1:] < order[:-1]):
             permutation = np.argsort(order, kind="stable")
             coefficients = gathered(coefficients, permutation)
             order, row = order[permutation], row[permutation]
-        heads = np.flatnonzero(order[1:] != order[:-1]) + 1
-        start = np.concatenate(([0], heads)) if len(order) else heads
-        stop = np.append(start[1:], len(order)) if len(order) else heads
+        row_starts = np.flatnonzero(order[1:] != order[:-1]) + 1
+        start = np.concatenate(([0], row_starts)) if len(order) else row_starts
+        stop = np.append(start[1:], len(order)) if len(order) else row_starts
         return cls(height, coefficients, index_word, row[start], start, stop)
 
 
 class SparseMatrix(ABC):
-    """One or more matrices, one above the other, ready to be multiplied by a vector.
+    """One or more matrices, stacked vertically, for products with vectors.
 
     Row t of the result is ``sum(value * vector[index])`` over the entries of the row. The result
     has `height` rows; those without entries are zero.
@@ -179,10 +182,10 @@ class SparseMatrix(ABC):
         *,
         owned: bool = False,
     ) -> Self:
-        """A above B: row ``domain_size * matrix + constraint``, to be multiplied by a witness.
+        """Return A stacked on B, for products with a witness; rows are as in `row_and_order`.
 
-        `coefficients` is what `quod.formats.Zkey` has. They are used in place if they are `owned`,
-        see `safe_entries`, and ordered by constraint and matrix, as snarkjs writes them.
+        coefficients: the entries of a `quod.formats.Zkey`. They are used in place if they are
+            `owned` (see `safe_entries`) and ordered by constraint and matrix, as by snarkjs.
         """
         coefficients = safe_entries(coefficients, domain_size, variables, owned=owned)
         row, order = row_and_order(coefficients, domain_size)
@@ -198,32 +201,36 @@ class SparseMatrix(ABC):
         matrices: int,
         variables: int,
     ) -> Self:
-        """Row ``variables * matrix + signal``, for a vector over the constraints."""
+        """Return the transposed matrices, stacked, for products with a vector over the constraints.
+
+        The row of an entry is ``variables * matrix + signal``.
+        """
         row = coefficients["matrix"].astype(np.uint64) * variables + coefficients["signal"]
         entries = RowEntries.of(coefficients, row, row, matrices * variables, CONSTRAINT)
         return cls(device, modulus, entries)
 
     @abstractmethod
     def multiply(self, vector: Words, out: Words) -> None:
-        """Put the products into `out`, shape (height, words), Montgomery form; it must be zero.
+        """Write the products to `out`, in Montgomery form, of shape (height, words).
 
-        `vector` holds canonical integers, shape (n, words) with n above every index.
+        vector: canonical integers of shape (n, words), with n above every index.
+        out: must be zero, as rows without entries are not written.
         """
 
 
 class HostMatrix(SparseMatrix):
-    """A matrix for a CPU, which reads the entries in place."""
+    """A matrix for devices in host memory, which read the entries in place."""
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
         self.device, self.modulus, self.height = device, modulus, rows.height
-        by_rank = _by_length(rows.stop - rows.start) if device.lanes > 1 else slice(None)
-        flat = np.require(
+        row_order = _longest_first(rows.stop - rows.start) if device.lanes > 1 else slice(None)
+        words = np.require(
             np.ascontiguousarray(rows.entries).view(np.uint32), requirements=("C", "A")
         )
-        self.entries: Words = flat.reshape(-1)
+        self.entries: Words = words.reshape(-1)
         self.index_word = rows.index_word
         self.target, self.start, self.stop = (
-            np.ascontiguousarray(array[by_rank], dtype=np.uint32)
+            np.ascontiguousarray(array[row_order], dtype=np.uint32)
             for array in (rows.row, rows.start, rows.stop)
         )
 
@@ -235,8 +242,8 @@ class HostMatrix(SparseMatrix):
     def multiply(self, vector: Words, out: Words) -> None:
         """See `SparseMatrix`."""
         device, rows = self.device, len(self.target)
-        last = out[self.target[-1] :][:1] if rows else out[:0]
-        mark(last)
+        last_row = out[self.target[-1] :][:1] if rows else out[:0]
+        mark(last_row)
         compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)
         device.launch(
             compiled,
@@ -249,24 +256,26 @@ class HostMatrix(SparseMatrix):
             np.ascontiguousarray(vector),
             out,
         )
-        check_written(device, "products of matrices", last)
+        check_written(device, "products of matrices", last_row)
 
 
-def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the rows, longest first, so that no thread ends with a long row alone."""
+def _longest_first(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the indices of the rows, longest first, so that no thread gets a long row last."""
     longest = int(lengths.max(initial=0))
     shortness = longest - lengths
-    # Numbers of few bits are sorted by radix.
+    # NumPy sorts 16-bit integers by radix.
     return np.argsort(
         shortness.astype(np.uint16) if longest < 1 << 16 else shortness, kind="stable"
     )
 
 
 def multiply_pointwise(device: AnyDevice, modulus: Modulus, a: Words, b: Words, out: Words) -> None:
-    """out = a * b element by element, Montgomery form, contiguous arrays of shape (n, words)."""
+    """Set out = a * b elementwise, in Montgomery form, for contiguous arrays (n, words)."""
     compiled = device.compile(field_multiply, spec=modulus)
-    # The last product tells as much as all of them would; `out` may be one of the factors.
-    last = out[-1:] if not (np.shares_memory(a, out) or np.shares_memory(b, out)) else out[:0]
-    mark(last)
+    # Checking that the last product was written suffices; skip it if `out` is also a factor.
+    last_product = (
+        out[-1:] if not (np.shares_memory(a, out) or np.shares_memory(b, out)) else out[:0]
+    )
+    mark(last_product)
     device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, out)
-    check_written(device, "products", last)
+    check_written(device, "products", last_product)

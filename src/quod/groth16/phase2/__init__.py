@@ -1,7 +1,7 @@
-"""The second phase of a ceremony: a key of a circuit from powers of tau, and what is added to it.
+"""The second phase of a ceremony: a circuit's key from powers of tau, and contributions to it.
 
-Files are those of snarkjs. docs/ceremony.md says how a ceremony is held. The names below load on
-first use (PEP 562).
+The file formats are those of snarkjs. docs/ceremony.md explains how to hold a ceremony. The names
+below load on first use (PEP 562).
 """
 
 from __future__ import annotations

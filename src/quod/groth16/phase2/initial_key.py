@@ -1,9 +1,9 @@
-"""A key from a constraint system and prepared powers of tau: what a second phase begins with.
+"""The initial key of a second phase, from a constraint system and prepared powers of tau.
 
-With L_i the Lagrange polynomials of the domain at tau, as points, the key's points are sums of L_i
-in G1 and G2 (a, b) and of beta * L_i, alpha * L_i and L_i (ic, c) by the columns of the matrices;
-gamma and delta are the generators, so that anyone can forge proofs until somebody has contributed.
-The file is the one that ``snarkjs groth16 setup`` writes.
+Let L_i be the Lagrange polynomials of the domain at tau, as points. The key's points for a wire are
+sums over the column of the wire in the matrices: of L_i in G1 and G2 (a, b), and of beta * L_i,
+alpha * L_i and L_i for A, B and C (ic, c). Gamma and delta are the generators, so anyone can forge
+proofs until there is a contribution. The file equals the output of ``snarkjs groth16 setup``.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from quod.groth16.phase2.resumed_points import (
 
 Combined = list[tuple[WireTerms, Words]]
 
-# Constraints whose entries are written at a time.
-_ROWS = 1 << 16
+# The number of constraints whose entries are written at a time.
+_ROWS_PER_CHUNK = 1 << 16
 
 WINDOW = 1 << 16
-"""Wires whose points are computed together, and are kept if the run is interrupted."""
+"""The number of wires whose points are computed, and stored for resumption, at a time."""
 
 
 def new_key(
@@ -64,22 +64,23 @@ def new_key(
 ) -> bytes:
     """Write the key of a circuit before any contribution; return its circuit hash, 64 bytes.
 
-    With `resume` it continues an interrupted run from partial files next to `zkey`, and `report`
-    gets a line that says so. Existing points are hashed again.
+    resume: whether to continue an interrupted run from partial files next to `zkey`; its points are
+        hashed again.
+    report: gets a line if a run is continued.
 
-    Raises `InputError` for damaged files, powers that are not prepared, cut short or too few for
-    the circuit, and points that are not on their curves; `MismatchError` for powers over another
-    curve; `OutputError` if the key cannot be written, and for an existing `zkey`, unless `replace`
-    is set.
+    Raises `InputError` for damaged files, for powers that are unprepared, truncated or too few for
+    the circuit, and for points that are not on their curves; `MismatchError` for powers over
+    another curve; `OutputError` if the key cannot be written, and for an existing `zkey`, unless
+    `replace` is set.
     """
     timeline = or_null(timeline)
-    chosen = resolve_device(device)
+    resolved_device = resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
     with timeline.stage("check powers"):
         powers.check(resolve_device("cpu"))
     with timeline.stage("read constraints"):
         _ = system.matrices
-    initial_key = NewKey(chosen, system, powers, timeline)
+    initial_key = NewKey(resolved_device, system, powers, timeline)
 
     def check() -> None:
         for file in (system.file, powers.ptau.file):
@@ -99,14 +100,14 @@ def new_key(
 
 
 def domain_power(constraints: int, public: int) -> int:
-    """log2 of the domain of a circuit, as snarkjs chooses it."""
+    """Return log2 of the size of a circuit's domain, as snarkjs chooses it."""
     return max(1, (constraints + public).bit_length())
 
 
 def open_inputs(
     r1cs: str | PathLike[str], ptau: str | PathLike[str]
 ) -> tuple[R1cs, LagrangePowers]:
-    """A constraint system and the powers for it; raises as `new_key`, before any work."""
+    """Open a constraint system and the powers for it; raises as `new_key`, before any work."""
     system, powers = R1cs.open(r1cs), PowersOfTau.open(ptau)
     curve = pairing_curve(system.curve, system.path)
     if system.curve != powers.curve:
@@ -135,38 +136,39 @@ class NewKey:
         timeline: Timeline,
         kept: PointStore | None = None,
     ) -> None:
-        """`kept` is what an earlier run has made of it."""
+        """kept: the points that an interrupted run has stored; default: none."""
         self._device, self._system, self._powers = device, system, powers
         self._timeline = timeline
-        self._kept: PointStore = EmptyPointStore() if kept is None else kept
+        self._store: PointStore = EmptyPointStore() if kept is None else kept
         self._curve = CURVES[system.curve]
-        self._tied = system.public + 1
+        self._public_wires = system.public + 1
         self._domain_size = 1 << powers.power
         self.hash = CircuitHash(system.curve)
         fr, (a, b, c) = self._curve.fr, system.matrices
         with timeline.stage("columns"):
-            self._a = WireTerms.of(fr, a, system.wires, self._tied)
+            self._a = WireTerms.of(fr, a, system.wires, self._public_wires)
             self._b, self._c = (WireTerms.of(fr, matrix, system.wires) for matrix in (b, c))
 
     def write(self, parts: Parts) -> None:
-        """Write the file from front to back."""
+        """Write the file in order; points in `parts` from an interrupted run are reused."""
         sections = self.sections()
-        self._kept = FilePointStore(parts, places(KIND, VERSION, sections))
+        self._store = FilePointStore(parts, places(KIND, VERSION, sections))
         write_planned(parts.file, KIND, VERSION, sections)
 
     def sections(self) -> list[PlannedSection]:
-        """Return the sections of the file, to be made in this order, in which they are hashed as
-        well.
+        """Return the sections of the file.
+
+        They must be generated in this order, in which the circuit hash covers them.
         """
-        powers, wires, tied = self._powers, self._system.wires, self._tied
-        mixed = [
+        powers, wires, public_wires = self._powers, self._system.wires, self._public_wires
+        combined_bases = [
             (self._a, powers.beta_tau_g1), (self._b, powers.alpha_tau_g1), (self._c, powers.tau_g1),
         ]  # fmt: skip
         entries = self._a.starts[-1] + self._b.starts[-1]
         size = coefficient_dtype(self._curve.fr.words).itemsize
         g1, g2 = (4 * int(np.prod(powers.group(degree).shape)) for degree in (1, 2))
         header = self._header()
-        plain, plain_g2 = [(self._a, powers.tau_g1)], [(self._b, powers.tau_g2)]
+        a_bases, b_bases_g2 = [(self._a, powers.tau_g1)], [(self._b, powers.tau_g2)]
 
         def points(
             identifier: int, name: str, parts: Combined, first: int, last: int, degree: int = 1
@@ -178,21 +180,22 @@ class NewKey:
                 lambda: self._points(identifier, name, degree, parts, first, last),
             )
 
-        # snarkjs's order.
+        # The order of sections in files of snarkjs.
         return [
             PlannedSection.of(1, little_u32(GROTH16)),
             PlannedSection.of(2, *header),
             PlannedSection(4, 4 + int(entries) * size, self._coefficients),
-            points(3, "ic", mixed, 0, tied),
+            points(3, "ic", combined_bases, 0, public_wires),
             PlannedSection(9, self._domain_size * g1, self._h),
-            points(8, "c", mixed, tied, wires),
-            points(5, "a", plain, 0, wires),
+            points(8, "c", combined_bases, public_wires, wires),
+            points(5, "a", a_bases, 0, wires),
             points(6, "b_g1", [(self._b, powers.tau_g1)], 0, wires),
-            points(7, "b_g2", plain_g2, 0, wires, degree=2),
+            points(7, "b_g2", b_bases_g2, 0, wires, degree=2),
             PlannedSection(10, 68, lambda: iter([self.hash.digest(), little_u32(0)])),
         ]
 
     def _header(self) -> list[Buffer]:
+        """Return section 2 in parts, and hash its points."""
         powers, curve = self._powers.ptau, self._curve
         group1, group2 = (self._powers.group(degree) for degree in (1, 2))
         delta_g1 = from_points(group1, [curve.g1.generator])
@@ -216,40 +219,43 @@ class NewKey:
         ]  # fmt: skip
 
     def _coefficients(self) -> Iterator[Buffer]:
-        """Section 4: A and B by constraint, then the rows that tie public variables."""
+        """Yield section 4: A and B by constraint, then the rows of public variables in A."""
         rows = self._system.constraints
         yield little_u32(int(self._a.starts[-1] + self._b.starts[-1]))
         with self._timeline.stage("coefficients") as stage:
-            for first in range(0, rows, _ROWS):
-                last = min(first + _ROWS, rows)
+            for first in range(0, rows, _ROWS_PER_CHUNK):
+                last = min(first + _ROWS_PER_CHUNK, rows)
                 yield self._entries(first, last)
                 stage.progress(last, rows)
-        ties = np.zeros(self._tied, coefficient_dtype(self._curve.fr.words))
-        ties["signal"] = np.arange(self._tied)
-        ties["constraint"] = rows + ties["signal"]
-        ties["value"][:, 0] = 1
-        yield self._stored(ties)
+        public_entries = np.zeros(self._public_wires, coefficient_dtype(self._curve.fr.words))
+        public_entries["signal"] = np.arange(self._public_wires)
+        public_entries["constraint"] = rows + public_entries["signal"]
+        public_entries["value"][:, 0] = 1
+        yield self._encode_entries(public_entries)
 
     def _entries(self, first: int, last: int) -> Buffer:
+        """Return the bytes of the entries of constraints `first` to `last` - 1."""
         matrices = self._system.matrices[:2]
-        spans = [(int(m.row_ptr[first]), int(m.row_ptr[last])) for m in matrices]
+        ranges = [(int(m.row_ptr[first]), int(m.row_ptr[last])) for m in matrices]
         entries = np.zeros(
-            sum(end - begin for begin, end in spans), coefficient_dtype(self._curve.fr.words)
+            sum(end - begin for begin, end in ranges), coefficient_dtype(self._curve.fr.words)
         )
-        at = 0
-        for number, (matrix, (begin, end)) in enumerate(zip(matrices, spans)):
-            part = entries[at : at + end - begin]
+        offset = 0
+        for matrix_index, (matrix, (begin, end)) in enumerate(zip(matrices, ranges)):
+            matrix_entries = entries[offset : offset + end - begin]
             lengths = np.diff(matrix.row_ptr[first : last + 1])
-            part["matrix"] = number
-            part["constraint"] = np.repeat(np.arange(first, last, dtype=np.uint32), lengths)
-            part["signal"] = matrix.column[begin:end]
-            part["value"] = matrix.value[begin:end]
-            at += end - begin
+            matrix_entries["matrix"] = matrix_index
+            matrix_entries["constraint"] = np.repeat(
+                np.arange(first, last, dtype=np.uint32), lengths
+            )
+            matrix_entries["signal"] = matrix.column[begin:end]
+            matrix_entries["value"] = matrix.value[begin:end]
+            offset += end - begin
         order = np.argsort(entries["constraint"] * np.uint64(2) + entries["matrix"], kind="stable")
-        return self._stored(entries[order])
+        return self._encode_entries(entries[order])
 
-    def _stored(self, entries: NDArray[Any]) -> Buffer:
-        """Their bytes, once values are canonical no more but as zkeys have them."""
+    def _encode_entries(self, entries: NDArray[Any]) -> Buffer:
+        """Return the bytes of entries whose values are canonical, in the encoding of zkeys."""
         if len(entries):
             fr = self._curve.fr
             host = resolve_device("cpu")
@@ -257,29 +263,31 @@ class NewKey:
         return entries.view(np.uint8)
 
     def _h(self) -> Iterator[Buffer]:
+        """Yield section 9, the points of h, then hash the powers in their place."""
         powers = self._powers
         with self._timeline.stage("h") as stage:
-            for first in range(0, self._domain_size, _ROWS):
-                yield powers.h[first : first + _ROWS]
+            for first in range(0, self._domain_size, _ROWS_PER_CHUNK):
+                yield powers.h[first : first + _ROWS_PER_CHUNK]
             self.hash.powers(self._device, powers.ptau, self._domain_size, stage.progress)
 
     def _points(
         self, identifier: int, name: str, degree: int, parts: Combined, first: int, last: int
     ) -> Iterator[Buffer]:
+        """Yield the points of wires `first` to `last` - 1, stored or computed, and hash them."""
         group = self._powers.group(degree)
         size = 8 * group.point_words
         self.hash.count(last - first)
         with self._timeline.stage(name) as stage:
             for start in range(first, last, WINDOW):
                 stop = min(start + WINDOW, last)
-                place = (identifier, (start - first) * size, (stop - start) * size)
-                data = self._kept.find(*place)
-                if data is None:
+                byte_range = (identifier, (start - first) * size, (stop - start) * size)
+                stored_bytes = self._store.find(*byte_range)
+                if stored_bytes is None:
                     blocks = wire_points(self._device, group, parts, start, stop)
                     points = np.concatenate([*blocks])
                 else:
-                    points = np.frombuffer(data, "<u4").reshape(-1, *group.shape)
+                    points = np.frombuffer(stored_bytes, "<u4").reshape(-1, *group.shape)
                 self.hash.points(degree, points)
                 stage.progress(stop - first, last - first)
                 yield points
-                self._kept.keep(*place)
+                self._store.keep(*byte_range)

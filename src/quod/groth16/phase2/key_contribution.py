@@ -44,7 +44,11 @@ from quod.hash.blake2b import blake2b
 class KeyContribution:
     """One contribution. Points that were read from a file are in their groups and not infinity.
 
-    key: P, s*P and s*Q, as `g1_s`, `g1_sx` and `g2_spx`."""
+    delta_g1: delta in G1 after the contribution.
+    key: P, s*P and s*Q, as `g1_s`, `g1_sx` and `g2_spx`.
+    transcript: 64 bytes.
+    details: the contributor's name, and the beacon if the secret is from one.
+    """
 
     delta_g1: G1Point
     key: PublicKey
@@ -55,7 +59,8 @@ class KeyContribution:
     def read(cls, section: SectionReader, curve: PairingCurve, number: int) -> KeyContribution:
         """Read the next contribution of a section; raise InputError if it is malformed.
 
-        number: its index from 1 on, for messages."""
+        number: the contribution's index from 1 on, for messages.
+        """
         label = f"contribution {number}"
         points = [
             take_point(section, curve, degree, f"{label}: {name}")
@@ -102,22 +107,22 @@ class KeyContribution:
         """
         key = self.key
 
-        def refuse(why: str) -> NoReturn:
-            raise VerificationError(f"{path}: contribution {number} does not follow: {why}")
+        def fail(reason: str) -> NoReturn:
+            raise VerificationError(f"{path}: contribution {number} is not valid: {reason}")
 
         if digest(key.first_bytes(curve)) != self.transcript:
-            refuse("its transcript does not match the circuit and the contributions before it")
+            fail("its transcript does not match the circuit and the contributions before it")
         ratio = (hash_to_g2(curve, self.transcript), key.g2_spx)
         if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            refuse("its key is not a proof of knowledge: g1_sx and g2_spx have different secrets")
+            fail("its key is not a proof of knowledge: g1_sx and g2_spx have different secrets")
         if not same_ratio(curve, (before, self.delta_g1), ratio):
-            refuse("its delta is not the previous delta times the secret of its key")
+            fail("its delta is not the previous delta times the secret of its key")
         if self.delta_g1 is not None and before is not None and self.delta_g1[0] == before[0]:
-            refuse("its secret is 1 or -1, which is not secret")
+            fail("its secret is 1 or -1, which is not secret")
         if self.details.beacon is not None:
-            secret, first = beacon_secret(curve, self.details.beacon.followed_stream(timeline))
-            if PublicKey.of(curve, secret, first, digest) != key:
-                refuse("its key does not follow from its beacon")
+            secret, base = beacon_secret(curve, self.details.beacon.followed_stream(timeline))
+            if PublicKey.of(curve, secret, base, digest) != key:
+                fail("its key is not the one that its beacon determines")
 
     def hash(self, curve: PairingCurve) -> bytes:
         """Return the contribution hash, 64 bytes, which the contributor publishes."""
@@ -164,8 +169,8 @@ class Ceremony:
 
     def digest(self) -> Digest:
         """Return the hash function of the public key of a further contribution."""
-        *_, last = self.digests()
-        return last
+        *_, next_digest = self.digests()
+        return next_digest
 
     def with_contribution(self, added: KeyContribution) -> Ceremony:
         """Return the ceremony with a further contribution."""

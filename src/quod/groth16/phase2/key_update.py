@@ -1,4 +1,4 @@
-"""Contributions to a key: delta times a secret, c and h divided by it, and the secret forgotten."""
+"""Contributions to a key: multiply delta by a secret, divide c and h by it, erase the secret."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ def contribute(
     """Write the key `source` with a contribution of a random secret to `target`.
 
     The secret comes from the system's randomness, with `text` mixed in. It is overwritten before
-    this returns or raises, and never written to a file. InputError for a key that is damaged, has
-    points outside their groups or no transcript; OutputError if the result cannot be written, and
-    for an existing target, unless `replace` is set.
+    this returns or raises, and never written to a file. Raises InputError for a key that is
+    damaged, has points outside their groups or no transcript; OutputError if the result cannot be
+    written, and for an existing target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps():
         key = ContributedKey(source)
         with Secret.drawn(key.curve.fr, text) as secret:
-            first = random_g1(key.curve)
+            base = random_g1(key.curve)
             return key.extend(
-                resolve_device(device), target, secret, first, details, or_null(timeline),
+                resolve_device(device), target, secret, base, details, or_null(timeline),
                 replace=replace,
             )  # fmt: skip
 
@@ -94,13 +94,13 @@ def add_beacon(
     details = Details(name, beacon)
     key = ContributedKey(source)
     stream = beacon.followed_stream(timeline)
-    secret, first = beacon_secret(key.curve, stream)
-    chosen = resolve_device(device)
-    return key.extend(chosen, target, secret, first, details, timeline, replace=replace)
+    secret, base = beacon_secret(key.curve, stream)
+    resolved_device = resolve_device(device)
+    return key.extend(resolved_device, target, secret, base, details, timeline, replace=replace)
 
 
 class ContributedKey:
-    """A key that is contributed to; its deltas are in their groups."""
+    """A key to which a contribution is made. Raises InputError for a damaged key or delta."""
 
     def __init__(self, source: Path) -> None:
         self.file = Iden3File.open(source, KIND, VERSION)
@@ -121,30 +121,33 @@ class ContributedKey:
         *,
         replace: bool,
     ) -> KeyReceipt:
-        """Write the key with one more contribution, whose public key begins with `first`."""
+        """Write the key with one more contribution.
+
+        first: the point P of the contribution's public key.
+        """
         zkey, curve = self.zkey, self.curve
         deltas = [
             multiple_of(curve, degree, self.plain(degree), secret) for degree in (1, 2)
         ]  # fmt: skip
         digest = self.ceremony.digest()
-        public = PublicKey.of(curve, secret, first, digest)
-        transcript = digest(public.first_bytes(curve))
-        added = KeyContribution(deltas[0], public, transcript, details)
-        after = self.ceremony.with_contribution(added)
+        public_key = PublicKey.of(curve, secret, first, digest)
+        transcript = digest(public_key.first_bytes(curve))
+        contribution = KeyContribution(deltas[0], public_key, transcript, details)
+        ceremony = self.ceremony.with_contribution(contribution)
         with secret.inverse() as inverse:
 
-            def divided(identifier: int, name: str) -> PlannedSection:
+            def divided_section(identifier: int, name: str) -> PlannedSection:
                 points: Words = getattr(zkey, name)
                 return PlannedSection(
                     identifier,
                     points.nbytes,
-                    lambda: self._divided(device, name, points, inverse, timeline),
+                    lambda: self._divide(device, name, points, inverse, timeline),
                 )
 
-            c, h = divided(8, "c"), divided(9, "h")
-            self.write(target, deltas, c, h, after, replace=replace)
+            c, h = divided_section(8, "c"), divided_section(9, "h")
+            self.write(target, deltas, c, h, ceremony, replace=replace)
         return KeyReceipt(
-            len(after.contributions), after.circuit_hash, added.hash(curve)
+            len(ceremony.contributions), ceremony.circuit_hash, contribution.hash(curve)
         )  # fmt: skip
 
     def write(
@@ -157,11 +160,16 @@ class ContributedKey:
         *,
         replace: bool,
     ) -> None:
-        """Write the key with new deltas in G1 and G2, points and contributions."""
+        """Write the key with new sections.
+
+        deltas: delta in G1 and in G2.
+        c, h: sections 8 and 9.
+        after: the ceremony with the new contributions.
+        """
         sections = [
-            self._copied(1),
+            self._copy_section(1),
             PlannedSection.of(2, *self._header(deltas[0], deltas[1])),
-            *map(self._copied, (3, 4, 5, 6, 7)),
+            *map(self._copy_section, (3, 4, 5, 6, 7)),
             c,
             h,
             PlannedSection.of(10, after.data()),
@@ -174,37 +182,42 @@ class ContributedKey:
         write_atomically(target, write, replace=replace)
 
     def plain(self, degree: int) -> Point:
-        """Its delta in G1 or G2."""
+        """Return the key's delta in G1 or G2, as integers."""
         points: Words = getattr(self.zkey, f"delta_g{degree}")
         return to_points(group_of(self.curve, degree), points[None])[0]
 
-    def _copied(self, identifier: int) -> PlannedSection:
-        place = self.file.sections[identifier]
-        data = self.file.data[place.offset : place.offset + place.length]
+    def _copy_section(self, identifier: int) -> PlannedSection:
+        """Return a section with the bytes of the key's."""
+        section = self.file.sections[identifier]
+        data = self.file.data[section.offset : section.offset + section.length]
         return PlannedSection.of(identifier, np.frombuffer(data, np.uint8))
 
     def _header(self, delta_g1: Point, delta_g2: Point) -> list[Buffer]:
-        """Section 2 with other deltas, with which it ends."""
-        place = self.file.sections[2]
-        new = point_data(self.curve, 1, delta_g1) + point_data(self.curve, 2, delta_g2)
-        kept = self.file.data[place.offset : place.offset + place.length - len(new)]
-        return [bytes(kept), new]
+        """Return section 2 in parts, with other deltas, which are at its end."""
+        section = self.file.sections[2]
+        new_deltas = point_data(self.curve, 1, delta_g1) + point_data(self.curve, 2, delta_g2)
+        unchanged = self.file.data[
+            section.offset : section.offset + section.length - len(new_deltas)
+        ]
+        return [bytes(unchanged), new_deltas]
 
-    def _divided(
+    def _divide(
         self, device: AnyDevice, name: str, points: Words, inverse: Secret, timeline: Timeline
     ) -> Iterator[Buffer]:
+        """Yield the points divided by the secret, after checking that they are in their group."""
         group = group_of(self.curve, 1)
         with timeline.stage(name) as stage:
-            for first, last in windows(group, len(points)):
-                window = np.array(points[first:last])
-                self._check(device, name, window, first)
+            for first, end in windows(group, len(points)):
+                window = np.array(points[first:end])
+                self._check_window(device, name, window, first)
                 yield secret_multiples(device, group, window, inverse.words[None])
-                stage.progress(last, len(points))
+                stage.progress(end, len(points))
 
-    def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
-        # A point of small order would come back with what the secret is modulo that order.
-        bad = first_bad_point(
+    def _check_window(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
+        """Raise InputError for a point outside the group; `first` is the index of points[0]."""
+        # A point of small order, times the secret, would reveal the secret modulo that order.
+        bad_point = first_bad_point(
             device, group_of(self.curve, 1), points, subgroup=True, infinity=name in MAY_BE_INFINITE
         )
-        if bad is not None:
-            self.zkey.refuse(name, first + bad[0], bad[1])
+        if bad_point is not None:
+            self.zkey.refuse(name, first + bad_point[0], bad_point[1])

@@ -1,11 +1,11 @@
 """Verification of a key against its circuit, powers of tau and contributions.
 
 It is stricter than snarkjs. Sections that contributions leave unchanged are recomputed from the
-circuit and the powers, or read from a key before its first contribution, and compared byte for
-byte, as is the circuit hash. Contributions divide c and h by their secrets, so these are compared
-by random sums with 128-bit coefficients and pairings. h is compared with the powers themselves:
-keys whose contributions were made to MPC parameters lack the coefficient of h that no quotient has
-(`quod.groth16.phase2.mpc_parameters`). Every point must be in its group.
+circuit and the powers, or read from the initial key, and compared byte for byte; so is the circuit
+hash. Contributions divide c and h by their secrets, so these sections are compared by random sums
+with 128-bit coefficients and pairings. h is compared with the powers and not with the initial key's
+h, because contributions to MPC parameters remove its highest coefficient, which quotients do not
+have (`quod.groth16.phase2.mpc_parameters`). Every point must be in its group.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from quod.groth16.phase2.key_contribution import (
 from quod.groth16.phase2.quotient_points import check_powers, quotient_sums
 from quod.groth16.phase2.resumed_points import KeyPointStore
 
-# What no contribution touches, by section.
-_KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
-_PRIVATE = 8
-_DIVIDED = ("c", "h")
+# The sections that contributions leave unchanged, with their names in messages.
+_UNCHANGED = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
+_C_SECTION = 8
+_DIVIDED_LISTS = ("c", "h")
 
 
 @frozen
@@ -73,38 +73,44 @@ def verify_from_r1cs(
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
 
-    With `resume` it skips parts that an interrupted run has verified, which the user's cache
-    records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
-    may have changed them.
+    resume: whether to skip parts that an interrupted run has verified, according to the user's
+        cache.
+    report: gets a line if parts are skipped.
+    max_hashes: the largest number of hashes of all beacons.
 
-    Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
-    number of the contribution and what differs, for a key that does not follow; InputError for
-    files that are damaged or have points outside their groups, and for beacons that take more than
-    `max_hashes` hashes; MismatchError for another curve.
+    No hash covers the names of contributors, so anyone may have changed them. This does not verify
+    the powers; `quod.ceremony.verify` does. Raises VerificationError, with the contribution's
+    number or the section that differs, for an invalid key; InputError for files that are damaged or
+    have points outside their groups, and for beacons with too many hashes; MismatchError for
+    another curve.
     """
-    timeline, opened = or_null(timeline), resolve_device(device)
+    timeline, resolved_device = or_null(timeline), resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
-    checked = _KeyVerification(zkey, opened, timeline)
-    checked.check_curve(system.curve, system.path)
-    checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
-    checked.check_contributions(max_hashes)
-    with checked.in_parts(powers.ptau.file, system.file, resume=resume, report=report) as parts:
-        checked.check_points(parts)
+    verification = _KeyVerification(zkey, resolved_device, timeline)
+    verification.check_curve(system.curve, system.path)
+    verification.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
+    verification.check_contributions(max_hashes)
+    with verification.in_parts(
+        powers.ptau.file, system.file, resume=resume, report=report
+    ) as parts:
+        verification.check_points(parts)
         with timeline.stage("check powers"):
             powers.check(resolve_device("cpu"))
-        kept = KeyPointStore(parts, checked.file, system.file, powers.arrays(), _KEPT)
-        initial_key = NewKey(opened, system, powers, timeline, kept)
+        point_store = KeyPointStore(
+            parts, verification.file, system.file, powers.arrays(), _UNCHANGED
+        )
+        initial_key = NewKey(resolved_device, system, powers, timeline, point_store)
         for section in initial_key.sections():
-            pieces = (np.frombuffer(as_bytes(piece), np.uint8) for piece in section.parts())
+            chunks = (np.frombuffer(as_bytes(chunk), np.uint8) for chunk in section.parts())
             if section.identifier == 2:
-                checked.check_header(b"".join(piece.tobytes() for piece in pieces))
+                verification.check_header(b"".join(chunk.tobytes() for chunk in chunks))
             elif section.identifier == 10:
-                checked.check_circuit_hash(next(iter(pieces)).tobytes()[:64])
+                verification.check_circuit_hash(next(iter(chunks)).tobytes()[:64])
             else:
-                checked.compare(section.identifier, pieces, parts)
-        checked.check_quotient(powers.ptau, parts)
-    checked.check_unchanged(powers.ptau.file, system.file)
-    return checked.verified
+                verification.compare(section.identifier, chunks, parts)
+        verification.check_quotient(powers.ptau, parts)
+    verification.check_unchanged(powers.ptau.file, system.file)
+    return verification.verified
 
 
 def verify_from_init(
@@ -118,47 +124,51 @@ def verify_from_init(
     report: Callable[[str], None] = lambda _: None,
     max_hashes: int = MOST_HASHES,
 ) -> VerifiedKey:
-    """Check a key against the one before its first contribution, and the powers of tau of both.
+    """Check a key against the initial key, before any contribution, and the powers of tau.
 
-    That one is taken as it is: whoever made it from the circuit can say so. Goes on and raises as
+    This does not verify that the initial key is the circuit's. Parameters and errors are those of
     `verify_from_r1cs`.
     """
-    timeline, opened = or_null(timeline), resolve_device(device)
+    timeline, resolved_device = or_null(timeline), resolve_device(device)
     file, powers = Iden3File.open(init, KIND, VERSION), PowersOfTau.open(ptau)
-    first = Zkey.of(file)
-    checked = _KeyVerification(zkey, opened, timeline)
-    checked.check_curve(first.curve, first.path)
-    checked.check_curve(powers.curve, powers.path)
-    checked.check_sizes(first.variables, first.public, first.domain_size, first.path)
-    ceremony = Ceremony.read(file, CURVES[first.curve])
+    initial_key = Zkey.of(file)
+    verification = _KeyVerification(zkey, resolved_device, timeline)
+    verification.check_curve(initial_key.curve, initial_key.path)
+    verification.check_curve(powers.curve, powers.path)
+    verification.check_sizes(
+        initial_key.variables, initial_key.public, initial_key.domain_size, initial_key.path
+    )
+    ceremony = Ceremony.read(file, CURVES[initial_key.curve])
     if ceremony.contributions:
-        raise InputError("has contributions; use the key before the first one", path=first.path)
-    check_powers(first, powers)
-    checked.check_contributions(max_hashes)
-    with checked.in_parts(powers.file, file, resume=resume, report=report) as parts:
-        checked.check_points(parts)
-        checked.check_header(_section(file, 2).tobytes())
-        checked.check_circuit_hash(ceremony.circuit_hash)
-        for identifier in (*_KEPT, _PRIVATE):
-            checked.compare(identifier, _in_parts(_section(file, identifier)), parts)
-        checked.check_quotient(powers, parts)
-    checked.check_unchanged(powers.file, file)
-    return checked.verified
+        raise InputError(
+            "has contributions; use the key before the first one", path=initial_key.path
+        )
+    check_powers(initial_key, powers)
+    verification.check_contributions(max_hashes)
+    with verification.in_parts(powers.file, file, resume=resume, report=report) as parts:
+        verification.check_points(parts)
+        verification.check_header(_section(file, 2).tobytes())
+        verification.check_circuit_hash(ceremony.circuit_hash)
+        for identifier in (*_UNCHANGED, _C_SECTION):
+            verification.compare(identifier, _chunks(_section(file, identifier)), parts)
+        verification.check_quotient(powers, parts)
+    verification.check_unchanged(powers.file, file)
+    return verification.verified
 
 
 def _section(file: Iden3File, identifier: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    place = file.sections[identifier]
-    return np.frombuffer(file.data, np.uint8, place.length, place.offset)
+    section = file.sections[identifier]
+    return np.frombuffer(file.data, np.uint8, section.length, section.offset)
 
 
-def _in_parts(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Iterator[Any]:
+def _chunks(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Iterator[Any]:
     """Yield chunks of whole points: the chunk size is a multiple of all point sizes."""
-    step = 3 << 22
-    return (data[start : start + step] for start in range(0, len(data), step))
+    chunk_bytes = 3 << 22
+    return (data[start : start + chunk_bytes] for start in range(0, len(data), chunk_bytes))
 
 
 class _KeyVerification:
-    """A key that is being verified."""
+    """The verification of a key; its methods raise VerificationError for an invalid key."""
 
     def __init__(self, path: Path, device: AnyDevice, timeline: Timeline) -> None:
         self._device, self._timeline = device, timeline
@@ -171,164 +181,171 @@ class _KeyVerification:
 
     @property
     def verified(self) -> VerifiedKey:
-        """The circuit hash, and each contribution with its hash."""
+        """The result of the verification; read it after all checks."""
         pairs = zip(self._ceremony.contributions, self._hashes, strict=True)
         return VerifiedKey(self._curve.name, self._ceremony.circuit_hash, tuple(pairs))
 
     def in_parts(
         self, *others: Iden3File, resume: bool, report: Callable[[str], None]
     ) -> VerifiedParts:
-        """The parts of the key and of other files that an interrupted run has verified."""
+        """Return the record of parts that this or an interrupted run has verified."""
         return VerifiedParts(self.file, *others, resume=resume, report=report)
 
-    def _refuse(self, why: str) -> NoReturn:
-        raise VerificationError(f"{self._zkey.path}: {why}")
+    def _fail(self, reason: str) -> NoReturn:
+        raise VerificationError(f"{self._zkey.path}: {reason}")
 
     def check_unchanged(self, *others: Iden3File) -> None:
-        """InputError if the key or another file was written to meanwhile: files are read more than
-        once."""
+        """Raise InputError if the key or another file has changed since it was opened.
+
+        The files are read more than once.
+        """
         for file in (self.file, *others):
             file.check_unchanged()
 
     def check_curve(self, curve: str, path: str) -> None:
-        """MismatchError for a key over another curve."""
+        """Raise MismatchError for a key over another curve."""
         if curve != self._zkey.curve:
             raise MismatchError(
                 f"{self._zkey.path}: the key is over {self._zkey.curve} and {path} over {curve}; "
-                "give files that belong together"
+                "use files over the same curve"
             )
 
     def check_sizes(self, wires: int, public: int, domain_size: int, path: str) -> None:
-        """VerificationError for a key of another circuit."""
+        """Raise VerificationError for a key of another circuit."""
         sizes = (self._zkey.variables, self._zkey.public, self._zkey.domain_size)
         if sizes != (wires, public, domain_size):
-            self._refuse(
-                f"is of another circuit than {path}: {sizes[0]} variables, {sizes[1]} public ones "
+            self._fail(
+                f"is for another circuit than {path}: {sizes[0]} variables, {sizes[1]} public ones "
                 f"and a domain of {sizes[2]}, not {wires}, {public} and {domain_size}"
             )
 
     def check_contributions(self, max_hashes: int) -> None:
-        """VerificationError for a contribution that does not follow, and for the deltas.
+        """Check all contributions and the deltas; raise VerificationError for an invalid one.
 
-        InputError for beacons that take more hashes than allowed.
+        Raises InputError if the beacons need more than `max_hashes` hashes.
         """
         curve, zkey = self._curve, self._zkey
-        details = [each.details for each in self._ceremony.contributions]
+        details = [contribution.details for contribution in self._ceremony.contributions]
         check_hashes(self.file.path, details, max_hashes)
         check_deltas(zkey)
-        before: G1Point = curve.g1.generator
+        previous_delta: G1Point = curve.g1.generator
         digests = self._ceremony.digests()
         with self._timeline.stage("contributions") as stage:
             for number, contribution in enumerate(self._ceremony.contributions):
                 contribution.check(
-                    self.file.path, number + 1, curve, next(digests), before, self._timeline
+                    self.file.path, number + 1, curve, next(digests), previous_delta, self._timeline
                 )
                 self._hashes.append(contribution.hash(curve))
-                before = contribution.delta_g1
+                previous_delta = contribution.delta_g1
                 stage.progress(number + 1, len(self._ceremony.contributions))
         if not self._ceremony.contributions:
-            self._refuse("nobody contributed to it, so anyone can forge proofs; contribute first")
+            self._fail("nobody contributed to it, so anyone can forge proofs; contribute first")
         (delta_g1,) = to_points(group_of(curve, 1), zkey.delta_g1[None])
         (delta_g2,) = to_points(group_of(curve, 2), zkey.delta_g2[None])
-        if delta_g1 != before:
-            self._refuse(
+        if delta_g1 != previous_delta:
+            self._fail(
                 f"delta_g1 differs from that of contribution {len(self._ceremony.contributions)}"
             )
         if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
-            self._refuse("delta_g2 and delta_g1 have different values of delta")
+            self._fail("delta_g2 and delta_g1 have different values of delta")
 
     def check_points(self, parts: VerifiedParts) -> None:
-        """InputError for a point of c or h that is not in its group, and for one of h at infinity.
+        """Raise InputError for a point of c or h outside its group, and for infinity in h.
 
-        The others are compared with those of a key that is known.
+        Other points need no check, as they are compared with those of the initial key.
         """
         group = group_of(self._curve, 1)
-        for name in _DIVIDED:
+        for name in _DIVIDED_LISTS:
             points: Words = getattr(self._zkey, name)
             with self._timeline.stage(f"points of {name}") as stage:
                 for begin, end in blocks(group, len(points)):
-                    look = partial(self._check_block, name, points, begin, end, stage)
-                    parts.once(f"points of {name} in {group.name}", look, points[begin:end])
+                    check = partial(self._check_block, name, points, begin, end, stage)
+                    parts.once(f"points of {name} in {group.name}", check, points[begin:end])
 
     def _check_block(self, name: str, points: Words, begin: int, end: int, stage: Stage) -> None:
+        """Raise InputError for one of points[begin:end] that is not in the group."""
         group = group_of(self._curve, 1)
         for first, last in windows(group, end - begin):
             window = np.array(points[begin + first : begin + last])
-            bad = first_bad_point(
+            bad_point = first_bad_point(
                 self._device, group, window, subgroup=True, infinity=name in MAY_BE_INFINITE
             )
-            if bad is not None:
-                self._zkey.refuse(name, begin + first + bad[0], bad[1])
+            if bad_point is not None:
+                self._zkey.refuse(name, begin + first + bad_point[0], bad_point[1])
             stage.progress(begin + last, len(points))
 
     def check_header(self, data: bytes) -> None:
-        """VerificationError unless alpha, beta and gamma are those of a header before."""
-        deltas = self._zkey.delta_g1.nbytes + self._zkey.delta_g2.nbytes
+        """Raise VerificationError unless the header equals the initial key's up to the deltas."""
+        delta_bytes = self._zkey.delta_g1.nbytes + self._zkey.delta_g2.nbytes
         header = _section(self.file, 2).tobytes()
-        if header[:-deltas] == data[:-deltas]:
+        if header[:-delta_bytes] == data[:-delta_bytes]:
             return
-        at = len(header) - deltas
+        start = len(header) - delta_bytes
         for name in ("gamma_g2", "beta_g2", "beta_g1", "alpha_g1"):
-            end, at = at, at - getattr(self._zkey, name).nbytes
-            if header[at:end] != data[at:end]:
-                self._refuse(f"{name} does not match the powers of tau")
-        self._refuse("its header does not match the circuit")
+            end, start = start, start - getattr(self._zkey, name).nbytes
+            if header[start:end] != data[start:end]:
+                self._fail(f"{name} does not match the powers of tau")
+        self._fail("its header does not match the circuit")
 
     def check_circuit_hash(self, circuit_hash: bytes) -> None:
-        """VerificationError for another circuit hash."""
+        """Raise VerificationError for another circuit hash."""
         if circuit_hash != self._ceremony.circuit_hash:
-            self._refuse("its circuit hash does not match the circuit and the powers of tau")
+            self._fail("its circuit hash does not match the circuit and the powers of tau")
 
-    def compare(self, identifier: int, pieces: Iterator[Any], parts: VerifiedParts) -> None:
-        """VerificationError unless a section follows from that of the key before contributions.
+    def compare(self, identifier: int, chunks: Iterator[Any], parts: VerifiedParts) -> None:
+        """Raise VerificationError unless a section is valid, given that of the initial key.
 
-        Of h, which `check_quotient` looks at, the pieces are made and nothing else.
+        chunks: the initial key's section in chunks of whole points. They are consumed for h as
+            well, although only `check_quotient` checks h.
         """
-        section, at = _section(self.file, identifier), 0
-        for piece in pieces:
-            key_piece = section[at : at + len(piece)]
-            if identifier in _KEPT:
-                self._check_same(identifier, key_piece, piece, at)
-            elif identifier == _PRIVATE and len(piece):
-                check = partial(self._check_divided, key_piece, piece)
+        section, offset = _section(self.file, identifier), 0
+        for chunk in chunks:
+            key_chunk = section[offset : offset + len(chunk)]
+            if identifier in _UNCHANGED:
+                self._check_equal(identifier, key_chunk, chunk, offset)
+            elif identifier == _C_SECTION and len(chunk):
+                check = partial(self._check_divided, key_chunk, chunk)
                 parts.once(
-                    f"divided over {self._curve.name}", check, key_piece, piece, self._zkey.delta_g2
+                    f"divided over {self._curve.name}", check, key_chunk, chunk, self._zkey.delta_g2
                 )
-            at += len(piece)
+            offset += len(chunk)
 
-    def _check_same(self, identifier: int, key_piece: Any, piece: Any, at: int) -> None:
-        if np.array_equal(key_piece, piece):
+    def _check_equal(self, identifier: int, key_chunk: Any, chunk: Any, offset: int) -> None:
+        if np.array_equal(key_chunk, chunk):
             return
-        differs = key_piece != piece[: len(key_piece)]
-        where = int(np.argmax(differs)) if differs.any() else len(key_piece)
-        self._refuse(
-            f"{_KEPT[identifier]} of the key does not match the circuit and the powers "
-            f"of tau (section {identifier}, byte {at + where})"
+        mask = key_chunk != chunk[: len(key_chunk)]
+        first_difference = int(np.argmax(mask)) if mask.any() else len(key_chunk)
+        self._fail(
+            f"{_UNCHANGED[identifier]} of the key does not match the circuit and the powers "
+            f"of tau (section {identifier}, byte {offset + first_difference})"
         )
 
-    def _check_divided(self, key_piece: Any, piece: Any) -> None:
+    def _check_divided(self, key_chunk: Any, chunk: Any) -> None:
         group = group_of(self._curve, 1)
-        both = [
+        points = [
             np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
-            for data in (key_piece, piece)
+            for data in (key_chunk, chunk)
         ]
-        after, before = random_sums(self._device, group, *both)
+        after, before = random_sums(self._device, group, *points)
         if not self._is_divided(after, before):
-            self._refuse("c is not the initial key's c, divided by delta")
+            self._fail("c is not the initial key's c, divided by delta")
 
     def _is_divided(self, after: Point, before: Point) -> bool:
-        """True if delta * own equals the point `before` the contributions."""
+        """Return whether delta * after equals before."""
         if after is None and before is None:
             return True
         (delta_g2,) = to_points(group_of(self._curve, 2), self._zkey.delta_g2[None])
         return same_ratio(self._curve, (after, before), (self._curve.g2.generator, delta_g2))
 
     def check_quotient(self, powers: PowersOfTau, parts: VerifiedParts) -> None:
-        """VerificationError unless h is that of the powers of tau, whatever is prepared of them."""
+        """Raise VerificationError unless h is valid for the powers of tau.
+
+        The Lagrange bases of prepared powers are not used.
+        """
 
         def check() -> None:
             if not self._is_divided(*quotient_sums(self._device, self._zkey, powers)):
-                self._refuse("h does not match the powers of tau, divided by delta")
+                self._fail("h does not match the powers of tau, divided by delta")
 
         zkey = self._zkey
         tau_powers = powers.tau_g1[: 2 * zkey.domain_size - 1]

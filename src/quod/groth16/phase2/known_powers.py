@@ -1,7 +1,7 @@
-"""Prepared powers of tau for tests and benchmarks: INSECURE, the seed is the secret.
+"""INSECURE prepared powers of tau for tests and benchmarks, whose secrets follow from a seed.
 
-They are laid out as snarkjs prepares them, with no contribution, and quickly made: all points are
-multiples of the generators by known numbers.
+The file has the layout of powers that snarkjs has prepared, without contributions. It is fast to
+make, as all points are multiples of the generators by known scalars.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _CHUNK = 1 << 20
 def write_known_powers(
     path: str | PathLike[str], curve: str, power: int, seed: int, *, device: DeviceChoice = "cpu"
 ) -> None:
-    """Write INSECURE prepared powers of tau, 2**`power` of them. Equal seeds make equal files.
+    """Write 2**`power` INSECURE prepared powers of tau. Equal seeds make equal files.
 
-    Raises `InputError` for an unknown curve and for more powers than its field has roots of unity
-    for, `OutputError` if the file cannot be written.
+    Raises `InputError` for an unknown curve, or for more powers than the roots of unity of its
+    field allow, and `OutputError` if the file cannot be written.
     """
     check_seed(seed)
     pairing_curve = curve_named(curve)
@@ -49,6 +49,8 @@ def write_known_powers(
 
 
 class _KnownPowers:
+    """The sections of a file of powers of tau with known secrets."""
+
     def __init__(self, device: AnyDevice, curve: PairingCurve, power: int, seed: int) -> None:
         self._device, self._curve, self._power = device, curve, power
         self._secret = Secret.from_seed(seed, curve.fr, 2 << power)
@@ -72,23 +74,25 @@ class _KnownPowers:
         fq, power = self._curve.fq, self._power
         count_g2 = 1 << power
         beta = integers_to_words(self._curve.fr, [self._secret.beta])
-        planned = [
+        sections = [
             PlannedSection.of(
                 1, little_u32(fq.bytes), fq.value.to_bytes(fq.bytes, "little"), little_u32(power),
                 little_u32(power),
             ),
         ]  # fmt: skip
-        for number, name in enumerate(self._factors, 2):
+        for identifier, name in enumerate(self._factors, 2):
             count = 2 * count_g2 - 1 if name == "tau_g1" else count_g2
-            planned.append(self._points(number, name, [(None, count)]))
-        planned.append(PlannedSection.of(6, self._bases[2].multiply(beta)))
-        planned.append(PlannedSection.of(7, little_u32(0)))
-        for number, name in enumerate(self._factors, 12):
-            last = power + 1 if name == "tau_g1" else power
-            planned.append(
-                self._points(number, name, [(level, 1 << level) for level in range(last + 1)])
+            sections.append(self._points(identifier, name, [(None, count)]))
+        sections.append(PlannedSection.of(6, self._bases[2].multiply(beta)))
+        sections.append(PlannedSection.of(7, little_u32(0)))
+        for identifier, name in enumerate(self._factors, 12):
+            max_level = power + 1 if name == "tau_g1" else power
+            sections.append(
+                self._points(
+                    identifier, name, [(level, 1 << level) for level in range(max_level + 1)]
+                )
             )
-        return planned
+        return sections
 
     def _points(
         self, identifier: int, name: str, levels: list[tuple[int | None, int]]
@@ -110,14 +114,15 @@ class _KnownPowers:
     def _powers(self, count: int, base: int | None = None) -> Words:
         fr = self._curve.fr
         powers = np.empty((count, fr.words), np.uint32)
-        number = self._secret.tau if base is None else base
-        powers_of(Scalar.of_public(fr, number), None, 0, powers)
+        base_value = self._secret.tau if base is None else base
+        powers_of(Scalar.of_public(fr, base_value), None, 0, powers)
         return powers
 
     def _lagrange(self, level: int) -> Words:
-        """The Lagrange polynomials of 2**level at tau.
+        """Return the Lagrange polynomials of the domain of size 2**level at tau.
 
-        Of the level beyond the powers there is one power too few, which counts as none.
+        For the level above `power`, a file lacks the highest power of tau, and snarkjs treats it as
+        0; so does this.
         """
         fr, n = self._curve.fr, 1 << level
         r, root = fr.value, root_of_unity(fr, "snarkjs", level)
@@ -127,13 +132,13 @@ class _KnownPowers:
         )  # fmt: skip
         if level <= self._power:
             return lagrange_values
-        missing = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
+        highest_power = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
         roots = self._powers(n, root)
-        # Canonical numbers taken for Montgomery form stay what they are times a constant.
+        # Only the weights are in Montgomery form, so sums of canonical values are canonical.
         return weighted_sum(
             self._device,
             fr,
-            (1, r - missing, 0),
+            (1, r - highest_power, 0),
             lagrange_values,
             roots,
             np.zeros_like(lagrange_values),

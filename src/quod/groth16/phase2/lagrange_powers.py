@@ -1,4 +1,4 @@
-"""The Lagrange bases of one domain, which a set-up reads from prepared powers of tau."""
+"""The Lagrange bases of one domain, which key generation reads from prepared powers of tau."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from quod.frozen import frozen
 
 _SECTIONS = {"tau_g1": 12, "tau_g2": 13, "alpha_tau_g1": 14, "beta_tau_g1": 15}
 
-# Points that are checked at a time.
+# The number of points that are checked at a time.
 _CHUNK = 1 << 16
 
 
 @frozen(eq=False)
 class LagrangePowers:
-    """Views of the mapped file; L_i are the Lagrange polynomials of a domain of 2**`power`.
+    """Lagrange bases as views of a mapped file; L_i are the polynomials of a domain of 2**`power`.
 
-    L_i(tau) in G1 and G2, alpha and beta times them in G1, and `h`, those of twice the domain at
-    its odd places, which snarkjs's keys have as the points of the quotient.
+    tau_g1, tau_g2: L_i(tau) in G1 and G2.
+    alpha_tau_g1, beta_tau_g1: alpha * L_i(tau) and beta * L_i(tau) in G1.
+    h: the points with odd index in the basis of twice the domain, which are the points of h in
+        snarkjs's initial keys.
     """
 
     ptau: PowersOfTau
@@ -40,7 +42,10 @@ class LagrangePowers:
 
     @classmethod
     def open(cls, ptau: PowersOfTau, power: int, circuit: str) -> LagrangePowers:
-        """InputError unless the powers are prepared, whole, and enough for `power`."""
+        """Return the bases; raise InputError if the powers are unprepared, truncated or too few.
+
+        circuit: the name of the circuit in messages.
+        """
         if power > ptau.power:
             raise InputError(
                 f"has 2**{ptau.power} powers and {circuit} needs 2**{power}; use a "
@@ -53,17 +58,18 @@ class LagrangePowers:
                 path=ptau.path,
             )
         levels = {name: _level(ptau, name, power) for name in _SECTIONS}
-        twice = _level(ptau, "tau_g1", power + 1)
-        # Twice the largest domain of the field is none: snarkjs has the odd places in its half.
+        double_basis = _level(ptau, "tau_g1", power + 1)
+        # The field has no domain twice the largest one. There, snarkjs stores the points with odd
+        # index in the second half.
         largest = CURVES[ptau.curve].fr.two_adicity
-        h = twice[1 << power :] if power == largest else twice[1::2]
+        h = double_basis[1 << power :] if power == largest else double_basis[1::2]
         return cls(ptau, power, h=h, **levels)
 
     def check(self, device: AnyDevice) -> None:
-        """InputError unless every point that a key is made of is on its curve and not infinity.
+        """Raise InputError unless the points of a key are on their curves and not infinity.
 
-        Among the powers themselves, a key takes alpha and beta. The points that the circuit hash
-        covers must not be infinity either.
+        These are the Lagrange bases, alpha and beta. The powers that the circuit hash covers must
+        not be infinity either.
         """
         infinite = infinite_points(self.ptau.tau_g1[: 2 << self.power])
         if len(infinite):
@@ -83,11 +89,12 @@ class LagrangePowers:
                     "again from its source and check it with quod powersoftau verify",
                     path=self.ptau.path,
                     section=section.label,
-                    offset=section.offset + self._place(name, bad[0]) * 8 * group.point_words,
+                    offset=section.offset
+                    + self._section_index(name, bad[0]) * 8 * group.point_words,
                 )
 
-    def _place(self, name: str, index: int) -> int:
-        """The index that a point of an array has in its section."""
+    def _section_index(self, name: str, index: int) -> int:
+        """Return the index in the section of a point of an array."""
         if name != "h":
             return (1 << self.power) - 1 + index
         in_level = (1 << self.power) + index if self._is_largest else 2 * index + 1
@@ -98,31 +105,31 @@ class LagrangePowers:
         return self.power == CURVES[self.ptau.curve].fr.two_adicity
 
     def arrays(self) -> dict[str, Words]:
-        """All of them by name."""
+        """Return the arrays by name."""
         return {name: getattr(self, name) for name in (*_SECTIONS, "h")}
 
     def group(self, degree: int) -> Group:
-        """G1 or G2."""
+        """Return G1 or G2."""
         return GROUPS[f"{self.ptau.curve}.g{degree}"]
 
 
 def _first_bad_point(device: AnyDevice, group: Group, points: Words) -> tuple[int, str] | None:
-    """The first point that is off its curve or infinity, and the reason; works in chunks."""
+    """Return the index and fault of the first point off the curve or at infinity, or None."""
     for start in range(0, len(points), _CHUNK):
-        part = np.ascontiguousarray(points[start : start + _CHUNK])
-        bad = first_bad_point(device, group, part, subgroup=False, infinity=False)
-        if bad is not None:
-            return start + bad[0], bad[1]
+        chunk = np.ascontiguousarray(points[start : start + _CHUNK])
+        bad_point = first_bad_point(device, group, chunk, subgroup=False, infinity=False)
+        if bad_point is not None:
+            return start + bad_point[0], bad_point[1]
     return None
 
 
 def _section(ptau: PowersOfTau, name: str) -> SectionReader:
-    """The section of the Lagrange basis of an array."""
+    """Return the section with the Lagrange bases of an array."""
     return ptau.file.section(_SECTIONS[name], f"{name} in Lagrange bases")
 
 
 def _level(ptau: PowersOfTau, name: str, power: int) -> Words:
-    """The Lagrange basis of 2**power of a section, which has all of them one after the other."""
+    """Return the Lagrange basis of size 2**power from a section with the bases of all sizes."""
     section = _section(ptau, name)
     levels = ptau.power + (2 if name == "tau_g1" else 1)
     shape = GROUPS[f"{ptau.curve}.g{2 if name == 'tau_g2' else 1}"].shape

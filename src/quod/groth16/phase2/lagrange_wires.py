@@ -1,4 +1,4 @@
-"""A constraint system by wires: of which points in Lagrange bases each wire's points are sums."""
+"""The points of a key for each wire, as sums of points in Lagrange bases."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from quod.frozen import frozen
 from quod.msm.host.sparse_sums import HARD_WEIGHT, Coefficients, sparse_sums
 
 MOST_TERMS = 1 << 18
-"""Terms that are summed at a time, by weight: with points of G2 some 100 MiB."""
+"""The total weight of terms that are summed at a time; for G2 this takes some 100 MiB."""
 
 
 @frozen(eq=False)
 class WireTerms:
-    """A matrix by columns: the entries of wire j are starts[j] to starts[j + 1]."""
+    """A matrix by columns: the terms of wire j are those from starts[j] to starts[j + 1] - 1.
+
+    rows: the row of each term.
+    coefficients: the coefficient of each term.
+    """
 
     starts: NDArray[np.int64]
     rows: NDArray[np.uint32]
@@ -32,13 +36,13 @@ class WireTerms:
     def of(cls, modulus: Modulus, matrix: SparseMatrix, wires: int, tied: int = 0) -> WireTerms:
         """Collect the terms of a matrix by wire.
 
-        After the matrix come `tied` more rows; row i of these has one term, 1 at wire i.
+        The matrix is extended by `tied` rows, of which row i has only the coefficient 1 at wire i.
         """
         rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr))
-        ties = np.arange(tied, dtype=np.uint32)
+        extra_wires = np.arange(tied, dtype=np.uint32)
         ones = np.zeros((tied, modulus.words), np.uint32)
         ones[:, 0] = 1
-        column = np.concatenate([matrix.column, ties])
+        column = np.concatenate([matrix.column, extra_wires])
         order = np.argsort(column, kind="stable")
         coefficients = Coefficients.joined(
             [Coefficients.of(modulus, matrix.value), Coefficients.of(modulus, ones)]
@@ -47,7 +51,7 @@ class WireTerms:
         np.cumsum(np.bincount(column, minlength=wires), out=starts[1:])
         return cls(
             starts,
-            np.concatenate([rows, matrix.rows + ties])[order],
+            np.concatenate([rows, matrix.rows + extra_wires])[order],
             coefficients.gathered(order),
         )
 
@@ -65,29 +69,30 @@ def wire_points(
     last: int,
     most_terms: int = MOST_TERMS,
 ) -> Iterator[Words]:
-    """The points of wires `first` to before `last`, in order, some at a time.
+    """Yield the points of wires `first` to `last` - 1, in order, in arrays.
 
-    Each is the sum of coefficient times basis[row] over the wire's terms in all parts. Only as many
-    points as `most_terms` terms need are in memory.
+    parts: pairs of terms and a Lagrange basis. A wire's point is the sum over its terms in all
+        parts of coefficient * basis[row].
+    most_terms: the largest weight of the terms of one array, which bounds the memory.
     """
     begin = first
     weights = sum((terms.weights(first, last) for terms, _ in parts), np.zeros(1, np.int64))
     while first < last:
-        before = weights[first - begin]
-        until = begin + int(np.searchsorted(weights, before + most_terms, "right")) - 1
-        if until <= first:
+        start_weight = weights[first - begin]
+        end = begin + int(np.searchsorted(weights, start_weight + most_terms, "right")) - 1
+        if end <= first:
             yield _heavy_wire(device, group, parts, first, most_terms // HARD_WEIGHT)
             first += 1
             continue
-        until = min(until, last)
-        owners = np.arange(until - first, dtype=np.int64)
-        spans = [(int(terms.starts[first]), int(terms.starts[until])) for terms, _ in parts]
-        counts = [np.diff(terms.starts[first : until + 1]) for terms, _ in parts]
+        end = min(end, last)
+        owners = np.arange(end - first, dtype=np.int64)
+        spans = [(int(terms.starts[first]), int(terms.starts[end])) for terms, _ in parts]
+        counts = [np.diff(terms.starts[first : end + 1]) for terms, _ in parts]
         yield _sums(
             device, group, parts, spans, np.concatenate([np.repeat(owners, n) for n in counts]),
-            until - first,
+            end - first,
         )  # fmt: skip
-        first = until
+        first = end
 
 
 def _heavy_wire(
@@ -95,16 +100,16 @@ def _heavy_wire(
     group: Group,
     parts: Sequence[tuple[WireTerms, Words]],
     wire: int,
-    most: int,
+    max_terms: int,
 ) -> Words:
-    """The point of one wire with more terms than fit, as the constant 1 may have."""
+    """Return the point of a wire with too many terms for one sum, such as the constant 1."""
     sums = []
     for part in parts:
         begin, end = map(int, part[0].starts[wire : wire + 2])
-        for start in range(begin, end, most):
-            span = (start, min(start + most, end))
-            owners = np.zeros(span[1] - start, np.int64)
-            sums.append(_sums(device, group, [part], [span], owners, 1))
+        for start in range(begin, end, max_terms):
+            term_range = (start, min(start + max_terms, end))
+            owners = np.zeros(term_range[1] - start, np.int64)
+            sums.append(_sums(device, group, [part], [term_range], owners, 1))
     return sum_points(device, group, np.concatenate(sums))[None]
 
 
@@ -116,6 +121,7 @@ def _sums(
     owners: NDArray[np.int64],
     count: int,
 ) -> Words:
+    """Return `count` sums; `spans` selects terms of each part, `owners` has each term's sum."""
     points = np.concatenate(
         [basis[terms.rows[begin:end]] for (terms, basis), (begin, end) in zip(parts, spans)]
     )

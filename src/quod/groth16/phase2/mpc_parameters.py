@@ -1,22 +1,23 @@
-"""A key as bellman's tools for second phases take it: MPC parameters, the file of snarkjs.
+"""Export of a key as MPC parameters, the format of bellman's tools for second phases.
 
-The points of a verifying key, then ic, h, l, a, b in G1 and b in G2 after their lengths, in the
-layout of `quod.formats.bellman`; the circuit hash, a count, and the contributions without their
-details. Points are uncompressed and big-endian (`quod.ceremony.point_bytes`).
+The file has the points of a verifying key, then ic, h, l, a, b in G1 and b in G2, each after its
+length, in the layout of `quod.formats.bellman`. The circuit hash, the number of contributions and
+the contributions without their details follow. Points are uncompressed and big-endian
+(`quod.ceremony.point_bytes`).
 
-Two things are not as in parameters that bellman proves with. The lists a and b have a point for
-each variable, infinity, which is zeros, among them. And the circuit's rows lie at powers of
-snarkjs's root of unity, which over BLS12-381 is another than bellman's: matrices at other places
-make another key, so that no key of snarkjs over that curve becomes one for bellman's prover. What
-contributions touch is the same in both: delta, h and l.
+Two things differ from the parameters of bellman's prover. The lists a and b have a point for every
+variable, and infinity is encoded as zeros. And the domain is that of snarkjs's root of unity, which
+differs from bellman's over BLS12-381, so no key of snarkjs over that curve can be converted for
+bellman's prover. The parts that contributions change, which are delta, h and l, have the same form
+in both.
 
-In a zkey h belongs to the values of the quotient on a coset of points x_j = shift * w**j. With n
-the size of the domain and Z = x**n - 1, which is shift**n - 1 on all of the coset,
+In a zkey, h is for the values of the quotient on a coset with the points x_j = shift * w**j. Let n
+be the size of the domain and Z(x) = x**n - 1, which is shift**n - 1 on the whole coset. Then
 
     tau**i * Z(tau) / delta  =  (shift**n - 1) * shift**i * (sum of w**(i*j) * h_j),
 
-a forward transform of points. The last of these n is left out: a quotient has a smaller degree, and
-powers of tau as many as the domain do not reach it.
+which is a forward transform of points. The last of these n points is omitted: quotients have a
+smaller degree, and powers of tau for a domain of size n do not include it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from quod.groth16.phase2.key_contribution import Ceremony
 from quod.ntt.points import LagrangeLevels
 
 NAMES = {"l": "c"}
-"""Names of lists in zkeys that differ from those in MPC parameters."""
+"""The names in zkeys of lists that have another name in MPC parameters."""
 
 
 def export_bellman(
@@ -63,39 +64,43 @@ def export_bellman(
 ) -> None:
     """Write the key `source` as MPC parameters to `target`, as ``snarkjs zkey export bellman``.
 
-    InputError for a key that is damaged, has points outside their groups or no transcript;
-    DeviceError where the device has too little memory for the transform of h; OutputError if the
-    file cannot be written, and for an existing target, unless `replace` is set.
+    Raises InputError for a key that is damaged, has points outside their groups or no transcript;
+    DeviceError if the device has too little memory for the transform of h; OutputError if the file
+    cannot be written, and for an existing target, unless `replace` is set.
     """
-    timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
+    timeline, resolved_device, host = (
+        or_null(timeline),
+        resolve_device(device),
+        resolve_device("cpu"),
+    )
     file = Iden3File.open(source, KIND, VERSION)
     zkey = Zkey.of(file)
     zkey.check_points()
     curve = CURVES[zkey.curve]
     ceremony = Ceremony.read(file, curve)
     groups = {degree: group_of(curve, degree) for degree in (1, 2)}
-    LagrangeLevels.check_memory(opened, groups[1], zkey.log2_domain)
+    LagrangeLevels.check_memory(resolved_device, groups[1], zkey.log2_domain)
     for name, degree in VERIFYING_KEY.items():
         check_point(groups[degree], getattr(zkey, name)[None], partial(zkey.refuse, name, 0))
     for name, degree in {"ic": 1, **LISTS}.items():
         with timeline.stage(f"check {name}"):
-            _check(opened, zkey, groups[degree], NAMES.get(name, name))
+            _check_points(resolved_device, zkey, groups[degree], NAMES.get(name, name))
 
-    def put(output: BinaryIO, group: Group, points: Words) -> None:
-        for first, last in windows(group, len(points)):
-            output.write(uncompressed(host, group, np.array(points[first:last])).data)
+    def write_points(output: BinaryIO, group: Group, points: Words) -> None:
+        for first, end in windows(group, len(points)):
+            output.write(uncompressed(host, group, np.array(points[first:end])).data)
 
     def write(output: BinaryIO) -> None:
         for name, degree in VERIFYING_KEY.items():
-            put(output, groups[degree], getattr(zkey, name)[None])
+            write_points(output, groups[degree], getattr(zkey, name)[None])
         for name, degree in {"ic": 1, **LISTS}.items():
             with timeline.stage(name):
                 points: Words = getattr(zkey, NAMES.get(name, name))
                 is_quotient = name == "h"
                 output.write((len(points) - is_quotient).to_bytes(4, "big"))
-                parts = quotient_powers(opened, zkey) if is_quotient else iter([points])
+                parts = quotient_powers(resolved_device, zkey) if is_quotient else iter([points])
                 for part in parts:
-                    put(output, groups[degree], part)
+                    write_points(output, groups[degree], part)
         output.write(ceremony.circuit_hash)
         output.write(len(ceremony.contributions).to_bytes(4, "big"))
         for contribution in ceremony.contributions:
@@ -106,50 +111,50 @@ def export_bellman(
 
 
 def quotient_powers(device: AnyDevice, zkey: Zkey) -> Iterator[Words]:
-    """tau**i * Z(tau) / delta for i below n - 1, affine and in order, some at a time.
+    """Yield the points tau**i * Z(tau) / delta for i below n - 1, affine and in order, in arrays.
 
-    The points of h must be in their group.
+    The points of the key's h must be in their group.
     """
     n, fr, group = zkey.domain_size, zkey.fr, group_of(CURVES[zkey.curve], 1)
     shift = quotient_coset_shift(fr, "snarkjs", zkey.log2_domain)
-    # n times the inverse transform, read backwards from 0, is the forward one.
+    # The forward transform is n times the inverse transform with the indices negated modulo n.
     levels = LagrangeLevels(device, group, zkey.log2_domain)
-    ((_, back),) = levels.run(np.array(zkey.h), wanted={zkey.log2_domain})
-    sums = np.roll(back[::-1], 1, axis=0)
+    ((_, inverse_transform),) = levels.run(np.array(zkey.h), wanted={zkey.log2_domain})
+    sums = np.roll(inverse_transform[::-1], 1, axis=0)
     scale = Secret.of_public(fr, n * (pow(shift, n, fr.value) - 1) % fr.value)
     step = Secret.of_public(fr, shift)
-    for first, last in windows(group, n - 1):
-        scalars = np.empty((last - first, fr.words), np.uint32)
+    for first, end in windows(group, n - 1):
+        scalars = np.empty((end - first, fr.words), np.uint32)
         powers_of(step, scale, first, scalars)
-        yield secret_multiples(device, group, np.ascontiguousarray(sums[first:last]), scalars)
+        yield secret_multiples(device, group, np.ascontiguousarray(sums[first:end]), scalars)
 
 
 def quotient_points(device: AnyDevice, zkey: Zkey, powers: Words) -> Words:
-    """The h of a key from what `quotient_powers` gives of it, n - 1 points in one array.
+    """Return the h of a key from the n - 1 points of `quotient_powers`, in one array.
 
-    What is left out there is infinity: the points are those of a key but for that.
+    The omitted point is treated as infinity, so h differs from the original in its multiple.
     """
     n, fr, group = zkey.domain_size, zkey.fr, group_of(CURVES[zkey.curve], 1)
     shift = quotient_coset_shift(fr, "snarkjs", zkey.log2_domain)
     scale = Secret.of_public(fr, pow(pow(shift, n, fr.value) - 1, -1, fr.value))
     step = Secret.of_public(fr, pow(shift, -1, fr.value))
     sums = np.zeros((n, *group.shape), np.uint32)
-    for first, last in windows(group, n - 1):
-        scalars = np.empty((last - first, fr.words), np.uint32)
+    for first, end in windows(group, n - 1):
+        scalars = np.empty((end - first, fr.words), np.uint32)
         powers_of(step, scale, first, scalars)
-        sums[first:last] = secret_multiples(device, group, powers[first:last], scalars)
+        sums[first:end] = secret_multiples(device, group, powers[first:end], scalars)
     levels = LagrangeLevels(device, group, zkey.log2_domain)
     ((_, h),) = levels.run(sums, wanted={zkey.log2_domain})
     return h
 
 
-def _check(device: AnyDevice, zkey: Zkey, group: Group, name: str) -> None:
-    """InputError for a point outside its group."""
+def _check_points(device: AnyDevice, zkey: Zkey, group: Group, name: str) -> None:
+    """Raise InputError for a point of an array outside its group."""
     points: Words = getattr(zkey, name)
-    for first, last in windows(group, len(points)):
-        bad = first_bad_point(
-            device, group, np.array(points[first:last]), subgroup=True,
+    for first, end in windows(group, len(points)):
+        bad_point = first_bad_point(
+            device, group, np.array(points[first:end]), subgroup=True,
             infinity=name in MAY_BE_INFINITE,
         )  # fmt: skip
-        if bad is not None:
-            zkey.refuse(name, first + bad[0], bad[1])
+        if bad_point is not None:
+            zkey.refuse(name, first + bad_point[0], bad_point[1])

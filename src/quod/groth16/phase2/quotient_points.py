@@ -1,7 +1,7 @@
-"""Check of a key's points of the quotient against powers of tau, by one random polynomial.
+"""Check of a key's points of h against powers of tau, with one random polynomial.
 
-With H_i the points, x_i the coset that they belong to and R a polynomial of degree below n - 1, the
-sum of R(x_i) * (shift**n - 1) * H_i is R(tau) * (tau**n - 1) / delta.
+Let H_i be the points, x_i the points of their coset and R a polynomial of degree below n - 1. Then
+the sum of R(x_i) * (shift**n - 1) * H_i is R(tau) * (tau**n - 1) / delta.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quod.ntt import ntt
 
 
 def check_powers(zkey: Zkey, powers: PowersOfTau) -> None:
-    """InputError if there are too few powers for a key."""
+    """Raise InputError if there are too few powers for a key."""
     if zkey.domain_size > 1 << powers.power:
         raise InputError(
             f"has 2**{powers.power} powers and the key needs {zkey.domain_size}; use "
@@ -38,19 +38,20 @@ def check_powers(zkey: Zkey, powers: PowersOfTau) -> None:
 
 
 def quotient_sums(device: AnyDevice, zkey: Zkey, powers: PowersOfTau) -> tuple[Point, Point]:
-    """A random sum of the key's h, and what it is times delta if they are those of the powers.
+    """Return a random sum of the key's h, and the same sum of the powers, without 1 / delta.
 
-    InputError if there are too few powers.
+    If h is valid, delta times the first point is the second. Raises InputError if there are too few
+    powers.
     """
     check_powers(zkey, powers)
     n, fr = zkey.domain_size, zkey.fr
     group = GROUPS[f"{zkey.curve}.g1"]
-    words = RANDOM_BITS // 32
+    words_per_factor = RANDOM_BITS // 32
     factors = np.zeros((n, fr.words), np.uint32)
-    drawn = np.frombuffer(os.urandom(4 * words * (n - 1)), "<u4")
-    factors[: n - 1, :words] = drawn.reshape(n - 1, words)
+    random_words = np.frombuffer(os.urandom(4 * words_per_factor * (n - 1)), "<u4")
+    factors[: n - 1, :words_per_factor] = random_words.reshape(n - 1, words_per_factor)
     shift = quotient_coset_shift(fr, "snarkjs", n.bit_length() - 1)
-    # As few products as these are done where the kernels are small.
+    # These few products are computed on the host, whose kernels compile faster.
     host = resolve_device("cpu")
     values = ntt(scaled(host, fr, factors, fr.montgomery_radix), fr, coset=shift)
     values = scaled(host, fr, values, pow(shift, n, fr.value) - 1)

@@ -1,4 +1,4 @@
-"""Points of a new key that an earlier, interrupted run has made, by their place in a section."""
+"""Stores of points that an interrupted run has computed or verified, by offset in a section."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.formats.resumable import Parts
 
 
 def digest_of(circuit: Iden3File, powers: Mapping[str, NDArray[Any]]) -> str:
-    """A digest of all that the points of a new key follow from, `powers` by their names."""
+    """Return a digest of a circuit and arrays of powers, which determine an initial key."""
     digest = hashlib.blake2b(circuit.data)
     for name, points in powers.items():
         digest.update(f"{name} {points.shape}\n".encode())
@@ -28,10 +28,10 @@ class PointStore(Protocol):
     """A store of points that an interrupted run has already computed."""
 
     def find(self, section: int, offset: int, length: int) -> bytes | memoryview | None:
-        """Return `length` bytes of a section at `offset`, or None if they are not stored."""
+        """Return `length` bytes at byte `offset` of a section, or None if they are not stored."""
 
     def keep(self, section: int, offset: int, length: int) -> None:
-        """Record bytes of a section that were computed and handed on."""
+        """Record that bytes of a section were computed and written or compared."""
 
 
 class EmptyPointStore:
@@ -45,13 +45,13 @@ class EmptyPointStore:
 
 
 class FilePointStore:
-    """Points in a file that grows; `places` are where its sections begin."""
+    """Points in a partially written file; `places` has the offset of each section."""
 
     def __init__(self, parts: Parts, places: Mapping[int, int]) -> None:
         self._parts, self._places = parts, places
 
     def find(self, section: int, offset: int, length: int) -> bytes | None:
-        """The bytes of the file, if its journal has them."""
+        """Return the bytes of the file if its journal records them."""
         return self._parts.stored(self._places[section] + offset, length)
 
     def keep(self, section: int, offset: int, length: int) -> None:
@@ -60,7 +60,7 @@ class FilePointStore:
 
 
 class KeyPointStore:
-    """Points of a key that were found to be those of its circuit and powers."""
+    """Points of a key that were verified against its circuit and powers."""
 
     def __init__(
         self,
@@ -70,14 +70,16 @@ class KeyPointStore:
         powers: Mapping[str, NDArray[Any]],
         sections: Container[int],
     ) -> None:
-        """`powers` are the arrays that points are made of, by name; `sections` those of the key
-        that have the points as they are made."""
+        """powers: the arrays from which points are computed, by name.
+
+        sections: the key's sections that contributions leave unchanged.
+        """
         self._parts, self._zkey, self._sections = parts, zkey, sections
 
         self._inputs = cache(partial(digest_of, circuit, powers))
 
     def find(self, section: int, offset: int, length: int) -> memoryview | None:
-        """The key's own bytes, where they are known to be right."""
+        """Return the key's bytes if they were verified."""
         if section not in self._sections:
             return None
         key_bytes = self._stored_bytes(section, offset, length)
@@ -88,7 +90,7 @@ class KeyPointStore:
         )
 
     def keep(self, section: int, offset: int, length: int) -> None:
-        """The key's own bytes were compared with those that were made."""
+        """Record that the key's bytes equal the computed ones."""
         if section in self._sections:
             self._parts.add(
                 self._description(section, offset), self._stored_bytes(section, offset, length)
@@ -98,5 +100,5 @@ class KeyPointStore:
         return lambda: f"section {section} from {offset} on of {self._inputs()}"
 
     def _stored_bytes(self, section: int, offset: int, length: int) -> NDArray[np.uint8]:
-        place = self._zkey.sections[section].offset + offset
-        return np.frombuffer(self._zkey.data, np.uint8, length, place)
+        file_offset = self._zkey.sections[section].offset + offset
+        return np.frombuffer(self._zkey.data, np.uint8, length, file_offset)

@@ -1,6 +1,6 @@
-"""The circuit of MASP's Output, which is Sapling's for assets of many kinds: that of `masp_proofs`.
+"""The circuit of MASP's Output, which extends Sapling's to many assets.
 
-`impl Circuit for Output` of `masp_proofs/src/circuit/sapling.rs`, constraint for constraint.
+Its constraints equal those of `impl Circuit for Output` of `masp_proofs/src/circuit/sapling.rs`.
 """
 
 from __future__ import annotations
@@ -21,41 +21,43 @@ from quod.zcash.circuit.steps import (
 )
 
 ASSET_GENERATOR = b"MASP__v_"
-"""Under which the identifier of an asset is hashed to its generator."""
+"""The personalisation of the hash from the identifier of an asset to its generator."""
 PEDERSEN = b"MASP__PH"
 VALUE_RANDOMNESS = b"MASP__r_"
 _IDENTIFIER_BITS = 256
 
 
 def masp_output(system: ConstraintSystem) -> None:
-    """31,205 constraints; public are cv.u, cv.v, epk.u, epk.v and cmu, in this order.
+    """Add the circuit, of 31,205 constraints; public are cv.u, cv.v, epk.u, epk.v, cmu.
 
-    Inputs are those of `sapling_output`, `asset_identifier` (256 bits) and `asset_generator` (u and
-    v), the point whose encoding is the hash of the identifier.
+    The inputs are those of `sapling_output`, `asset_identifier` (256 bits) and `asset_generator`
+    (u and v), the point whose encoding is the hash of the identifier.
     """
     identifier = named(
         system, "asset_identifier", system.private_bits, "asset_identifier", _IDENTIFIER_BITS
     )
-    hashed = named(
+    generator_hash = named(
         system, "asset_generator hash", blake2s_hash, system, identifier, ASSET_GENERATOR
     )
     with system.namespace("value commitment"):
         generator = named(
             system, "asset_generator", EdwardsPoint.of_input, system, "asset_generator"
         )
-        encoded = named(system, "asset_generator repr", generator.encoded)
-        cleared = named(system, "asset_generator not small order", generator.eightfold)
+        encoding = named(system, "asset_generator repr", generator.encoded)
+        cofactor_multiple = named(system, "asset_generator not small order", generator.eightfold)
         value = named(system, "value", system.private_bits, "value", VALUE_BITS)
-        shown = named(system, "compute the value in the exponent", cleared.times, value)
-        hidden = random_multiple(
+        value_term = named(
+            system, "compute the value in the exponent", cofactor_multiple.times, value
+        )
+        blinding = random_multiple(
             system, "rcv", "computation of rcv", find_group_hash(VALUE_RANDOMNESS, b"r")
         )
-        cv = named(system, "computation of cv", shown.add, hidden)
+        cv = named(system, "computation of cv", value_term.add, blinding)
         named(system, "commitment point", cv.output, "cv")
-    named(system, "asset_generator is hashed", _assert_equal_bits, system, encoded, hashed)
+    named(system, "asset_generator is hashed", _assert_equal_bits, system, encoding, generator_hash)
     base = named(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
     named(system, "g_d not small order", base.eightfold)
-    note = [*encoded, *value, *named(system, "representation of g_d", base.encoded)]
+    note = [*encoding, *value, *named(system, "representation of g_d", base.encoded)]
     note += ephemeral_key_and_recipient(system, base)
     commit_note(system, PEDERSEN, note)
 
@@ -63,7 +65,7 @@ def masp_output(system: ConstraintSystem) -> None:
 def _assert_equal_bits(
     system: ConstraintSystem, left: Sequence[Boolean], right: Sequence[Boolean]
 ) -> None:
-    """Each bit is that of the other; a constraint each, 0 times 0 is their difference."""
+    """Constrain bits to be equal pairwise, with one constraint each: 0 * 0 = difference."""
     for left_bit, right_bit in zip(left, right, strict=True):
         difference = scaled(system, left_bit, 1) - scaled(system, right_bit, 1)
         system.enforce(system.zero, system.zero, difference)

@@ -1,4 +1,4 @@
-"""The circuit of Sapling's Output, constraint for constraint that of Zcash's `sapling-crypto`.
+"""The circuit of Sapling's Output, with the constraints of Zcash's `sapling-crypto`.
 
 Zcash protocol specification, 4.18.3; `impl Circuit for Output` of `sapling-crypto/src/circuit.rs`.
 """
@@ -19,21 +19,21 @@ from quod.zcash.generators import value_generator, value_randomness_generator
 
 
 def sapling_output(system: ConstraintSystem) -> None:
-    """7,827 constraints; public are cv.u, cv.v, epk.u, epk.v and cmu, in this order.
+    """Add the circuit, of 7,827 constraints; public are cv.u, cv.v, epk.u, epk.v, cmu.
 
-    Inputs are `value`, `rcv`, `g_d` (u and v), `esk`, `pk_d_v`, `pk_d_u` (the lowest bit of u) and
-    `rcm`. That pk_d is on the curve is not shown, as the protocol does not need it.
+    The inputs are `value`, `rcv`, `g_d` (u and v), `esk`, `pk_d_v`, `pk_d_u` (the lowest bit of u)
+    and `rcm`. The circuit does not constrain pk_d to the curve, as the protocol does not need it.
     """
     with system.namespace("value commitment"):
         value = named(system, "value", system.private_bits, "value", VALUE_BITS)
-        shown = named(
+        value_term = named(
             system, "compute the value in the exponent", fixed_multiple, system, value_generator(),
             value,
         )  # fmt: skip
-        hidden = random_multiple(
+        blinding = random_multiple(
             system, "rcv", "computation of rcv", value_randomness_generator()
         )  # fmt: skip
-        cv = named(system, "computation of cv", shown.add, hidden)
+        cv = named(system, "computation of cv", value_term.add, blinding)
         named(system, "commitment point", cv.output, "cv")
     base = named(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
     named(system, "g_d not small order", base.eightfold)

@@ -1,7 +1,7 @@
 """Points of Jubjub in a circuit, with the constraints of Zcash's `sapling-crypto`.
 
-Affine in Edwards form, (u, v) with -u² + v² = 1 + d·u²·v², and in Montgomery form, (x, y), whose
-coordinates may be sums of wires.
+Points are affine: (u, v) with -u² + v² = 1 + d·u²·v² in Edwards form, and (x, y) in Montgomery
+form. Coordinates are signals; in Montgomery form they may be linear combinations of wires.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MONTGOMERY = JUBJUB.montgomery
 
 
 class EdwardsPoint:
-    """A point (u, v), two signals of a system."""
+    """A point (u, v), whose coordinates are signals of `system`."""
 
     __slots__ = ("system", "u", "v")
 
@@ -28,15 +28,15 @@ class EdwardsPoint:
 
     @classmethod
     def of_input(cls, system: ConstraintSystem, name: str) -> EdwardsPoint:
-        """An input of two numbers, which is shown to be on the curve; 4 constraints."""
+        """Return a private input (u, v), constrained to the curve; 4 constraints."""
         u, v = system.private(name, 2)
         uu, vv = system.multiply(u, u), system.multiply(v, v)
-        both = system.multiply(uu, vv)
-        system.enforce(vv - uu, system.one, both * _D + 1)
+        uuvv = system.multiply(uu, vv)
+        system.enforce(vv - uu, system.one, uuvv * _D + 1)
         return cls(system, u, v)
 
     def add(self, other: EdwardsPoint) -> EdwardsPoint:
-        """The sum; 6 constraints."""
+        """Return the sum; 6 constraints."""
         system = self.system
         cross = system.multiply(self.u + self.v, other.u + other.v)
         a = system.multiply(other.v, self.u)
@@ -49,7 +49,7 @@ class EdwardsPoint:
         return EdwardsPoint(system, u, v)
 
     def double(self) -> EdwardsPoint:
-        """Twice the point; 5 constraints."""
+        """Return twice the point; 5 constraints."""
         system = self.system
         total = self.u + self.v
         square = system.multiply(total, total)
@@ -62,7 +62,7 @@ class EdwardsPoint:
         return EdwardsPoint(system, u, v)
 
     def chosen(self, bit: Boolean) -> EdwardsPoint:
-        """The point where the bit is 1, else the neutral one (0, 1); 2 constraints."""
+        """Return the point if the bit is 1, else the neutral point (0, 1); 2 constraints."""
         system = self.system
         factor = scaled(system, bit, 1)
         u, v = system.wire(), system.wire()
@@ -71,10 +71,13 @@ class EdwardsPoint:
         return EdwardsPoint(system, u, v)
 
     def times(self, bits: Sequence[Boolean]) -> EdwardsPoint:
-        """The multiple by a number, its bits least first; 13 constraints a bit but the first."""
+        """Multiply by a number, given by its bits, least significant first.
+
+        Adds 2 constraints for the first bit and 13 for each other bit.
+        """
         base, result = self, None
-        for at, bit in enumerate(bits):
-            if at:
+        for index, bit in enumerate(bits):
+            if index:
                 base = base.double()
             addend = base.chosen(bit)
             result = addend if result is None else result.add(addend)
@@ -82,8 +85,10 @@ class EdwardsPoint:
         return result
 
     def eightfold(self) -> EdwardsPoint:
-        """Eight times the point, which is shown not to be neutral: u has an inverse; 16
-        constraints."""
+        """Return eight times the point, constrained not to be neutral; 16 constraints.
+
+        The last constraint is that its u has an inverse.
+        """
         system = self.system
         with system.namespace("doublings"):
             multiple = self.double().double().double()
@@ -92,7 +97,7 @@ class EdwardsPoint:
         return multiple
 
     def encoded(self) -> list[Boolean]:
-        """The 256 bits of the point's encoding: all of v, then the lowest of u; 776 constraints."""
+        """Return the encoding's 256 bits: all bits of v, then the lowest of u; 776 constraints."""
         system = self.system
         with system.namespace("u"):
             u = strict_bits(system, self.u)
@@ -107,7 +112,7 @@ class EdwardsPoint:
 
 
 class MontgomeryPoint:
-    """A point (x, y) of the Montgomery form, which is neither at infinity nor of order two."""
+    """A point (x, y) in Montgomery form, neither at infinity nor of order two."""
 
     __slots__ = ("system", "x", "y")
 
@@ -115,7 +120,7 @@ class MontgomeryPoint:
         self.system, self.x, self.y = system, x, y
 
     def add(self, other: MontgomeryPoint) -> MontgomeryPoint:
-        """The sum of points whose x differ, which is for the caller to know; 3 constraints."""
+        """Return the sum; 3 constraints. The caller must ensure that the x-coordinates differ."""
         system = self.system
         slope = system.wire()
         system.enforce(other.x - self.x, slope, other.y - self.y)

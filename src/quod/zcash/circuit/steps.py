@@ -1,4 +1,4 @@
-"""Steps of the Output circuits of both Sapling and MASP."""
+"""Steps that the Output circuits of Sapling and MASP share."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ def named(
 def random_multiple(
     system: ConstraintSystem, name: str, computation: str, generator: EdwardsPair
 ) -> EdwardsPoint:
-    """A generator times the scalar that is an input of that name."""
+    """Return a generator times a scalar, the private input `name`.
+
+    computation: the namespace of the multiplication.
+    """
     bits = named(system, name, system.private_bits, name, _SCALAR_BITS)
     return named(system, computation, fixed_multiple, system, generator, bits)
 
 
 def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) -> list[Boolean]:
-    """Makes epk = esk * g_d public; the 256 bits of pk_d, of which nothing is shown."""
+    """Make epk = esk * g_d public; return the 256 bits of pk_d, a point without constraints."""
     esk = named(system, "esk", system.private_bits, "esk", _SCALAR_BITS)
     epk = named(system, "epk computation", base.times, esk)
     named(system, "epk", epk.output, "epk")
@@ -52,12 +55,12 @@ def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) ->
 
 def commit_note(system: ConstraintSystem, personalisation: bytes, note: Sequence[Boolean]) -> None:
     """Make u of the note's commitment public, with generators hashed under a personalisation."""
-    hashed = named(
+    contents_hash = named(
         system, "note content hash", pedersen, system, NOTE_COMMITMENT, note, personalisation
     )
     randomness = random_multiple(
         system, "rcm", "computation of commitment randomness",
         find_group_hash(personalisation, b"r"),
     )  # fmt: skip
-    cm = named(system, "randomization of note commitment", hashed.add, randomness)
+    cm = named(system, "randomization of note commitment", contents_hash.add, randomness)
     named(system, "commitment", system.output, "cmu", cm.u)

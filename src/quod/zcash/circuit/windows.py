@@ -1,7 +1,7 @@
 """Multiples of generators by windows of bits, and Sapling's Pedersen hash, in a circuit.
 
-A point of a table is chosen by its bits with sums over products of these (inclusion and exclusion),
-so that tables cost nothing and windows two or three constraints.
+A point of a table is selected by bits, as a sum over products of the bits (inclusion and
+exclusion). So a window takes two or three constraints, whatever the points of its table.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def interpolated(values: Sequence[int]) -> Coefficients:
     coefficients = list(values)
     step = 1
     while step < len(coefficients):
-        for at in range(len(coefficients)):
-            if at & step:
-                coefficients[at] -= coefficients[at ^ step]
+        for index in range(len(coefficients)):
+            if index & step:
+                coefficients[index] -= coefficients[index ^ step]
         step *= 2
-    return tuple([each % _P for each in coefficients])
+    return tuple([coefficient % _P for coefficient in coefficients])
 
 
 @cache
 def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficients, Coefficients]]:
-    """The coefficients, per window, of u and of v of 0 to 7 times the window's base."""
+    """Return the coefficients of u and of v, per window, of the table 0 to 7 times its base."""
     tables = []
     for _ in range(count):
         table = [(0, 1)]
@@ -62,33 +62,33 @@ def fixed_multiple(
     result: EdwardsPoint | None = None
     windows = list(_windows(bits))
     for window, tables in zip(windows, _fixed_windows(generator, len(windows)), strict=True):
-        point = _looked_up(system, window, tables)
+        point = _select_point(system, window, tables)
         result = point if result is None else result.add(point)
     assert result is not None
     return result
 
 
 def _windows(bits: Sequence[Boolean]) -> Iterable[list[Boolean]]:
-    """Three bits at a time, filled up with zeros."""
-    for at in range(0, len(bits), _WINDOW_BITS):
-        window = list(bits[at : at + _WINDOW_BITS])
+    """Yield three bits at a time; the last window is padded with zeros."""
+    for start in range(0, len(bits), _WINDOW_BITS):
+        window = list(bits[start : start + _WINDOW_BITS])
         yield window + constants(0, _WINDOW_BITS - len(window))
 
 
-def _looked_up(
+def _select_point(
     system: ConstraintSystem, bits: list[Boolean], tables: tuple[Coefficients, Coefficients]
 ) -> EdwardsPoint:
-    """The point of a table of eight."""
+    """Return the point that three bits select from a table of eight."""
     first, second, third = bits
     coordinates = system.wire(), system.wire()
     product = both(system, second, third)
-    choosing = scaled(system, first, 1)
+    selector = scaled(system, first, 1)
     for wire, k in zip(coordinates, tables, strict=True):
         factor = weighted(system, [(True, k[1]), (second, k[3]), (third, k[5]), (product, k[7])])
         constant_part = weighted(
             system, [(True, k[0]), (second, k[2]), (third, k[4]), (product, k[6])]
         )
-        system.enforce(factor, choosing, wire - constant_part)
+        system.enforce(factor, selector, wire - constant_part)
     return EdwardsPoint(system, *coordinates)
 
 
@@ -96,7 +96,7 @@ def _looked_up(
 def _pedersen_windows(
     personalisation: bytes, segment: int
 ) -> list[tuple[Coefficients, Coefficients]]:
-    """For each window of a segment the coefficients of x and y of 1, 2, 3, 4 times its base."""
+    """Return the coefficients of x and y, per window of a segment, of 1 to 4 times its base."""
     base = find_group_hash(personalisation, segment.to_bytes(4, "little"))
     tables = []
     for _ in range(_SEGMENT_WINDOWS):
@@ -110,6 +110,7 @@ def _pedersen_windows(
 
 
 def _montgomery(point: EdwardsPair) -> tuple[int, int]:
+    """Convert a point to Montgomery form."""
     u, v = point
     x = (1 + v) * pow(1 - v, -1, _P) % _P
     return x, x * pow(u, -1, _P) * SCALE % _P
@@ -121,9 +122,10 @@ def pedersen(
     message: Sequence[Boolean],
     generators: bytes,
 ) -> EdwardsPoint:
-    """Sapling's Pedersen hash of bits behind six of a personalisation (specification, 5.4.1.7).
+    """Sapling's Pedersen hash (specification, 5.4.1.7).
 
-    The generators of its segments are group hashes under the 8 bytes of `generators`.
+    personalisation: six bits, which precede the message.
+    generators: the personalisation, 8 bytes, of the group hashes to the segments' generators.
     """
     bits = [*map(bool, personalisation), *message]
     windows = iter(_windows(bits))
@@ -147,23 +149,23 @@ def _segment(
 ) -> MontgomeryPoint:
     result: MontgomeryPoint | None = None
     for bits, (x, y) in zip(windows, tables, strict=False):
-        point = _signed(system, bits, x, y)
+        point = _select_signed_point(system, bits, x, y)
         result = point if result is None else point.add(result)
     assert result is not None
     return result
 
 
-def _signed(
+def _select_signed_point(
     system: ConstraintSystem, bits: list[Boolean], x: Coefficients, y: Coefficients
 ) -> MontgomeryPoint:
-    """The point of a table of four by two bits, negated where the third is 1."""
+    """Return the point that two bits select from a table of four, negated if the third is 1."""
     first, second, sign = bits
-    answer = system.wire()
+    signed_y = system.wire()
     product = both(system, first, second)
 
-    def at(k: Coefficients) -> Signal:
+    def coordinate(k: Coefficients) -> Signal:
         return weighted(system, [(True, k[0]), (first, k[1]), (second, k[2]), (product, k[3])])
 
-    plain = at(y)
-    system.enforce(2 * plain, scaled(system, sign, 1), plain - answer)
-    return MontgomeryPoint(system, at(x), answer)
+    unsigned_y = coordinate(y)
+    system.enforce(2 * unsigned_y, scaled(system, sign, 1), unsigned_y - signed_y)
+    return MontgomeryPoint(system, coordinate(x), signed_y)
