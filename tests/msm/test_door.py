@@ -48,5 +48,5 @@ def test_coordinates_are_reduced() -> None:
     q = G1.coordinates.value
     for x in (-1, q, q + 1):
         for point in ((x, 2), (1, x)):
-            with pytest.raises(InputError, match="a coordinate of point 1 is not from 0 to below"):
+            with pytest.raises(InputError, match="a coordinate of point 1 is negative or not"):
                 from_points(G1, [GENERATOR, point])

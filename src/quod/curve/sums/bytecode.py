@@ -244,7 +244,7 @@ class ElementMachine:
         return self.base.from_register(self.k.load(self.memory, at, self.words))
 
     def _finish(self, step: _Decoder, part: Value, product: Element, out: Value) -> None:
-        result = step.rest(product, part)
+        result = step.subtract_terms(product, part)
         self.k.store(self.memory, out + part, *self.base.to_register(result))
 
 
@@ -290,7 +290,7 @@ class _Decoder:
     def _flag(self, bit: int) -> Value:
         return (self._code >> bit & 1) != 0
 
-    def rest(self, product: Element, part: Value) -> Element:
+    def subtract_terms(self, product: Element, part: Value) -> Element:
         """Return a coefficient of the step's product less those of slots `less` and 2 * `twice`."""
         machine = self._machine
         if any(step.less != NOTHING for step in self._program):

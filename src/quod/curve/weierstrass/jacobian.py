@@ -28,7 +28,7 @@ class JacobianArithmetic:
 
     def __init__(self, k: Builder, group: Group) -> None:
         if group.parameters.a not in (0, (0, 0)):
-            raise TraceError(f"Jacobian doublings need a curve with a = 0; {group.name} has not")
+            raise TraceError(f"{group.name} has a != 0; Jacobian arithmetic needs a = 0")
         self._k = k
         self.group = group
         self.field = field_arithmetic(k, group.field)
