@@ -115,7 +115,7 @@ class EdwardsCurve:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether the addition law is right for every pair of points: a is a square, d is not."""
+        """True if the addition law is right for all pairs of points: a is a square and d is not."""
         q = self.fq.value
         return pow(self.a, (q - 1) // 2, q) == 1 and pow(self.d, (q - 1) // 2, q) == q - 1
 
