@@ -80,7 +80,7 @@ class AnyElement(Unknown):
         """Return the element's field, a `FieldArithmetic`."""
 
     @abstractmethod
-    def _beside(self, other: Any) -> Self:
+    def _convert_operand(self, other: Any) -> Self:
         """Convert the other operand of a sum, an int or an element; raise TraceError for others."""
 
     def _times(self, factor: Any) -> Self:
@@ -193,7 +193,7 @@ class Element(AnyElement):
     def _arithmetic(self) -> ElementField:
         return self.field
 
-    def _beside(self, other: Element | int) -> Element:
+    def _convert_operand(self, other: Element | int) -> Element:
         if type(other) is int:
             field = self.field
             return field.raw_constant((other << self.exponent) % field.p, self.exponent)
