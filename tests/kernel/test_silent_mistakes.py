@@ -141,7 +141,7 @@ def test_the_forms_that_compare() -> None:
         (lambda k, f, x: k.select(x[0] < 1, f.zero(), f.zero()), "write field.select(...)"),
         (
             lambda k, f, x: 3.0 * extension_field(k, GROUPS["bn254.g2"].field).one(),
-            "a float cannot stand beside an element of",
+            "a float cannot be combined with an element of",
         ),
         (lambda k, f, x: x[0] ** 2, "there is no ** of kernel values; write x * x"),
         (lambda k, f, x: 2 ** x[0], "there is no ** of kernel values; write x * x"),
