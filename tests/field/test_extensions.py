@@ -153,12 +153,12 @@ REFUSED: dict[str, tuple[FieldSpec, Any, str]] = {
     "parts of none": (
         M31,
         ((1, 0), 0, 1),
-        "coefficient 0 of the .* has 2 int; coefficients over m31",
+        "0 of the .* has 2 int; coefficients over m31",
     ),
     "too many parts": (
         M31_2,
         ((1, 0, 0), 0, 1),
-        "has 3 int; coefficients over .* are tuples of 2 int",
+        "has 3 int; .* are tuples of 2 int",
     ),
 }
 
@@ -179,8 +179,8 @@ def test_refused_bases_and_names() -> None:
 @pytest.mark.parametrize(
     ("degree", "root", "message"),
     [
-        (2.0, 5, "a degree from 2 to 16 and an int, not 2.0 and 5"),
-        (10**9, 5, "a degree from 2 to 16 and an int, not 1000000000 and 5"),
+        (2.0, 5, "a degree from 2 to 16 and a root .* not 2.0 and 5"),
+        (10**9, 5, "a degree from 2 to 16 and a root .* not 1000000000 and 5"),
         (2, "5", "a degree from 2 to 16 and a root .* not 2 and '5'"),
         (2, 4, "reducible over m31"),
     ],
@@ -292,7 +292,7 @@ def test_fields_do_not_mix() -> None:
     with pytest.raises(TraceError, match=r"cannot be combined with an element of m31;"):
         base.one() * x  # type: ignore[operator]
     for stranger in (other, one, 3):
-        with pytest.raises(TraceError, match=r"is not embedded into m31\.4; take an element"):
+        with pytest.raises(TraceError, match=r"cannot be embedded into m31\.4; give an"):
             quartic.embed(stranger)  # type: ignore[arg-type]
 
 
