@@ -254,7 +254,7 @@ def _field(strategy: str, rng: Random, most_bits: int) -> PrimeField:
     if strategy.startswith("one_word"):
         return make(Builder(machine), _modulus(rng, 3, 64))
     some = make(Builder(machine), Modulus.known("of.127", (1 << 127) - 1))
-    while not some._takes(modulus := _modulus(rng, 65, most_bits)):
+    while not some._supports(modulus := _modulus(rng, 65, most_bits)):
         pass
     return make(Builder(machine), modulus)
 

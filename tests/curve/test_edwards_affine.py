@@ -59,9 +59,9 @@ def test_montgomery_form(curve: EdwardsCurve) -> None:
     assert group.double_montgomery(first) == second
     four = group.double_montgomery(second)
     assert group.add_montgomery(first, four) == five
-    with pytest.raises(InputError, match="no sum"):
+    with pytest.raises(InputError, match="the same u"):
         group.add_montgomery(first, first)
-    with pytest.raises(InputError, match="no double"):
+    with pytest.raises(InputError, match="its double is infinity"):
         group.double_montgomery((0, 0))
 
 

@@ -140,8 +140,8 @@ def test_refusals() -> None:
 
     fifteen = tuple(f"n{i}" for i in range(15))
     made.trace(PORTABLE.machine(8), names=fifteen)
-    with pytest.raises(TraceError, match="a machine has 16 slots, not 17"):
+    with pytest.raises(TraceError, match="an element machine has at most 16 slots, not 17"):
         made.trace(PORTABLE.machine(8), names=(*fifteen, "more"))
     scalar = Machine("llvm", 8, frozenset({"u64"}))
-    with pytest.raises(TraceError, match="only elements in small limbs"):
+    with pytest.raises(TraceError, match="an element machine needs a field in"):
         made.trace(scalar, names=NAMES)

@@ -170,11 +170,11 @@ def made(**changes: Any) -> Curve:
     ("changes", "message"),
     [
         ({"generator": (1, 2)}, "the generator of own is not on the curve"),
-        ({"fr": Modulus("r", 2**255 - 19)}, "the generator of own has not the order r, r:"),
+        ({"fr": Modulus("r", 2**255 - 19)}, "the generator of own does not have the order r, r:"),
         ({"a": 0, "b": 0}, "b of own is 0"),
         ({"a": -3, "b": 2}, r"the equation of own is singular: 4a\^3 \+ 27b\^2 = 0"),
-        ({"cofactor": 2}, "the cofactor of own is not 2: curves over this field have"),
-        ({"cofactor": 0}, "the cofactor of own is not 0"),
+        ({"cofactor": 2}, "the cofactor of own cannot be 2: by"),
+        ({"cofactor": 0}, "the cofactor of own cannot be 0"),
         ({"fq": Modulus("m31", 2**31 - 1)}, "the coordinates of own have 31 bits"),
     ],
     ids=["off", "order", "b", "singular", "cofactor", "no cofactor", "short"],
@@ -207,11 +207,11 @@ def test_what_is_no_edwards_curve_is_refused() -> None:
             edwards(**changes)
     with pytest.raises(InputError, match="the generator of own is not on the curve"):
         edwards(generator=(1, 2))
-    with pytest.raises(InputError, match="the generator of own has not the order r"):
+    with pytest.raises(InputError, match="the generator of own does not have the order r"):
         edwards(fr=Modulus("r", 2**255 - 19))
-    with pytest.raises(InputError, match="the generator of own has not the order r"):
+    with pytest.raises(InputError, match="the generator of own does not have the order r"):
         edwards(generator=(0, 1))
-    with pytest.raises(InputError, match="the cofactor of own is not 4"):
+    with pytest.raises(InputError, match="the cofactor of own cannot be 4"):
         edwards(cofactor=4)
     # A square root of -1 is in no field of 3 modulo 4: there d = -a may be no square.
     q = Modulus("q", (1 << 61) - 1)

@@ -297,7 +297,7 @@ def test_conversions(group: PairingGroup) -> None:
     x, y = group.parameters.generator
     for shift in (q, -q):
         shifted = (x + shift, y) if group.degree == 1 else (x, (y[0], y[1] + shift))
-        with pytest.raises(InputError, match="a coordinate of point 1 is not from 0 to below"):
+        with pytest.raises(InputError, match="a coordinate of point 1 is negative or not below"):
             from_points(group, [(x, y), shifted])
     zero = (0, 0) if group.degree == 1 else ((0, 0), (0, 0))
     with pytest.raises(InputError, match=r"point 1 is \(0, 0\), which is not on"):

@@ -126,7 +126,7 @@ def test_what_is_no_int_is_named(make: Callable[..., Any]) -> None:
 def test_seeds() -> None:
     seeds: list[Any] = [-1, True, 1.5, "1", [1], np.int64(1)]
     for seed in seeds:
-        with pytest.raises(InputError, match="a seed must be an int from 0 on, not"):
+        with pytest.raises(InputError, match="a seed must be an int of 0 or more, not"):
             array.random_elements(MODULI["bn254.fr"], 1, seed)
 
 

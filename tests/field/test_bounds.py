@@ -241,9 +241,9 @@ def test_bounds_that_no_element_keeps(machine: str, modulus: Modulus) -> None:
     f = prime_field(Builder(MACHINES[machine]), modulus)
     one = f.carried(f.one())
     for bound in (f.p - 1, 1, 0, -5):
-        with pytest.raises(TraceError, match=r"go up to p - 1 .* take a bound of field\.p or more"):
+        with pytest.raises(TraceError, match=r"can be as large as p - 1, .* give a bound of"):
             f.reduce(one + one, bound)
-        with pytest.raises(TraceError, match=r"take a bound of field\.p or more"):
+        with pytest.raises(TraceError, match=r"give a bound of field\.p or more"):
             f.unify([one], bound)
 
 
@@ -255,17 +255,17 @@ def test_what_is_no_element(machine: str, modulus: Modulus) -> None:
         f.negate, f.is_zero, f.fit, f.reduce, f.inverse, f.square, f.normalise, f.canonical,
         f.carried, f.to_words,
     ):  # fmt: skip
-        with pytest.raises(TraceError, match=r"an int stands where an element"):
+        with pytest.raises(TraceError, match=r"an int is used as an element"):
             operation(3)
     for many in (f.fit_many, f.square_many, f.carried_many):
-        with pytest.raises(TraceError, match=r"an int stands where an element"):
+        with pytest.raises(TraceError, match=r"an int is used as an element"):
             many([one, 3])
     for pairs in ([one, one], [(one,)], [(one, one, one)]):
-        with pytest.raises(TraceError, match=r"takes pairs of factors"):
+        with pytest.raises(TraceError, match=r"needs pairs of factors"):
             f.sum_of_products(pairs)
     with pytest.raises(TraceError, match=r"write field\.zero\(\)"):
         f.sum_of_products([])
-    with pytest.raises(TraceError, match=r"a condition is a bool of the kernel"):
+    with pytest.raises(TraceError, match=r"a condition must be a bool of the kernel"):
         f.select(True, one, one)
 
 
@@ -275,11 +275,11 @@ def test_numbers_that_are_none(machine: str, modulus: Modulus) -> None:
     one = f.one()
     for operation in (f.times, f.power, f.square_times):
         for number in (1.5, "3", one):
-            with pytest.raises(TraceError, match=r"is an integer that is known now"):
+            with pytest.raises(TraceError, match=r"must be an integer known while"):
                 operation(one, number)
         operation(one, np.int64(5))
     for operation in (f.power, f.square_times):
-        with pytest.raises(TraceError, match=r"is not below zero"):
+        with pytest.raises(TraceError, match=r"is -[0-9]+, below zero"):
             operation(one, -1)
 
 

@@ -306,7 +306,7 @@ def test_counts_of_limbs() -> None:
         ("11", "have 12 to 16 bits"),
         ("17", "have 12 to 16 bits"),
         ("31/64", "have 28 to 30 bits"),
-        ("13:unrolled", "none of the forms"),
+        ("13:unrolled", "not one of the forms"),
         ("29/64", "need a machine with 64-bit integers"),
         ("14:apart", "12 or 13"),
     ],
@@ -319,7 +319,7 @@ def test_choices_that_are_none(limbs: str, message: str) -> None:
 def test_a_column_that_could_overflow_is_refused() -> None:
     k = Builder(machine("16"))
     columns = Columns(k, LimbShape(16, 1, types.u32), 1)
-    with pytest.raises(TraceError, match="take smaller limbs"):
+    with pytest.raises(TraceError, match="use smaller limbs"):
         columns.add(0, k.constant(0, types.u32), 1 << 32)
 
 

@@ -123,10 +123,10 @@ def refused(error: TraceError, modulus: Modulus) -> bool:
     name, bits = re.escape(modulus.name), modulus.bits
     return bool(
         re.search(
-            rf"^{re.escape(__file__)}:\d+: the modulus of {name} has {bits} bits, and fields in "
-            r"limbs of \d+ bits \(\w+, what this machine computes with\) take moduli of "
-            r"(\d+( to \d+)?, )*\d+( to \d+)? bits; write quod\.field\.prime_field\(k, modulus\), "
-            r"which finds what suits a modulus$",
+            rf"^{re.escape(__file__)}:\d+: the modulus of {name} has {bits} bits, but \w+, with "
+            r"limbs of \d+ bits, supports moduli of (\d+( to \d+)?, )*\d+( to \d+)? bits; write "
+            r"quod\.field\.prime_field\(k, modulus\), which chooses a strategy that supports the "
+            r"modulus$",
             str(error),
         )
     )

@@ -117,7 +117,7 @@ def test_arguments_that_do_not_fit() -> None:
 
 
 def test_fields_that_are_none() -> None:
-    with pytest.raises(TraceError, match="parameter r is an element of the field that the static "):
+    with pytest.raises(TraceError, match="parameter r is a field element, but its static "):
         fold.trace(open_device("cpu").machine(8), modulus=17)
 
     def pointing(k: Builder, x: Pointer[Annotated[Any, ElementOf(M31)]]) -> None: ...
@@ -194,7 +194,7 @@ def test_ints_beside_elements_of_an_extension() -> None:
 
 
 def test_what_does_not_stand_beside_an_element() -> None:
-    shown = "cannot stand beside an element of m31; write an int, or field.load(pointer, index)"
+    shown = "cannot be combined with an element of m31; write an int, or field.load(pointer, index)"
     field = M31
 
     def a_float(k: Builder, x: Pointer[U32]) -> None:
@@ -212,4 +212,4 @@ def test_what_does_not_stand_beside_an_element() -> None:
     refuses(a_float, TraceError, f"a float {shown}")
     refuses(a_bool, TraceError, f"a bool {shown}")
     refuses(a_value, TraceError, f"a Value {shown}")
-    refuses(by_zero, TraceError, "an element of m31 is divided by 4294967294, which is 0 there")
+    refuses(by_zero, TraceError, "an element of m31 is divided by 4294967294, which is 0 in")

@@ -73,7 +73,7 @@ def test_operands_of_two_fields() -> None:
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_exponents_below_zero(field: FieldSpec) -> None:
-    with pytest.raises(InputError, match="an exponent is zero or more, not -3"):
+    with pytest.raises(InputError, match="an exponent must be 0 or more, not -3"):
         PlainElement.of(field, 2) ** -3
 
 

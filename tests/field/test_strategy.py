@@ -133,17 +133,17 @@ def test_refusals(machine: Machine) -> None:
     f = fields(machine, BLS12_381_FR)
     one, memory = f.one(), f.raw_constant(1, f.memory_exponent + 60)
     for operation in (f.add, f.subtract):
-        with pytest.raises(TraceError, match="different radix"):
+        with pytest.raises(TraceError, match="different Montgomery radixes"):
             operation(one, memory)
-    with pytest.raises(TraceError, match="different radix"):
+    with pytest.raises(TraceError, match="different Montgomery radixes"):
         f.select(f.is_zero(one), one, memory)
-    with pytest.raises(TraceError, match="different radix"):
+    with pytest.raises(TraceError, match="different Montgomery radixes"):
         f.sum_of_products([(one, one), (one, memory)])
     with pytest.raises(TraceError, match="cannot be stored"):
         f.to_words(f.raw_constant(1, f.memory_exponent - 1))
     with pytest.raises(TraceError, match="one integer"):
         f.constant((1, 2))
-    with pytest.raises(TraceError, match="not below zero"):
+    with pytest.raises(TraceError, match="below zero"):
         f.power(one, -1)
 
 

@@ -82,5 +82,5 @@ def test_interpreter_agrees(machine: Machine) -> None:
 @pytest.mark.parametrize("lanes", [1, 16])
 def test_a_tower_in_lanes_wants_eight(lanes: int) -> None:
     machine = CpuDevice().machine(lanes)
-    with pytest.raises(TraceError, match="for workgroups of 8 in one subgroup"):
+    with pytest.raises(TraceError, match="needs workgroups of 8 instances in one subgroup"):
         lane_operations.trace(machine, curve="bn254", operations=("square",))

@@ -126,22 +126,22 @@ def test_the_forms_that_compare() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda k, f, x: 3.0 * f.load(x, 0), "a float cannot stand beside an element of bn254.fr"),
-        (lambda k, f, x: f.load(x, 0) - x[0], "a Value cannot stand beside an element of bn254.fr"),
+        (lambda k, f, x: 3.0 * f.load(x, 0), "a float cannot be combined with an element of"),
+        (lambda k, f, x: f.load(x, 0) - x[0], "a Value cannot be combined with an element of"),
         (lambda k, f, x: x[0] - f.one(), "beside a value of u64: an element goes with elements"),
-        (lambda k, f, x: f.table([f.one(), 2]), "is an integer known now, not an Element; of a"),
-        (lambda k, f, x: f.table([1, 2.5]), "is an integer known now, not 2.5"),
-        (lambda k, f, x: f.table(["x"]), "is an integer known now, not 'x'"),
-        (lambda k, f, x: f.table([(1, 2)]), r"is an integer known now, not (1, 2)"),
-        (lambda k, f, x: f.table([x[0]]), "is an integer known now, not a Value"),
-        (lambda k, f, x: f.load(x, 0) ** 5, "an element of bn254.fr has no **; write field.square"),
-        (lambda k, f, x: f.store(x, 0, x[0]), "a Value stands where an element of bn254.fr is"),
-        (lambda k, f, x: f.equal(f.load(x, 0), 3), "an int stands where an element of bn254.fr is"),
+        (lambda k, f, x: f.table([f.one(), 2]), "not an Element; store a computed"),
+        (lambda k, f, x: f.table([1, 2.5]), "known while the kernel is traced, not 2.5"),
+        (lambda k, f, x: f.table(["x"]), "known while the kernel is traced, not 'x'"),
+        (lambda k, f, x: f.table([(1, 2)]), r"known while the kernel is traced, not (1, 2)"),
+        (lambda k, f, x: f.table([x[0]]), "known while the kernel is traced, not a Value"),
+        (lambda k, f, x: f.load(x, 0) ** 5, "an element of bn254.fr has no operator **; write"),
+        (lambda k, f, x: f.store(x, 0, x[0]), "a Value is used as an element of bn254.fr"),
+        (lambda k, f, x: f.equal(f.load(x, 0), 3), "an int is used as an element of bn254.fr"),
         (lambda k, f, x: x.__setitem__(0, f.load(x, 0)), "field.store(pointer, index, a)"),
         (lambda k, f, x: k.select(x[0] < 1, f.zero(), f.zero()), "write field.select(...)"),
         (
             lambda k, f, x: 3.0 * extension_field(k, GROUPS["bn254.g2"].field).one(),
-            "a float cannot stand beside an element of",
+            "a float cannot be combined with an element of",
         ),
         (lambda k, f, x: x[0] ** 2, "there is no ** of kernel values; write x * x"),
         (lambda k, f, x: 2 ** x[0], "there is no ** of kernel values; write x * x"),
@@ -176,13 +176,13 @@ def test_operands_of_fields() -> None:
 
     refuses(
         number, TraceError,
-        "a float cannot stand beside an element of bn254.fr; write an int, or "
+        "a float cannot be combined with an element of bn254.fr; write an int, or "
         "field.load(pointer, index)",
     )  # fmt: skip
     refuses(
         other, TraceError,
-        "an element of bn254.fq stands where one of bn254.fr is computed with: they are different "
-        "fields, or held in different ways",
+        "an element of bn254.fq is used as an element of bn254.fr: the fields, or their "
+        "representations in registers, are different",
     )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def test_errors_in_fields_name_the_authors_line() -> None:
             kept.append(f.load(x, 0))
         f.store(x, 1, kept[0] + kept[0])  # here
 
-    message = "an exponent is not below zero, as -1 is; take field.inverse(a) first"
+    message = "an exponent is -1, below zero; take field.inverse(a) first"
     refuses(power, TraceError, message)
     with pytest.raises(VerificationFailure, match="uses a value from another region") as caught:
         kernel(region).trace(EIGHT)

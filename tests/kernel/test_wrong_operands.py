@@ -24,9 +24,9 @@ MACHINE = Machine("llvm", 8, frozenset({"u64"}))
         (lambda k, x, a: x[0].cast(U32), "write u32, for U32 and its like are annotations"),
         (lambda k, x, a: k.uniform(a), "uniform takes kernel values, not an Element"),
         (lambda k, x, a: k.store(x, 0, a), "store takes kernel values, not an Element"),
-        (lambda k, x, a: prime_field(k, WRONG["m31.2"]), "write extension_field"),
+        (lambda k, x, a: prime_field(k, WRONG["m31.2"]), "use extension_field"),
         (lambda k, x, a: prime_field(k, WRONG["seven"]), "must be of the type Modulus, not int"),
-        (lambda k, x, a: extension_field(k, WRONG["m31"]), "write prime_field"),
+        (lambda k, x, a: extension_field(k, WRONG["m31"]), "use prime_field"),
     ],
 )
 def test_what_is_no_operand(mistake: Callable[..., Any], message: str) -> None:

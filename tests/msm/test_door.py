@@ -19,14 +19,14 @@ SCALARS = integers_to_words(G1.scalars, [1, 0])
 
 @pytest.mark.parametrize("vectors", [1, 2])
 def test_one_vector_or_msm_many(vectors: int) -> None:
-    with open_device("cpu") as device, pytest.raises(InputError, match="msm_many takes several"):
+    with open_device("cpu") as device, pytest.raises(InputError, match="use msm_many"):
         msm(device, G1, POINTS, np.stack([SCALARS] * vectors))
 
 
 def test_bases_of_another_group() -> None:
     with open_device("cpu") as device:
         kept = MsmBases(device, G1, POINTS)
-        with pytest.raises(InputError, match=r"bases of bn254.g1 are none of bls12_381.g1"):
+        with pytest.raises(InputError, match=r"the bases are of bn254.g1, not of bls12_381.g1"):
             msm(device, GROUPS["bls12_381.g1"], kept, SCALARS)
 
 
@@ -48,5 +48,5 @@ def test_coordinates_are_reduced() -> None:
     q = G1.coordinates.value
     for x in (-1, q, q + 1):
         for point in ((x, 2), (1, x)):
-            with pytest.raises(InputError, match="a coordinate of point 1 is not from 0 to below"):
+            with pytest.raises(InputError, match="a coordinate of point 1 is negative or not"):
                 from_points(G1, [GENERATOR, point])

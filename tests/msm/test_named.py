@@ -72,7 +72,7 @@ def test_scalars_in_as_many_words_as_the_order_has(device: AnyDevice) -> None:
         msm(device, OWN_41, base_words, scalar_words([1, r])[:, :2])
     with pytest.raises(InputError, match=r"own41 are uint32 words of shape \(n, 2 or 8\), or"):
         msm(device, OWN_41, base_words, scalar_words(scalars)[:, :4])
-    with pytest.raises(InputError, match=r"8 words each, with zeros above, .* shape \(6, 2\)"):
+    with pytest.raises(InputError, match=r"8 words each, zero-padded, .* shape \(6, 2\)"):
         msm_buffer(MsmBases(device, OWN_41, base_words), device.upload(words))
 
 

@@ -103,7 +103,7 @@ def test_states_of_unknown_messages() -> None:
     state = bytes(31) + b"\1"
     refused(Transcript(state).check_bound)
     Transcript(state, bound=True).check_bound()
-    with pytest.raises(InputError, match="absorbed nothing"):
+    with pytest.raises(InputError, match="absorbed no message"):
         Transcript(bound=True)
 
 
@@ -118,5 +118,5 @@ def test_digests_of_nothing_bind_nothing(hash: Hash) -> None:
         transcript.absorb_digest(label, FIELD.modulus, b"")
         transcript.check_bound()
     empty = from_integers(FIELD, [(1, 2, 3, 4)])[:0]
-    with pytest.raises(InputError, match="the digest of none binds nothing"):
+    with pytest.raises(InputError, match="a digest of no elements binds nothing"):
         unbound(hash)[0].absorb_table(FIELD, empty)

@@ -1,8 +1,8 @@
 """Single points of a short Weierstrass curve as plain integers: the group law.
 
 A point is a pair (x, y), the point at infinity None. Every function handles every input: equal
-points, opposite points, infinity, points outside the subgroup. Nothing here runs in constant time;
-many points at once are the business of the device groups.
+points, opposite points, infinity, points outside the subgroup. Nothing here runs in constant time.
+For arrays of points use `quod.curve.weierstrass.operations`, which computes on a device.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from quod.frozen import frozen
 
 @frozen
 class AffineGroup(Generic[C]):
-    """y^2 = x^3 + a*x + b over Fq or Fq2, and its subgroup of prime order.
+    """The curve y^2 = x^3 + a*x + b over Fq or Fq2, and its subgroup of prime order.
 
-    `name` is that of the group, such as ``bn254.g1``.
+    name: the name of the group, such as ``bn254.g1``.
+    order, cofactor: the subgroup has prime order `order`, the curve order * cofactor points.
+    subgroup_test: whether a finite point of the curve is in the subgroup.
     """
 
     name: str
@@ -33,12 +35,12 @@ class AffineGroup(Generic[C]):
     subgroup_test: Callable[[AffineGroup[C], tuple[C, C]], bool]
 
     def right_side(self, x: C) -> C:
-        """x^3 + a*x + b."""
+        """Return x^3 + a*x + b."""
         f = self.field
         return f.add(f.multiply(f.add(f.square(x), self.a), x), self.b)
 
     def contains(self, point: tuple[C, C] | None) -> bool:
-        """Return whether the point is on the curve; infinity is. Coordinates must be below p."""
+        """Return whether the point is on the curve, as infinity is; coordinates must be below p."""
         return point is None or self.field.square(point[1]) == self.right_side(point[0])
 
     def in_subgroup(self, point: tuple[C, C] | None) -> bool:
@@ -67,7 +69,7 @@ class AffineGroup(Generic[C]):
         return x3, f.subtract(f.multiply(slope, f.subtract(x1, x3)), y1)
 
     def multiply(self, scalar: int, point: tuple[C, C] | None) -> tuple[C, C] | None:
-        """scalar * point for any integer, which is not reduced: points need not be in G1 or G2."""
+        """Return scalar * point; the integer is not reduced, so the point may have any order."""
         if point is None:
             return None
         if scalar < 0:
@@ -86,12 +88,12 @@ class AffineGroup(Generic[C]):
         f = self.field
         x, y, z = point
         a, b = f.square(x), f.square(y)
-        d = f.scale(f.multiply(x, b), 4)
-        e = f.scale(a, 3)
+        four_x_b = f.scale(f.multiply(x, b), 4)
+        tangent = f.scale(a, 3)
         if self.a != f.zero:
-            e = f.add(e, f.multiply(self.a, f.square(f.square(z))))
-        x3 = f.subtract(f.square(e), f.scale(d, 2))
-        y3 = f.subtract(f.multiply(e, f.subtract(d, x3)), f.scale(f.square(b), 8))
+            tangent = f.add(tangent, f.multiply(self.a, f.square(f.square(z))))
+        x3 = f.subtract(f.square(tangent), f.scale(four_x_b, 2))
+        y3 = f.subtract(f.multiply(tangent, f.subtract(four_x_b, x3)), f.scale(f.square(b), 8))
         return x3, y3, f.scale(f.multiply(y, z), 2)
 
     def _add_affine(self, left: tuple[C, C, C], right: tuple[C, C]) -> tuple[C, C, C]:
@@ -123,25 +125,26 @@ class AffineGroup(Generic[C]):
         return f.multiply(x, squared), f.multiply(y, f.multiply(squared, inverse))
 
 
-def plain_point(point: Any, degree: int, name: str, number: int | None = None) -> Any:
-    """A copy of a point in tuples: None, or (x, y) of int over Fq, of pairs of int over Fq2.
+def plain_point(value: Any, degree: int, name: str, number: int | None = None) -> Any:
+    """Return a point as tuples: None, (x, y) of int over Fq, or ((x0, x1), (y0, y1)) over Fq2.
 
-    `degree` is that of the field over Fq. Lists are taken for tuples. Anything else is an
-    InputError that names the point, by its `number` as well if there is one: more or fewer
-    coordinates, and numbers of other types, among them bool and NumPy's. What the integers are is
-    not looked at.
+    value: the point; lists are accepted in place of tuples.
+    degree: the degree of the coordinate field over Fq, 1 or 2.
+    name, number: how the error message names the point, with its index in an array if given.
+    Raises InputError for another number of coordinates or another type, such as bool or a NumPy
+    integer. Does not check the range of the integers.
     """
-    if point is None:
+    if value is None:
         return None
-    if (pair := _pair(point)) is not None:
+    if (pair := _pair(value)) is not None:
         if degree == 1 and _are_int(pair):
             return pair
         x, y = map(_pair, pair)
         if degree == 2 and x is not None and y is not None and _are_int((*x, *y)):
             return x, y
-    which = name if number is None else f"{name} {number}"
+    label = name if number is None else f"{name} {number}"
     form = "(x, y) of int" if degree == 1 else "((x0, x1), (y0, y1)) of int"
-    raise InputError(f"{which} must be None or {form}; every other shape and type is refused")
+    raise InputError(f"{label} must be None or {form}, with tuples or lists and Python integers")
 
 
 def _are_int(values: tuple[Any, ...]) -> bool:
@@ -149,13 +152,16 @@ def _are_int(values: tuple[Any, ...]) -> bool:
 
 
 def _pair(value: Any) -> tuple[Any, Any] | None:
-    """A tuple or list of two as a tuple; a list is looked at once, for others may change it."""
+    """Return a tuple or list of two items as a tuple, or None for anything else.
+
+    A list is copied before its length is checked, since another thread may change it.
+    """
     copy = tuple(value) if type(value) in (tuple, list) else ()
     return (copy[0], copy[1]) if len(copy) == 2 else None
 
 
 def law_of(group: Group) -> AffineGroup[Any]:
-    """The law of a group over Fq, whose subgroup test is a multiplication by the order."""
+    """Return the group law of a group over Fq; its subgroup test multiplies by the order."""
     order, parameters = group.scalars.value, group.parameters
 
     def has_order(law: AffineGroup[Any], point: tuple[Any, Any]) -> bool:

@@ -23,11 +23,11 @@ Point = tuple[Any, Any] | None
 
 
 def from_points(group: Group, points: Iterable[Point]) -> Words:
-    """The array of plain affine points, whose coordinates are from 0 to below q.
+    """Return the array of affine points whose coordinates are plain integers in [0, q).
 
-    Whether they are on the curve is not looked at. Raises InputError for what is no point (see
-    `quod.curve.weierstrass.affine.plain_point`), for a coordinate that is not reduced, and for (0,
-    0), which is on none of the curves and stands for infinity in arrays.
+    Does not check that the points are on the curve. Raises InputError for an item that is not a
+    point (see `quod.curve.affine_law.plain_point`), for a coordinate outside [0, q), and for
+    (0, 0), which is on none of the curves and stands for infinity in arrays.
     """
     if not isinstance(points, Iterable):
         raise InputError(f"points must be a list of points, not {shown_kind(points)}")
@@ -42,7 +42,7 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
             flat = point if group.degree == 1 else (*point[0], *point[1])
             if not all(0 <= coordinate < modulus.value for coordinate in flat):
                 raise InputError(
-                    f"a coordinate of point {position} is not from 0 to below the modulus of "
+                    f"a coordinate of point {position} is negative or not below the modulus of "
                     f"{modulus.name}; reduce it"
                 )
             if not any(flat):
@@ -53,12 +53,12 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
 
 
 def to_points(group: Group, array: Words) -> list[Point]:
-    """The inverse of `from_points`."""
+    """Return the points of an array as plain integers, None for infinity."""
     check_points_array(group, array)
     flat = elements.to_integers(group.coordinates, array)
     points: list[Point] = []
-    for at in range(0, len(flat), 2 * group.degree):
-        flat_point = flat[at : at + 2 * group.degree]
+    for start in range(0, len(flat), 2 * group.degree):
+        flat_point = flat[start : start + 2 * group.degree]
         if not any(flat_point):
             points.append(None)
         elif group.degree == 1:
@@ -69,7 +69,11 @@ def to_points(group: Group, array: Words) -> list[Point]:
 
 
 def check_points_array(group: Group, array: Words, what: str = "points") -> None:
-    """InputError if an array is none of points of the group; its numbers are not looked at."""
+    """Raise InputError unless an array has the type and shape of points of the group.
+
+    Does not check that coordinates are below q or that points are on the curve.
+    what: how the message names the array.
+    """
     array = plain_array(what, array)
     if array.dtype != np.uint32 or array.shape[1:] != group.shape:
         shape = ", ".join(map(str, group.shape))
@@ -80,9 +84,10 @@ def check_points_array(group: Group, array: Words, what: str = "points") -> None
 
 
 def check_scalars_array(group: Group, scalars: Words, count: int | None = None) -> None:
-    """Raise InputError unless scalars are uint32 words, `count` of them, each below the order.
+    """Raise InputError unless scalars are uint32 of shape (n, words), each below the order.
 
-    Scalars are canonical integers in as many words as `group.scalars` has, not in Montgomery form.
+    Scalars are canonical integers of `group.scalars.words` words, not in Montgomery form.
+    count: the number of scalars that is required; None for any.
     """
     words = group.scalars.words
     scalars = plain_array("scalars", scalars)
@@ -97,10 +102,11 @@ def check_scalars_array(group: Group, scalars: Words, count: int | None = None) 
 
 
 def widened_scalars(scalars: Words, count: int) -> Words:
-    """Integers of any size in whole 64-bit words, one for each of `count` points.
+    """Return one scalar for each of `count` points, zero-padded to whole 64-bit words.
 
-    `scalars` are uint32 words of shape (count, words), or (1, words) for one that all points share.
-    Raises InputError for another type, shape or number.
+    scalars: uint32 of shape (count, words), integers of any size; or (1, words) for one scalar that
+    all points share. The result has shape (count, 2 * ceil(words / 2)).
+    Raises InputError for another type, shape or number of scalars.
     """
     scalars = plain_array("scalars", scalars)
     if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:

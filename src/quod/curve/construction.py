@@ -19,7 +19,7 @@ class _Curve(Protocol):
 
 
 Numbers = tuple[int, int, tuple[int, int]]
-"""The two of the equation, and the generator."""
+"""The two coefficients of a curve's equation, and its affine generator."""
 
 
 class _BuildableCurve(_Curve, Protocol):
@@ -32,7 +32,10 @@ C = TypeVar("C", bound=_BuildableCurve)
 def unchecked(
     kind: type[C], name: str, fq: Modulus, fr: Modulus, numbers: Numbers, cofactor: int
 ) -> C:
-    """A curve of these fields that is not checked."""
+    """Return a curve of class `kind` without checking its parameters.
+
+    numbers: the coefficients of the equation and the generator.
+    """
     curve = object.__new__(kind)
     curve.__dict__.update(name=name, fq=fq, fr=fr, cofactor=cofactor)
     curve._set(*numbers)
@@ -40,27 +43,31 @@ def unchecked(
 
 
 def check_prime_field(name: str, fq: Modulus) -> None:
-    """Raise InputError for coordinates that are less than a 64-bit word in memory."""
+    """Raise InputError if a coordinate needs less than one 64-bit word in memory."""
     if fq.words == 1:
         raise InputError(
-            f"the coordinates of {name} have {fq.bits} bits; points in memory are whole 64-bit "
-            "words, so take a field of 33 bits or more"
+            f"the coordinates of {name} have {fq.bits} bits, but points in memory need whole "
+            "64-bit words; use a field of 33 bits or more"
         )
 
 
 def check_order(curve: _Curve, cofactor: int, *, has_order: bool) -> None:
-    """InputError unless the generator has order r, and as many points as r * cofactor can be."""
+    """Raise InputError unless the order of the curve and of its generator are possible.
+
+    has_order: whether the generator has order r = `curve.fr`. The number of points, r * cofactor,
+    must be within Hasse's bound.
+    """
     name, q, r = curve.name, curve.fq.value, curve.fr.value
     if not has_order:
         raise InputError(
-            f"the generator of {name} has not the order r, {curve.fr.name}: take another point for "
-            "it, or the order that it has"
+            f"the generator of {name} does not have the order r, {curve.fr.name}: give another "
+            "generator, or its order as fr"
         )
     points = r * cofactor
     # |points - q - 1| <= 2*sqrt(q), after Hasse.
     if cofactor < 1 or (points - q - 1) ** 2 > 4 * q:
-        first, last = q + 1 - isqrt(4 * q), q + 1 + isqrt(4 * q)
+        fewest, most = q + 1 - isqrt(4 * q), q + 1 + isqrt(4 * q)
         raise InputError(
-            f"the cofactor of {name} is not {cofactor}: curves over this field have {first} to "
-            f"{last} points, after Hasse"
+            f"the cofactor of {name} cannot be {cofactor}: by Hasse's bound, curves over this "
+            f"field have {fewest} to {most} points"
         )

@@ -1,7 +1,7 @@
 """Coordinates of single points as plain integers: arithmetic in Fq and Fq2, with square roots.
 
-For work on a handful of points on the host (decoding, hashing, checks). Arrays of elements are the
-business of `quod.field`. Nothing here runs in constant time.
+This is for work on a few points on the host (decoding, hashing, checks). For arrays of elements use
+`quod.field`. Nothing here runs in constant time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ C = TypeVar("C")
 
 
 class Coordinates(ABC, Generic[C]):
-    """A field in which points have their coordinates; elements are canonical, below p."""
+    """The field of a curve's coordinates, Fq or Fq2; elements are canonical, below p."""
 
     p: int
     zero: C
@@ -48,19 +48,22 @@ class Coordinates(ABC, Generic[C]):
 
     @abstractmethod
     def is_larger(self, a: C) -> bool:
-        """Return whether a > -a, in Fq2 by the coefficient of u first: the encodings' sign bit."""
+        """Return whether a > -a, the sign bit of point encodings.
+
+        Elements of Fq2 are compared by the coefficient of u, then by the constant coefficient.
+        """
 
     @abstractmethod
     def is_odd(self, a: C) -> bool:
-        """sgn0 of RFC 9380, section 4.1: parity, in Fq2 of the first coefficient that is not 0."""
+        """Return sgn0 of RFC 9380, section 4.1: the parity of the first non-zero coefficient."""
 
     @abstractmethod
     def coefficients(self, a: C) -> tuple[int, ...]:
-        """The integers an element consists of, c0 first."""
+        """Return the coefficients of an element as integers, c0 first."""
 
     @abstractmethod
     def from_coefficients(self, coefficients: tuple[int, ...]) -> C:
-        """The inverse of `coefficients`."""
+        """Return the element with these coefficients, c0 first."""
 
     @property
     @abstractmethod
@@ -102,7 +105,7 @@ class FqCoordinates(Coordinates[int]):
         return pow(a, -1, self.p)
 
     def is_square(self, a: int) -> bool:
-        """Euler's criterion; zero is a square."""
+        """Return whether a is a square, by Euler's criterion; zero is a square."""
         return pow(a, (self.p - 1) // 2, self.p) <= 1
 
     @cached_property
@@ -198,12 +201,13 @@ class Fq2Coordinates(Coordinates[Fq2Element]):
         norm_root = self.base.square_root(self.norm(a))
         if norm_root is None:
             return None
-        # (a0 + n)(a0 - n) = non_residue * a1^2, so exactly one of the two is twice a square.
+        # With n = norm_root, (a0 + n)(a0 - n) = non_residue * a1^2 is no square, so exactly one of
+        # the two factors is twice a square.
         half = (self.p + 1) // 2
         real = self.base.square_root((a0 + norm_root) * half % self.p)
         if real is None:
             real = self.base.square_root((a0 - norm_root) * half % self.p)
-        assert real  # not zero: a1 is not
+        assert real  # real is not zero, since a1 is not
         return real, a1 * pow(2 * real, -1, self.p) % self.p
 
     def is_larger(self, a: Fq2Element) -> bool:

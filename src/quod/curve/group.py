@@ -1,4 +1,4 @@
-"""A group that points live in, as kernels and plans know it."""
+"""The base class of groups of points: the description that kernels and plans use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Group(ABC):
     """
 
     if TYPE_CHECKING:
-        # Some groups have these as fields, which a property of their base would hide.
+        # Some subclasses have these as dataclass fields, which a property here would shadow.
         @property
         def name(self) -> str: ...
         @property

@@ -55,8 +55,8 @@ def _elsewhere(name: str) -> str | None:
     if name in CURVES:
         return f"the curve has two, {name}.g1 and {name}.g2"
     tables: dict[str, Mapping[str, object]] = {"WEIERSTRASS": WEIERSTRASS, "EDWARDS": EDWARDS}
-    place = next((place for place, table in tables.items() if name in table), None)
-    return None if place is None else f"that curve is a group itself: quod.curve.{place}[{name!r}]"
+    table = next((key for key, curves in tables.items() if name in curves), None)
+    return None if table is None else f"that curve is a group itself: quod.curve.{table}[{name!r}]"
 
 
 _BOTH = [PairingGroup(name, degree) for name in CURVES for degree in (1, 2)]

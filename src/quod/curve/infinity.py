@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def infinite_points(points: NDArray[Any]) -> NDArray[np.intp]:
     """The indices of the points at infinity in an array of shape (n, ...), in ascending order.
 
-    Reads the first word of every point, and the rest only of the few points where it is 0.
+    Reads the first word of every point, and the other words only of points whose first word is 0.
     """
     if not points.size:
         return np.zeros(0, np.intp)

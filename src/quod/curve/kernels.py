@@ -19,7 +19,7 @@ from quod.curve.weierstrass.point_kernels import (
 )
 from quod.kernel.registry import register
 
-# Of the other curves those that say most: the rest differs in the field alone.
+# Curves without a pairing register only these two kernels: the others differ in the field alone.
 for _group in (*GROUPS.values(), *WEIERSTRASS.values()):
     register(f"curve.add[{_group.name}]", curve_add, group=_group)
     register(f"curve.multiply[{_group.name}]", curve_multiply, group=_group, scalar_words=4)

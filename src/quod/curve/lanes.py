@@ -1,4 +1,4 @@
-"""Values that the lanes of a subgroup give each other, whatever they are made of."""
+"""Exchange of structures, such as points, between the lanes of a subgroup."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from quod.kernel.ir.value import Value
 
 
 def of_lane(k: Builder, item: Any, lane: Value) -> Any:
-    """An element, a point or a flag as another lane of the subgroup has it."""
+    """Return the value that `item`, an element, a point or a flag, has in another lane.
+
+    Flags travel as u32, since shuffles take no booleans. Control flow must be uniform.
+    """
     values, _, rebuild = flatten(item)
-    moved = []
+    received = []
     for value in values:
         if value.type is types.bool_:
-            number = k.select(value, k.constant(1, types.u32), 0)
-            moved.append(k.shuffle(number, lane) != 0)
+            flag = k.select(value, k.constant(1, types.u32), 0)
+            received.append(k.shuffle(flag, lane) != 0)
         else:
-            moved.append(k.shuffle(value, lane))
-    return rebuild(moved)
+            received.append(k.shuffle(value, lane))
+    return rebuild(received)

@@ -1,8 +1,8 @@
 """Curves with a pairing as plain integers: equations, generators, endomorphisms.
 
-Only what defines a curve is typed, in `quod.curve.named`; what follows from it (cofactors,
-Frobenius and twist coefficients, lattice bases) is computed on first use. Nothing here is in
-Montgomery form and nothing touches a device.
+`quod.curve.named` states only the parameters that define a curve. Derived parameters (cofactors,
+Frobenius and twist coefficients, lattice bases) are computed on first use. Nothing here is in
+Montgomery form and nothing uses a device.
 
 Elements of Fq2 = Fq[u]/(u^2 - fq2_non_residue) are pairs ``(c0, c1)`` for ``c0 + c1*u``; affine
 points are pairs ``(x, y)``; the point at infinity is None wherever points are plain integers.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def by_family(family: Family, *, bn: T, bls12: T) -> T:
-    """The value for a family. Each member has its own argument, so that no case is a default."""
+    """Return the argument for a family; callers give a value for each, so none is a default."""
     match family:
         case Family.BN:
             return bn
@@ -52,7 +52,7 @@ def by_family(family: Family, *, bn: T, bls12: T) -> T:
 
 
 def by_twist(twist: Twist, *, d: T, m: T) -> T:
-    """The value for a twist; see `by_family`."""
+    """Return the argument for a twist; callers give a value for each, so none is a default."""
     match twist:
         case Twist.D:
             return d
@@ -76,7 +76,7 @@ class Tower:
 
     @cached_property
     def fq2(self) -> Extension:
-        """Fq2, as kernels take it."""
+        """Fq2 as an extension field for kernels."""
         return Extension.known(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
 
     def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
@@ -101,7 +101,7 @@ class Tower:
         return result
 
     def frobenius_coefficients(self, power: int) -> tuple[Fq2Element, ...]:
-        """Six factors g_i = xi^(i*(q^power - 1)/6) in Fq2, i = 0..5.
+        """Return the six factors g_i = xi^(i*(q^power - 1)/6) in Fq2, i = 0..5.
 
         The map a -> a^(q^power) of Fq12 sends a_i*w^i to conj(a_i)*g_i*w^i, where conj is the
         conjugation of Fq2 for odd `power` and the identity for even.
@@ -111,7 +111,7 @@ class Tower:
 
 @cache
 def _frobenius_step(tower: Tower, power: int) -> Fq2Element:
-    """xi^((q^power - 1)/6), each from the one before: g' = conj(g) * xi^((q - 1)/6)."""
+    """Return g(power) = xi^((q^power - 1)/6), by g(n + 1) = conj(g(n)) * xi^((q - 1)/6)."""
     if power == 0:
         return 1, 0
     if power == 1:
@@ -171,9 +171,9 @@ class Endomorphism:
                 (rows[-2][0] - quotient * rows[-1][0], rows[-2][1] - quotient * rows[-1][1])
             )
         quotient = rows[-2][0] // rows[-1][0]
-        after = (rows[-2][0] - quotient * rows[-1][0], rows[-2][1] - quotient * rows[-1][1])
+        next_row = (rows[-2][0] - quotient * rows[-1][0], rows[-2][1] - quotient * rows[-1][1])
         first = (rows[-1][0], -rows[-1][1])
-        candidates = [(rows[-2][0], -rows[-2][1]), (after[0], -after[1])]
+        candidates = [(rows[-2][0], -rows[-2][1]), (next_row[0], -next_row[1])]
         second = min(candidates, key=lambda row: max(abs(row[0]), abs(row[1])))
         if first[0] * second[1] - first[1] * second[0] < 0:
             second = (-second[0], -second[1])
@@ -184,8 +184,10 @@ class Endomorphism:
 class PairingCurve:
     """A pairing-friendly curve of embedding degree 12 with a sextic twist.
 
-    `x` is the (signed) parameter of the family. `snarkjs_name` is what snarkjs writes into JSON;
-    `aliases` are read there as well.
+    x: the (signed) parameter of the family.
+    phi: the endomorphism of G1.
+    snarkjs_name: the curve's name in the JSON files of snarkjs.
+    aliases: further names that are accepted when reading such files.
     """
 
     name: str

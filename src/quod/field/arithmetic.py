@@ -20,9 +20,11 @@ from quod.kernel.ir.value import Operand, Value
 Coefficients = int | tuple[int, ...]
 """A constant of a field: an integer, or for an extension one integer a coefficient."""
 
-_MULTIPLIED_ONE_BY_ONE = 32
-"""The most one bits of an exponent whose multiplications are unrolled. The 229 of a square root
-modulo the prime of BLS12-381 would be 300,000 lines of PTX, and minutes of an assembler."""
+_MAX_UNROLLED_MULTIPLICATIONS = 32
+"""The largest number of one bits of an exponent whose multiplications `power` unrolls.
+
+The exponent of a square root modulo the prime of BLS12-381 has 229. Unrolled they would be 300,000
+lines of PTX, which take minutes to assemble."""
 
 
 class Operators(Protocol):
@@ -105,11 +107,11 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def fit_many(self, elements: Sequence[E]) -> list[E]:
-        """`fit` of independent elements."""
+        """Apply `fit` to independent elements, which may be interleaved."""
 
     @abstractmethod
     def carried_many(self, elements: Sequence[E]) -> list[E]:
-        """`carried` of independent elements."""
+        """Apply `carried` to independent elements, which may be interleaved."""
 
     @abstractmethod
     def reduce(self, a: E, bound: int | None = None) -> E:
@@ -151,11 +153,11 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.constant(1)
 
     def double(self, a: E) -> E:
-        """2a."""
+        """Return 2a, not reduced."""
         return self.add(a, a)
 
     def times(self, a: E, factor: int) -> E:
-        """`factor` * a for a small integer, by additions."""
+        """Return `factor` * a for a small static integer, by additions; not reduced."""
         factor = exact_integer("a factor", factor)
         if factor == 0:
             return self.zero()
@@ -171,11 +173,11 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.unify([a], self.carried_bound)[0]
 
     def power(self, a: E, exponent: int) -> E:
-        """a**exponent for a constant exponent of zero or more, by repeated squaring in a loop."""
+        """Return a**exponent for a static exponent of zero or more, by repeated squaring."""
         exponent = _exponent("an exponent", exponent)
         if exponent == 0:
             return self.one()
-        if exponent.bit_count() > _MULTIPLIED_ONE_BY_ONE:
+        if exponent.bit_count() > _MAX_UNROLLED_MULTIPLICATIONS:
             return self._power_by_bits(a, exponent)
         result = self.carried(a)
         bits = bin(exponent)[3:]
@@ -188,11 +190,11 @@ class FieldArithmetic(ABC, Generic[E]):
         """Compute `power` in a loop over all bits, with a single multiplication in the code."""
         k, a = self.k, self.carried(a)
         shifts = range((exponent.bit_length() - 1) // 32 * 32, -1, -32)
-        first, *others = (exponent >> shift & 0xFFFF_FFFF for shift in shifts)
+        first_word, *other_words = (exponent >> shift & 0xFFFF_FFFF for shift in shifts)
         with k.range(0, len(shifts), carry=self.carried(self.one())) as words:
-            word = k.constant(first, types.u32)
-            for number, other in enumerate(others, 1):
-                word = k.select(words.index == number, k.constant(other, types.u32), word)
+            word = k.constant(first_word, types.u32)
+            for word_index, other_word in enumerate(other_words, 1):
+                word = k.select(words.index == word_index, k.constant(other_word, types.u32), word)
             with k.range(0, 32, carry=(words.carried, word)) as bits:
                 total, remaining_bits = bits.carried
                 squared = self.carried(self.square(total))
@@ -206,7 +208,7 @@ class FieldArithmetic(ABC, Generic[E]):
         return result
 
     def square_times(self, a: E, count: int) -> E:
-        """a**(2**count) for a count of zero or more."""
+        """Return a**(2**count) for a static count of zero or more."""
         count = _exponent("a count of squarings", count)
         if count == 0:
             return a
@@ -241,21 +243,31 @@ class FieldArithmetic(ABC, Generic[E]):
     # --- memory
 
     def table(self, values: Sequence[Coefficients]) -> Value:
-        """Declare a table of constants for `load`, at the top of a kernel like any table."""
-        bits, each = self.word_type.bits, self.modulus.bytes // self.word_type.bytes
-        degree = self.word_count // each
+        """Declare a table of constants for `load`; call it at the top of a kernel.
+
+        Raises TraceError for a value that is not a static constant of the field.
+        """
+        bits, words_per_coefficient = (
+            self.word_type.bits,
+            self.modulus.bytes // self.word_type.bytes,
+        )
+        degree = self.word_count // words_per_coefficient
         words = []
         for value in values:
             coefficients = (value, *[0] * (degree - 1)) if isinstance(value, int) else value
             if not _are_integers(coefficients, degree):
                 form = "an integer" if degree == 1 else f"{degree} integers, or one"
                 raise TraceError(
-                    f"a constant of this field is {form} known now, not {_shown(value)}; of "
-                    "a computed element write field.store(pointer, index, a)"
+                    f"a table of this field holds constants, {form} known while the kernel is "
+                    f"traced, not {_shown(value)}; store a computed element with "
+                    "field.store(pointer, index, a)"
                 )
             for coefficient in coefficients:
                 stored = self.modulus.to_montgomery(coefficient)
-                words += [stored >> (bits * at) & ((1 << bits) - 1) for at in range(each)]
+                words += [
+                    stored >> (bits * word_index) & ((1 << bits) - 1)
+                    for word_index in range(words_per_coefficient)
+                ]
         return self.k.table(self.word_type, words)
 
     def element_offset(self, index: Operand) -> Value:
@@ -303,8 +315,8 @@ def exact_integer(what: str, number: int) -> int:
         return operator.index(number)
     except TypeError:
         raise TraceError(
-            f"{what} is an integer that is known now, not {number!r}; of an element write "
-            "field.multiply(a, b)"
+            f"{what} must be an integer known while the kernel is traced, not {number!r}; to "
+            "multiply elements write field.multiply(a, b)"
         ) from None
 
 
@@ -312,5 +324,5 @@ def _exponent(what: str, number: int) -> int:
     """Return a static integer; raise TraceError if it is negative."""
     number = exact_integer(what, number)
     if number < 0:
-        raise TraceError(f"{what} is not below zero, as {number} is; take field.inverse(a) first")
+        raise TraceError(f"{what} is {number}, below zero; take field.inverse(a) first")
     return number

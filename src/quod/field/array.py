@@ -48,7 +48,9 @@ def from_integers(field: FieldSpec, integers: Integers) -> Words:
     for other types, and for iterables without an order (sets and mappings), text or bytes.
     """
     modulus = field.modulus
-    return _packed(field, (modulus.to_montgomery(integer) for _, integer in _each(field, integers)))
+    return _packed(
+        field, (modulus.to_montgomery(integer) for _, integer in _coefficients(field, integers))
+    )
 
 
 @overload
@@ -61,7 +63,9 @@ def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, .
     Raises InputError for an array of another type, or of incomplete elements.
     """
     modulus = field.modulus
-    return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(field, array)])
+    return _group_coefficients(
+        field, [modulus.from_montgomery(stored) for stored in _stored_integers(field, array)]
+    )
 
 
 @overload
@@ -76,7 +80,7 @@ def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
     modulus = field.modulus
 
     def checked() -> Iterable[int]:
-        for position, integer in _each(field, integers):
+        for position, integer in _coefficients(field, integers):
             if not 0 <= integer < modulus.value:
                 raise InputError(f"integer {position} is not an element of {field.name}")
             yield integer
@@ -84,23 +88,23 @@ def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
     return _packed(field, checked())
 
 
-def _each(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
+def _coefficients(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
     """Yield (position of the element, coefficient) of all coefficients.
 
     Raises InputError for other types than int, even NumPy's integers, which overflow.
     """
-    several = isinstance(field, Extension)
-    kind = f"tuples of {field.degree} int" if several else "int"
+    is_extension = isinstance(field, Extension)
+    kind = f"tuples of {field.degree} int" if is_extension else "int"
     sequence: object = integers
     if not isinstance(sequence, Iterable) or isinstance(sequence, _UNORDERED):
-        raise InputError(f"a list of {kind} is needed, not {type(integers).__name__}")
+        raise InputError(f"elements must be a list of {kind}, not {type(integers).__name__}")
     for position, element in enumerate(integers):
-        if several:
+        if is_extension:
             if type(element) is not tuple or len(element) != field.degree:
-                what = f"{len(element)}" if type(element) is tuple else type(element).__name__
+                actual = f"{len(element)}" if type(element) is tuple else type(element).__name__
                 raise InputError(
                     f"element {position} of {field.name} must be a tuple of {field.degree} int, "
-                    f"not {what}"
+                    f"not {actual}"
                 )
             coefficients = element
         else:
@@ -120,13 +124,13 @@ def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[
 
     Raises InputError for an array of another type, or of incomplete elements.
     """
-    return _grouped(field, _raw(field, array))
+    return _group_coefficients(field, _stored_integers(field, array))
 
 
 def check_words(field: FieldSpec, array: object) -> Words:
     """Return the array; raise InputError unless it has whole elements of a field in uint32 words.
 
-    The last of several axes must have whole coefficients, so that none spans two rows.
+    If the array has several axes, rows along the last axis must hold whole coefficients.
     """
     words = plain_array("elements", array)
     row = words.shape[-1] if words.ndim > 1 else 0
@@ -142,13 +146,15 @@ def check_words(field: FieldSpec, array: object) -> Words:
     return words
 
 
-def _raw(field: FieldSpec, array: Words) -> list[int]:
-    raw = np.ascontiguousarray(check_words(field, array), "<u4").tobytes()
+def _stored_integers(field: FieldSpec, array: Words) -> list[int]:
+    data = np.ascontiguousarray(check_words(field, array), "<u4").tobytes()
     size = field.modulus.bytes
-    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
+    return [
+        int.from_bytes(data[start : start + size], "little") for start in range(0, len(data), size)
+    ]
 
 
-def _grouped(field: FieldSpec, integers: list[int]) -> list[int] | list[tuple[int, ...]]:
+def _group_coefficients(field: FieldSpec, integers: list[int]) -> list[int] | list[tuple[int, ...]]:
     """Group coefficients into elements."""
     if isinstance(field, Modulus):
         return integers
@@ -183,7 +189,7 @@ def check_seed(seed: object) -> None:
     """Raise InputError unless the seed is an int of 0 or more."""
     if type(seed) is not int or seed < 0:
         kind = type(seed).__name__ if type(seed) is not int else "a negative one"
-        raise InputError(f"a seed must be an int from 0 on, not {kind}")
+        raise InputError(f"a seed must be an int of 0 or more, not {kind}")
 
 
 def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Words:
@@ -203,15 +209,17 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
     array = np.zeros((0, modulus.words), np.uint32)
     while len(array) < count:
         missing = count - len(array)
-        wanted = 2 * missing + 8  # at least one in two is below p
-        size = wanted * modulus.bytes
+        candidate_count = 2 * missing + 8  # at least half of the candidates are below p
+        size = candidate_count * modulus.bytes
         raw = os.urandom(size) if generator is None else generator.bytes(size)
-        drawn = np.frombuffer(raw, "<u4").astype(np.uint32).reshape(wanted, modulus.words)
+        candidates = (
+            np.frombuffer(raw, "<u4").astype(np.uint32).reshape(candidate_count, modulus.words)
+        )
         words, bits = divmod(surplus, 32)
         if words:
-            drawn[:, -words:] = 0
-        drawn[:, modulus.words - words - 1] &= np.uint32(0xFFFFFFFF >> bits)
-        array = np.concatenate([array, drawn[canonical(modulus, drawn)][:missing]])
+            candidates[:, -words:] = 0
+        candidates[:, modulus.words - words - 1] &= np.uint32(0xFFFFFFFF >> bits)
+        array = np.concatenate([array, candidates[canonical(modulus, candidates)][:missing]])
     return array
 
 
@@ -227,46 +235,46 @@ def below(words: int, array: Words, limit: int) -> NDArray[np.bool_]:
         return limbs[:, 0] < limit
     is_below = np.zeros(len(limbs), np.bool_)
     equal = np.ones(len(limbs), np.bool_)
-    for place in reversed(range(words)):
-        word = limit >> (32 * place) & 0xFFFFFFFF
-        is_below |= equal & (limbs[:, place] < word)
-        equal &= limbs[:, place] == word
+    for word_index in reversed(range(words)):
+        word = limit >> (32 * word_index) & 0xFFFFFFFF
+        is_below |= equal & (limbs[:, word_index] < word)
+        equal &= limbs[:, word_index] == word
         if not equal.any():
             break
     return is_below
 
 
 def all_canonical(modulus: Modulus, array: Words) -> bool:
-    """Return whether all integers are below p; mostly decided by the highest words."""
+    """Return whether all integers are below p; reads mostly the highest words."""
     limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
     if not limbs.size:
         return True
-    most = modulus.value >> (32 * (modulus.words - 1))
-    greatest = int(limbs[:, -1].max())
-    if modulus.words == 1 or greatest != most:
-        return greatest < most
-    return bool(canonical(modulus, limbs[limbs[:, -1] == most]).all())
+    modulus_word = modulus.value >> (32 * (modulus.words - 1))
+    greatest_word = int(limbs[:, -1].max())
+    if modulus.words == 1 or greatest_word != modulus_word:
+        return greatest_word < modulus_word
+    return bool(canonical(modulus, limbs[limbs[:, -1] == modulus_word]).all())
 
 
 def check_canonical(modulus: Modulus, array: Words) -> None:
     """Raise InputError, with the position, if an element's integer is not below p."""
-    good = canonical(modulus, array)
-    if not good.all():
-        position = int(np.argmin(good))
+    is_canonical = canonical(modulus, array)
+    if not is_canonical.all():
+        position = int(np.argmin(is_canonical))
         raise InputError(f"element {position} is not below the modulus of {modulus.name}")
 
 
 def to_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
     """Convert canonical integers to Montgomery form on a device."""
-    return _mapped(device, kernels.field_to_montgomery, field.modulus, array)
+    return _convert_form(device, kernels.field_to_montgomery, field.modulus, array)
 
 
 def from_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
     """Convert elements in Montgomery form to canonical integers on a device."""
-    return _mapped(device, kernels.field_from_montgomery, field.modulus, array)
+    return _convert_form(device, kernels.field_from_montgomery, field.modulus, array)
 
 
-def _mapped(
+def _convert_form(
     device: AnyDevice, definition: KernelDefinition, modulus: Modulus, array: Words
 ) -> Words:
     source = np.ascontiguousarray(array).reshape(-1, modulus.words)

@@ -1,7 +1,7 @@
 """Choose the fastest limbs for field elements on a device by a short measurement.
 
 Some drivers do not describe the multiplier, and no single choice of limbs is fast on all devices.
-`calibrate` measures once; the device keeps the choice on disk.
+`calibrate` measures once; the device stores the choice on disk.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ MODULI = (BLS12_381_FQ, BLS12_381_FR)
 """The measured moduli, of 381 and 255 bits: coordinates and scalars."""
 
 CANDIDATES = ("12:rolled", "13:rolled", "15:rolled")
-"""Products as loops only. Unrolled products are faster alone but hardly in MSMs, and their kernels
-take up to twenty times as long to compile (docs/design/optimisations.md)."""
+"""The choices to measure; all have products as loops. Unrolled products are faster by themselves
+but hardly in MSMs, and their kernels take up to twenty times as long to compile
+(docs/design/optimisations.md)."""
 U64_CANDIDATES = ("29/64:rolled", "30/64:rolled")
 
 _BUDGET = 0.02
-_calibrating = threading.Lock()
+_calibration_lock = threading.Lock()
 
 _CHECKED_STEPS = 3
-_MOST_STEPS = 1 << 14
+_MAX_STEPS = 1 << 14
 _RUNS = 3
 _ROUNDS = 6
-"""Waves of instances on the adapter, so that the last, partial one matters little."""
+"""Waves of instances on the adapter, so that the last, partial wave matters little."""
 
 
 class Calibrated(Protocol):
@@ -104,7 +105,7 @@ class Chain:
     modulus: Modulus
 
     def seconds(self, *, budget: float) -> float:
-        """Measure the time of one product: seconds divided by all instances' steps.
+        """Measure the time of one product: seconds divided by the steps of all instances.
 
         budget: approximate seconds to spend.
         """
@@ -120,19 +121,19 @@ class Chain:
             return perf_counter() - begin
 
         run(1)
-        base = min(run(1) for _ in range(_RUNS))
+        launch_seconds = min(run(1) for _ in range(_RUNS))
         steps = 8
         while True:
-            best = min(run(steps) for _ in range(_RUNS)) - base
+            elapsed = min(run(steps) for _ in range(_RUNS)) - launch_seconds
             # The steps must take much longer than a launch itself, or the difference is noise.
-            if best >= max(budget / (2 * _RUNS), base) or steps >= _MOST_STEPS:
+            if elapsed >= max(budget / (2 * _RUNS), launch_seconds) or steps >= _MAX_STEPS:
                 break
             steps *= 2
         # An idle adapter raises its clock under load.
-        warm = perf_counter() + 2 * budget
-        while perf_counter() < warm:
-            best = min(best, run(steps) - base)
-        return max(best, 1e-9) / ((steps - 1) * count)
+        end_of_warm_up = perf_counter() + 2 * budget
+        while perf_counter() < end_of_warm_up:
+            elapsed = min(elapsed, run(steps) - launch_seconds)
+        return max(elapsed, 1e-9) / ((steps - 1) * count)
 
 
 def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
@@ -141,12 +142,14 @@ def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
     before = words_to_integers(modulus, stored)
     device.launch(compiled, 1, stored, _CHECKED_STEPS)
-    back = pow(modulus.montgomery_radix, -_CHECKED_STEPS, modulus.value)
-    wanted = [
-        x if at % 2 == 0 else x * before[at - 1] ** _CHECKED_STEPS * back % modulus.value
-        for at, x in enumerate(before)
+    inverse_radix_power = pow(modulus.montgomery_radix, -_CHECKED_STEPS, modulus.value)
+    expected = [
+        x
+        if index % 2 == 0
+        else x * before[index - 1] ** _CHECKED_STEPS * inverse_radix_power % modulus.value
+        for index, x in enumerate(before)
     ]
-    if words_to_integers(modulus, stored) != wanted:
+    if words_to_integers(modulus, stored) != expected:
         raise QuodError(f"products modulo {modulus.name} in limbs {limbs} are wrong")
     return Chain(device, compiled, modulus)
 
@@ -155,9 +158,9 @@ def measure(
     device: Calibrated, candidates: Sequence[str], *, budget: float = 0.05,
     timeline: Timeline | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """Return products a second for each choice of limbs, averaged over both moduli.
+    """Return products per second for each choice of limbs, averaged over both moduli.
 
-    budget: approximate seconds for one modulus and one choice, without compilation.
+    budget: approximate seconds for each modulus and choice, without compilation.
 
     Omits choices that do not compile or compute wrong results.
     """
@@ -165,18 +168,18 @@ def measure(
     with or_null(timeline).stage("choose limbs") as stage:
         for limbs in candidates:
             with suppress(QuodError):
-                # Drivers compile concurrently, so the other choices compile during measurements.
+                # Drivers compile in the background, while earlier choices are measured.
                 for modulus in MODULI:
                     device.compile(product_chain, limbs=limbs, modulus=modulus)
-        for done, limbs in enumerate(candidates):
-            stage.progress(done, len(candidates))
+        for index, limbs in enumerate(candidates):
+            stage.progress(index, len(candidates))
             with suppress(QuodError):
                 chains = [product_chains(device, limbs, modulus) for modulus in MODULI]
                 if not rates:
                     # Warm up: an idle adapter starts with a low clock.
                     chains[0].seconds(budget=budget)
-                each = [chain.seconds(budget=budget) for chain in chains]
-                rates[limbs] = len(each) / sum(each)
+                product_seconds = [chain.seconds(budget=budget) for chain in chains]
+                rates[limbs] = len(product_seconds) / sum(product_seconds)
     return rates
 
 
@@ -188,12 +191,12 @@ def calibrate(device: AnyDevice, timeline: Timeline | None = None) -> None:
     depend on them.
     """
     if device.limbs_are_open:
-        with _calibrating:
+        with _calibration_lock:
             _choose(cast(ChoosesLimbs, device), timeline)
 
 
 def _choose(device: ChoosesLimbs, timeline: Timeline | None) -> None:
-    if not device.limbs_are_open:  # another thread was first
+    if not device.limbs_are_open:  # another thread has chosen in the meantime
         return
     names = candidates(u64=device.machine(device.lanes).has(Capability.U64))
     rates = measure(device, names, budget=_BUDGET, timeline=timeline)

@@ -1,8 +1,8 @@
 """Costs of products in a field: multiply-adds of 32-bit words in the cheapest known form.
 
-A product of n words takes n * n of them, a square n * (n + 1) / 2, and a reduction as many as its
-form in `quod.field.strategies.reduction`. In the quadratic extension a product is two sums of two
-products, each reduced once, and a square is two products.
+A product of n words takes n * n multiply-adds, a square n * (n + 1) / 2. The multiply-adds of a
+reduction follow from its form in `quod.field.strategies.reduction`. In the quadratic extension a
+product is two sums of two products, each reduced once, and a square is two products.
 """
 
 from __future__ import annotations

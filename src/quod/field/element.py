@@ -12,7 +12,7 @@ from quod.kernel.builder.structure import Rebuild, Unknown
 from quod.kernel.errors import TraceError, an
 from quod.kernel.ir.value import Value
 
-_MOST_ADDED = 16
+_MAX_FACTOR_BY_ADDITIONS = 16
 """The largest constant factor whose product is computed by additions."""
 
 
@@ -20,8 +20,8 @@ class FieldIdentity(NamedTuple):
     """The identity of a field in a kernel.
 
     strategy: the class of its arithmetic.
-    name: may repeat.
-    form: parameters of the strategy.
+    name: the name of the modulus; different moduli may have the same name.
+    form: further parameters of the strategy.
     """
 
     strategy: type[object]
@@ -69,9 +69,10 @@ class AnyElement(Unknown):
     def _kind(self) -> str:
         """Describe the element for messages."""
 
-    def _refuse_beside(self, other: object) -> NoReturn:
+    def _reject_operand(self, other: object) -> NoReturn:
         raise TraceError(
-            f"{an(type(other).__name__)} cannot stand beside {self._kind()}; write {self.beside}"
+            f"{an(type(other).__name__)} cannot be combined with {self._kind()}; write "
+            f"{self.beside}"
         )
 
     @abstractmethod
@@ -79,26 +80,26 @@ class AnyElement(Unknown):
         """Return the element's field, a `FieldArithmetic`."""
 
     @abstractmethod
-    def _beside(self, other: Any) -> Self:
+    def _convert_operand(self, other: Any) -> Self:
         """Convert the other operand of a sum, an int or an element; raise TraceError for others."""
 
     def _times(self, factor: Any) -> Self:
-        """Return the product; a small int factor takes additions."""
+        """Return the product with an int or an element; small int factors take additions."""
         field = self._arithmetic()
         if type(factor) is not int:
-            factor = self._beside(factor)
-        elif abs(factor) <= _MOST_ADDED:
+            factor = self._convert_operand(factor)
+        elif abs(factor) <= _MAX_FACTOR_BY_ADDITIONS:
             return cast("Self", field.times(self, factor))
         else:
             factor = field.constant(factor)
         return cast("Self", field.multiply(self, factor))
 
     def __add__(self, other: Self | int) -> Self:
-        result: Self = self._arithmetic().add(self, self._beside(other))
+        result: Self = self._arithmetic().add(self, self._convert_operand(other))
         return result
 
     def __sub__(self, other: Self | int) -> Self:
-        result: Self = self._arithmetic().subtract(self, self._beside(other))
+        result: Self = self._arithmetic().subtract(self, self._convert_operand(other))
         return result
 
     def __mul__(self, other: Self | int) -> Self:
@@ -109,31 +110,29 @@ class AnyElement(Unknown):
         return result
 
     def __radd__(self, other: int) -> Self:
-        return cast("Self", self._arithmetic().add(self, self._beside(other)))
+        return cast("Self", self._arithmetic().add(self, self._convert_operand(other)))
 
     def __rsub__(self, other: int) -> Self:
-        return cast("Self", self._arithmetic().subtract(self._beside(other), self))
+        return cast("Self", self._arithmetic().subtract(self._convert_operand(other), self))
 
     def __rmul__(self, other: int) -> Self:
         return self._times(other)
 
     def __truediv__(self, other: Self | int) -> Self:
-        """Times the inverse, which is 0 for 0."""
+        """Multiply by the inverse, which is 0 for 0."""
         field = self._arithmetic()
         if type(other) is not int:
-            return self._times(field.inverse(self._beside(other)))
+            return self._times(field.inverse(self._convert_operand(other)))
         if other % field.modulus.value == 0:
-            raise TraceError(f"{self._kind()} is divided by {other}, which is 0 there")
+            raise TraceError(f"{self._kind()} is divided by {other}, which is 0 in the field")
         return self._times(pow(other, -1, field.modulus.value))
 
     def __rtruediv__(self, other: int) -> Self:
-        """Times the inverse, which is 0 for 0."""
+        """Multiply by the inverse, which is 0 for 0."""
         return cast("Self", self._arithmetic().inverse(self)._times(other))
 
     def __pow__(self, exponent: object) -> NoReturn:
-        raise TraceError(
-            f"{self._kind()} has no **; write field.square(a) and products, or a loop of them"
-        )
+        raise TraceError(f"{self._kind()} has no operator **; write field.power(a, exponent)")
 
 
 class ElementField(Protocol):
@@ -194,10 +193,10 @@ class Element(AnyElement):
     def _arithmetic(self) -> ElementField:
         return self.field
 
-    def _beside(self, other: Element | int) -> Element:
+    def _convert_operand(self, other: Element | int) -> Element:
         if type(other) is int:
             field = self.field
             return field.raw_constant((other << self.exponent) % field.p, self.exponent)
         if not isinstance(other, Element):
-            self._refuse_beside(other)
+            self._reject_operand(other)
         return other

@@ -27,8 +27,10 @@ def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain
     what: a description of the argument, for messages.
     """
     if not isinstance(elements, Sequence) or isinstance(elements, _NO_LISTS):
-        raise InputError(f"{what} is a tuple of elements of {field.name}")
-    checked = tuple(tuple(each) if isinstance(each, tuple) else each for each in elements)
+        raise InputError(f"{what} must be a tuple of elements of {field.name}")
+    checked = tuple(
+        tuple(element) if isinstance(element, tuple) else element for element in elements
+    )
     for element in checked:
         if (
             not isinstance(element, tuple)
@@ -36,8 +38,8 @@ def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain
             or any(type(c) is not int or not 0 <= c < field.modulus.value for c in element)
         ):
             raise InputError(
-                f"{what} is of elements of {field.name}: tuples of {field.degree} int below its "
-                f"prime, not {shown(element)}"
+                f"{what} must hold elements of {field.name}: tuples of {field.degree} int below "
+                f"its prime, not {shown(element)}"
             )
     return checked
 
@@ -49,29 +51,30 @@ def encode(field: FieldSpec, elements: Sequence[Plain]) -> bytes:
 
 
 def decode(field: FieldSpec, data: bytes, *, offset: int = 0) -> list[Plain]:
-    """Decode elements, the inverse of `encode`.
+    """Decode the elements that `encode` wrote.
 
-    offset: position of the data in its file, for the error.
+    offset: byte offset of the data in its file, for the error.
     Raises InputError for a partial element, or a coefficient that is not below p.
     """
     modulus, size, degree = field.modulus, field.modulus.bytes, field.degree
     if len(data) % (size * degree):
         raise InputError(
-            f"{len(data)} bytes are no whole number of elements of {field.name}, which have "
-            f"{size * degree}"
+            f"{len(data)} bytes are not a whole number of elements of {field.name}, which take "
+            f"{size * degree} each"
         )
     coefficients: Sequence[int]
     if size in _WORDS:
         coefficients = struct.unpack(f"<{len(data) // size}{_WORDS[size]}", data)
     else:
         coefficients = [
-            int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)
+            int.from_bytes(data[start : start + size], "little")
+            for start in range(0, len(data), size)
         ]
-    for place, coefficient in enumerate(coefficients):
+    for index, coefficient in enumerate(coefficients):
         if coefficient >= modulus.value:
             raise InputError(
-                f"coefficient {place % degree} of element {place // degree} is not below the "
+                f"coefficient {index % degree} of element {index // degree} is not below the "
                 f"modulus of {field.name}",
-                offset=offset + place * size,
+                offset=offset + index * size,
             )
     return list(zip(*[iter(coefficients)] * degree, strict=True))

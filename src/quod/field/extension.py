@@ -3,8 +3,8 @@
 A coefficient of a product a * b is the sum over i of a_i times a linear form of the coefficients of
 b, with one reduction (Longa, "Efficient algorithms for large prime characteristic fields and their
 application to bilinear pairings", CHES 2023). In a quadratic extension this takes as many word
-products as Karatsuba's three reduced products, and fewer additions. An inverse is the product of
-the other conjugates divided by the norm (Itoh, Tsujii, "A fast algorithm for computing
+products as Karatsuba's three reduced products, and fewer additions. The inverse of a is the product
+of the other conjugates of a, divided by the norm (Itoh, Tsujii, "A fast algorithm for computing
 multiplicative inverses in GF(2^m) using normal bases", 1988).
 """
 
@@ -29,10 +29,10 @@ from quod.kernel.machine import Capability
 from quod.validation import instance
 
 LinearForm = tuple[int, ...]
-"""The weight of each coefficient."""
+"""A linear form of an element's coefficients: the weight of each."""
 
 _SMALL = 64
-"""Weights below this use `times`, mostly additions; larger ones are products."""
+"""Weights below this are applied by `times`, with additions; larger weights by products."""
 
 
 @frozen(eq=False)
@@ -50,27 +50,30 @@ class ExtensionElement(AnyElement):
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
         """Return the limbs of all coefficients, for loops, branches and functions."""
-        field, parts = self.field, [c.flatten() for c in self.coefficients]
-        values = [value for limbs, _, _ in parts for value in limbs]
+        field, flattened = self.field, [c.flatten() for c in self.coefficients]
+        values = [value for limbs, _, _ in flattened for value in limbs]
 
         def rebuild(values: Sequence[Value]) -> ExtensionElement:
             remaining = iter(values)
             return ExtensionElement(
                 field,
-                tuple(again([next(remaining) for _ in limbs]) for limbs, _, again in parts),
+                tuple(
+                    rebuild_part([next(remaining) for _ in limbs])
+                    for limbs, _, rebuild_part in flattened
+                ),
             )
 
-        keys = tuple(key for _, key, _ in parts)
+        keys = tuple(key for _, key, _ in flattened)
         return values, (ExtensionElement, keys, field.extension), rebuild
 
     def _arithmetic(self) -> ExtensionField:
         return self.field
 
-    def _beside(self, other: ExtensionElement | int) -> ExtensionElement:
+    def _convert_operand(self, other: ExtensionElement | int) -> ExtensionElement:
         if type(other) is int:
-            return self.field.embed(self.coefficients[0]._beside(other))
+            return self.field.embed(self.coefficients[0]._convert_operand(other))
         if not isinstance(other, ExtensionElement):
-            self._refuse_beside(other)
+            self._reject_operand(other)
         return other
 
     def _times(self, factor: ExtensionElement | int) -> ExtensionElement:
@@ -112,13 +115,13 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             argument: object = a
             if not isinstance(argument, ExtensionElement):
                 raise TraceError(
-                    f"{_kind_of(argument)} stands where an element of {name} is computed with; "
-                    f"write {ExtensionElement.beside}, or field.load(pointer, index)"
+                    f"{_kind_of(argument)} is used as an element of {name}; write "
+                    f"{ExtensionElement.beside}, or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
-                    f"{a._kind()} stands where one of {name} is computed with: they are different "
-                    "fields, or held in different ways"
+                    f"{a._kind()} is used as an element of {name}: the fields, or their "
+                    "representations in registers, are different"
                 )
 
     def from_coefficients(self, *coefficients: Element) -> ExtensionElement:
@@ -161,35 +164,34 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             coefficients = argument.coefficients
         else:
             raise TraceError(
-                f"{_kind_of(argument)} is not embedded into {self.extension.name}; take an element "
-                f"of {self.modulus.name} or, if that is another field, "
-                f"of {self.extension.base.name}"
+                f"{_kind_of(argument)} cannot be embedded into {self.extension.name}; give an "
+                f"element of {self.modulus.name} or of its base, {self.extension.base.name}"
             )
         zero = self.base.raw_constant(0, coefficients[0].exponent)
         return self.from_coefficients(*coefficients, *([zero] * (self.degree - len(coefficients))))
 
     # --- linear operations
 
-    def _each(
-        self, what: Callable[..., Element], *elements: ExtensionElement
+    def _map_coefficients(
+        self, operation: Callable[..., Element], *elements: ExtensionElement
     ) -> ExtensionElement:  # fmt: skip
         """Apply an operation coefficient by coefficient."""
         self._check_own(*elements)
-        return self.from_coefficients(*map(what, *(a.coefficients for a in elements)))
+        return self.from_coefficients(*map(operation, *(a.coefficients for a in elements)))
 
     def add(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
-        return self._each(self.base.add, a, b)
+        return self._map_coefficients(self.base.add, a, b)
 
     def subtract(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
-        return self._each(self.base.subtract, a, b)
+        return self._map_coefficients(self.base.subtract, a, b)
 
     def negate(self, a: ExtensionElement) -> ExtensionElement:
-        return self._each(self.base.negate, a)
+        return self._map_coefficients(self.base.negate, a)
 
     def select(
         self, condition: Value, a: ExtensionElement, b: ExtensionElement
     ) -> ExtensionElement:
-        return self._each(functools.partial(self.base.select, condition), a, b)
+        return self._map_coefficients(functools.partial(self.base.select, condition), a, b)
 
     def frobenius(self, a: ExtensionElement, times: int = 1) -> ExtensionElement:
         """Return a**(p**times); in a quadratic extension that is the conjugate."""
@@ -199,10 +201,10 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         self._check_own(a)
         table = frobenius_table(self.extension, times % self.degree)
         return self.from_coefficients(
-            *(self._mapped(form, a.coefficients) for form in zip(*table, strict=True))
+            *(self._apply_form(form, a.coefficients) for form in zip(*table, strict=True))
         )  # fmt: skip
 
-    def _mapped(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
+    def _apply_form(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
         """Evaluate a linear form with weights of any size."""
         base, centred = self.base, self.modulus.centred
         terms = [(c, centred(w)) for c, w in zip(coefficients, form, strict=True) if w]
@@ -211,7 +213,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return base.sum_of_products([(c, base.constant(weight)) for c, weight in terms])
 
     def _weighted(self, a: Element, weight: int) -> Element:
-        """weight * a."""
+        """Return weight * a."""
         if abs(weight) < _SMALL:
             return self.base.times(a, weight)
         return self.base.multiply(a, self.base.constant(weight))
@@ -242,11 +244,15 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             for pair in pairs:
                 self._check_own(*pair)
         if self._calls:
-            return [functools.reduce(self.add, map(self._called, pairs)) for pairs in sums]
+            return [
+                functools.reduce(self.add, map(self._multiply_by_call, pairs)) for pairs in sums
+            ]
         return self._inlined_sums(sums)
 
-    def _called(self, pair: tuple[ExtensionElement, ExtensionElement]) -> ExtensionElement:
-        """Multiply by a device function."""
+    def _multiply_by_call(
+        self, pair: tuple[ExtensionElement, ExtensionElement]
+    ) -> ExtensionElement:
+        """Return the product of a pair, computed by a device function."""
         if pair[0] is pair[1]:
             return self.square(pair[0])
 
@@ -267,8 +273,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             sum_terms: list[list[tuple[Element, Element]]] = [[] for _ in range(self.degree)]
             for a, b in pairs:
                 a, b = self.fit(a), self.fit(b)
-                for place, terms in enumerate(self._terms(_product_forms(self.extension), a, b)):
-                    sum_terms[place] += terms
+                for index, terms in enumerate(self._terms(_product_forms(self.extension), a, b)):
+                    sum_terms[index] += terms
             coefficients += sum_terms
         return self._elements(self.base.sums_of_products(coefficients))
 
@@ -286,20 +292,20 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             for coefficient, form in zip(a.coefficients, row, strict=True):
                 if any(form):
                     if form not in form_values:
-                        form_values[form] = self._combined(form, b.coefficients)
+                        form_values[form] = self._apply_small_form(form, b.coefficients)
                     terms.append((coefficient, form_values[form]))
             rows.append(terms)
         return rows
 
-    def _combined(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
+    def _apply_small_form(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
         """Evaluate a linear form with small weights, positive weights first."""
         base = self.base
         terms = [(c, weight) for c, weight in zip(coefficients, form, strict=True) if weight]
-        first, *others = sorted(terms, key=lambda term: term[1] < 0)
-        total = self._weighted(*first)
-        for c, weight in others:
-            part = self._weighted(c, abs(weight))
-            total = base.subtract(total, part) if weight < 0 else base.add(total, part)
+        first_term, *other_terms = sorted(terms, key=lambda term: term[1] < 0)
+        total = self._weighted(*first_term)
+        for c, weight in other_terms:
+            product = self._weighted(c, abs(weight))
+            total = base.subtract(total, product) if weight < 0 else base.add(total, product)
         return total
 
     def square_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
@@ -357,38 +363,44 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             c0, c1 = a.coefficients
             scaled = self._weighted(c1, -self._beta)
             return self.base.sum_of_products([(c0, c0), (c1, scaled)])
-        return self._norm_by(a, self._others(a))
+        return self._norm_by(a, self._other_conjugates(a))
 
-    def _norm_by(self, a: ExtensionElement, others: ExtensionElement) -> Element:
-        """Return the first coefficient of a * others, a product whose other coefficients are 0."""
+    def _norm_by(self, a: ExtensionElement, other_conjugates: ExtensionElement) -> Element:
+        """Return the norm of a, the first coefficient of a times its other conjugates.
+
+        The other coefficients of the product are 0.
+        """
         forms = _product_forms(self.extension)[:1]
-        return self.base.sum_of_products(self._terms(forms, self.fit(a), self.fit(others))[0])
+        return self.base.sum_of_products(
+            self._terms(forms, self.fit(a), self.fit(other_conjugates))[0]
+        )
 
-    def _others(self, a: ExtensionElement) -> ExtensionElement:
+    def _other_conjugates(self, a: ExtensionElement) -> ExtensionElement:
         """Return the product of the conjugates other than a.
 
         The product of the next n conjugates is the n-th Frobenius map of the product of the first
-        n, so the number of products is about that of the bits and the ones of degree - 1.
+        n. So the number of products is about the number of bits of degree - 1, plus the number of
+        its one bits.
         """
-        first = self.frobenius(a)
-        product, count = first, 1
+        conjugate = self.frobenius(a)
+        product, count = conjugate, 1
         for bit in bin(self.degree - 1)[3:]:
             product = self.multiply(product, self.frobenius(product, count))
             count *= 2
             if bit == "1":
-                product = self.multiply(first, self.frobenius(product))
+                product = self.multiply(conjugate, self.frobenius(product))
                 count += 1
         return product
 
     def inverse(self, a: ExtensionElement) -> ExtensionElement:
-        others = self._others(a)
-        norm = self.norm(a) if self.extension.is_quadratic else self._norm_by(a, others)
-        return self.scale(others, self.base.inverse(norm))
+        other_conjugates = self._other_conjugates(a)
+        norm = self.norm(a) if self.extension.is_quadratic else self._norm_by(a, other_conjugates)
+        return self.scale(other_conjugates, self.base.inverse(norm))
 
     # --- bounds
 
     def fit(self, a: ExtensionElement) -> ExtensionElement:
-        return self._each(self.base.fit, a)
+        return self._map_coefficients(self.base.fit, a)
 
     def fit_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
         return self._elements(self.base.fit_many(self._parts(elements)))
@@ -398,10 +410,10 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
     def normalise(self, a: ExtensionElement) -> ExtensionElement:
         """Carry the limbs of all coefficients; the integers do not change."""
-        return self._each(self.base.normalise, a)
+        return self._map_coefficients(self.base.normalise, a)
 
     def reduce(self, a: ExtensionElement, bound: int | None = None) -> ExtensionElement:
-        return self._each(functools.partial(self.base.reduce, bound=bound), a)
+        return self._map_coefficients(functools.partial(self.base.reduce, bound=bound), a)
 
     def unify(self, elements: Sequence[ExtensionElement], bound: int) -> list[ExtensionElement]:
         return self._elements(self.base.unify(self._parts(elements), bound))
@@ -455,10 +467,10 @@ def _square_forms(extension: Extension) -> list[list[LinearForm]]:
 def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) -> ExtensionField:
     """Return the arithmetic of an extension for the machine that `k` traces for.
 
-    inlined: inline products on machines whose prime field products are inlined: large code, for
-        kernels that consist of little else.
+    inlined: inline products on machines whose prime field products are inlined. The code is large,
+        which suits kernels that contain little else.
     """
-    remedy = "take one of quod.field.EXTENSIONS, or make one; of a Modulus write prime_field"
+    remedy = "take one of quod.field.EXTENSIONS, or make one; for a Modulus use prime_field"
     instance("the field", extension, Extension, remedy, error=TraceError)
     base = prime_field(k, extension.modulus)
     is_long = extension.modulus.bits > 64

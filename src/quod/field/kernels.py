@@ -1,4 +1,4 @@
-"""Kernels over arrays of field elements, one element an instance."""
+"""Kernels over arrays of field elements, one element per instance."""
 
 from __future__ import annotations
 

@@ -40,20 +40,20 @@ class Modulus:
         arguments: tuple[object, object] = (self.name, self.value)
         if type(arguments[0]) is not str or type(arguments[1]) is not int:
             kinds = " and ".join(type(part).__name__ for part in arguments)
-            raise InputError(f"a modulus is made of a name (str) and a prime (int), not {kinds}")
-        shown = self.value if self.value.bit_length() <= 64 else f"of {self.bits} bits"
-        begin = f"the modulus {shown} of {self.name}"
+            raise InputError(f"a modulus needs a name (str) and a prime (int), not {kinds}")
+        shown_value = self.value if self.value.bit_length() <= 64 else f"of {self.bits} bits"
+        subject = f"the modulus {shown_value} of {self.name}"
         if self.value < 5:
-            raise InputError(f"{begin} is too small; take a prime from 5 on")
+            raise InputError(f"{subject} is too small; take a prime of 5 or more")
         if self.bits > MOST_BITS:
-            raise InputError(f"{begin} is too large; take a prime of at most {MOST_BITS} bits")
+            raise InputError(f"{subject} is too large; take a prime of at most {MOST_BITS} bits")
         if self.value % 2 == 0:
-            raise InputError(f"{begin} is even; take an odd prime")
+            raise InputError(f"{subject} is even; take an odd prime")
         # Imported only for new moduli; the named ones are not tested for primality here.
         from quod.field.primality import is_prime
 
         if not is_prime(self.value):
-            raise InputError(f"{begin} is composite; a field has a prime number of elements")
+            raise InputError(f"{subject} is composite; a field has a prime number of elements")
 
     @classmethod
     def known(cls, name: str, value: int) -> Self:

@@ -1,8 +1,8 @@
 """Named extensions, from which proof systems draw their challenges.
 
-They are compatible element by element with those of Stwo and Plonky3 (M31, degree 4 over degree 2),
-Expander and Plonky3 (M31, degree 3), Plonky3 and SP1 (BabyBear, KoalaBear), Plonky2 and Plonky3
-(Goldilocks, degree 2), and Winterfell (Goldilocks, degree 3).
+Elements have the same coefficients as in Stwo and Plonky3 (M31, degree 4 over degree 2), Expander
+and Plonky3 (M31, degree 3), Plonky3 and SP1 (BabyBear, KoalaBear), Plonky2 and Plonky3 (Goldilocks,
+degree 2), and Winterfell (Goldilocks, degree 3).
 """
 
 from __future__ import annotations

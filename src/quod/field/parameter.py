@@ -23,8 +23,8 @@ class ElementOf(Composite):
         @kernel
         def scale(k: Builder, n: U32, r: Challenge, x: Pointer[U64]) -> None: ...
 
-    A launch passes an int from 0 to p - 1, or for an extension a sequence of one int a coefficient;
-    the kernel receives the element.
+    A launch passes an int from 0 to p - 1, or for an extension a sequence with one such int per
+    coefficient. The kernel receives the element.
 
     field: the field, or the name of the static parameter that is the field: ``ElementOf("spec")``.
     """
@@ -42,20 +42,22 @@ class ElementOf(Composite):
     def resolved(self, static: Mapping[str, Any]) -> ElementOf:
         field = static.get(self.field) if isinstance(self.field, str) else self.field
         if not isinstance(field, FieldSpec):
-            wanted = f"the static parameter {self.field}" if isinstance(self.field, str) else "what"
+            field_source = (
+                f"static parameter {self.field}" if isinstance(self.field, str) else "field"
+            )
             raise ValueError(
-                f"is an element of the field that {wanted} is, and that is {field!r}; give a "
-                "Modulus or an Extension"
+                f"is a field element, but its {field_source} is {field!r}; give a Modulus or an "
+                "Extension"
             )
         return self if field is self.field else ElementOf(field)
 
     @property
     def slots(self) -> dict[str, Type]:
-        """The types of the words of an element in memory, by number."""
+        """The type of each word of an element in memory, by its index as text."""
         spec = self._spec
         words = spec.modulus.words
-        each = (types.u32,) if words == 1 else (types.u64,) * (words // 2)
-        return {str(number): type_ for number, type_ in enumerate(each * spec.degree)}
+        coefficient_types = (types.u32,) if words == 1 else (types.u64,) * (words // 2)
+        return {str(index): type_ for index, type_ in enumerate(coefficient_types * spec.degree)}
 
     def split(self, argument: object) -> tuple[int, ...]:
         spec = self._spec
@@ -66,17 +68,20 @@ class ElementOf(Composite):
             coefficients = argument
         else:
             raise ValueError(
-                f"is an element of {self}: {spec.degree} ints, one a coefficient, not {argument!r}"
+                f"is an element of {self}: {spec.degree} ints, one per coefficient, not "
+                f"{argument!r}"
             )
         bits = 32 if modulus.words == 1 else 64
         words = []
         for coefficient in coefficients:
-            stored = modulus.to_montgomery(self._checked(coefficient))
+            stored = modulus.to_montgomery(self._check_coefficient(coefficient))
             count = 32 * modulus.words // bits
-            words += [stored >> (bits * at) & ((1 << bits) - 1) for at in range(count)]
+            words += [
+                stored >> (bits * word_index) & ((1 << bits) - 1) for word_index in range(count)
+            ]
         return tuple(words)
 
-    def _checked(self, number: object) -> int:
+    def _check_coefficient(self, number: object) -> int:
         modulus = self._spec.modulus
         try:
             value = -1 if isinstance(number, bool) else operator.index(number)  # type: ignore[arg-type]

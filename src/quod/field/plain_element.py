@@ -74,8 +74,8 @@ class PlainElement:
         """Raise MismatchError for another field, or a wrong number of coefficients."""
         if other.field != self.field:
             raise MismatchError(
-                f"an element of {self.field.name} and one of {other.field.name} have no sum or "
-                "product; take both from one field"
+                f"an element of {self.field.name} cannot be combined with one of "
+                f"{other.field.name}; take both from one field"
             )
         for element in (self, other):
             if len(element.coefficients) != self.field.degree:

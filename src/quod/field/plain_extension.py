@@ -40,7 +40,7 @@ def one(field: Field) -> Plain:
 
 
 def product(field: Field, a: Plain, b: Plain) -> Plain:
-    """a * b."""
+    """Return a * b."""
     if isinstance(field, Modulus):
         return (a[0] * b[0] % field.value,)
     p = field.modulus.value
@@ -53,9 +53,9 @@ def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...
     terms: list[list[tuple[int, int, int]]] = [[] for _ in basis]
     for i, a in enumerate(basis):
         for j, b in enumerate(basis):
-            for place, t in enumerate(_product_by_definition(extension, a, b)):
+            for index, t in enumerate(_product_by_definition(extension, a, b)):
                 if t:
-                    terms[place].append((centred(t), i, j))
+                    terms[index].append((centred(t), i, j))
     return tuple(map(tuple, terms))
 
 
@@ -67,31 +67,31 @@ def _product_by_definition(field: Field, a: Plain, b: Plain) -> Plain:
     base, size = field.base, field.base.degree
     count = field.degree // size
     parts = [
-        [c[at : at + size] for at in range(0, field.degree, size)] for c in (a, b)
+        [c[power : power + size] for power in range(0, field.degree, size)] for c in (a, b)
     ]  # fmt: skip
     columns = [[0] * size for _ in range(2 * count - 1)]
     for i, x in enumerate(parts[0]):
         for j, y in enumerate(parts[1]):
             _add_to(columns[i + j], _product_by_definition(base, x, y), p)
     polynomial = [(c,) if isinstance(c, int) else c for c in field.polynomial]
-    for at in range(2 * count - 2, count - 1, -1):
-        above = tuple(-c % p for c in columns[at])
-        for place in range(count):
-            if any(polynomial[place]):
-                part = _product_by_definition(base, above, polynomial[place])
-                _add_to(columns[at - count + place], part, p)
+    for power in range(2 * count - 2, count - 1, -1):
+        top_coefficients = tuple(-c % p for c in columns[power])
+        for index in range(count):
+            if any(polynomial[index]):
+                reduced_part = _product_by_definition(base, top_coefficients, polynomial[index])
+                _add_to(columns[power - count + index], reduced_part, p)
     return tuple(c for column in columns[:count] for c in column)
 
 
 def _add_to(total: list[int], a: Plain, p: int) -> None:
-    for place, c in enumerate(a):
-        total[place] = (total[place] + c) % p
+    for index, c in enumerate(a):
+        total[index] = (total[index] + c) % p
 
 
 def power(field: Field, a: Plain, exponent: int) -> Plain:
-    """a**exponent; raises InputError for an exponent below zero."""
+    """Return a**exponent; raises InputError for an exponent below zero."""
     if exponent < 0:
-        raise InputError(f"an exponent is zero or more, not {exponent}; invert the base first")
+        raise InputError(f"an exponent must be 0 or more, not {exponent}; invert the base first")
     result = one(field)
     for bit in bin(exponent)[2:]:
         result = product(field, result, result)
@@ -122,14 +122,14 @@ def frobenius_table(field: Field, times: int = 1) -> tuple[Plain, ...]:
 @functools.cache
 def _first_frobenius(field: Extension) -> tuple[Plain, ...]:
     zeros = (0,) * (field.degree - field.base.degree)
-    of_base = [(*image, *zeros) for image in frobenius_table(field.base)]
+    base_images = [(*image, *zeros) for image in frobenius_table(field.base)]
     x = _basis(field)[field.base.degree]
-    raised = power(field, x, field.modulus.value)
+    x_power = power(field, x, field.modulus.value)
     images: list[Plain] = []
     factor = one(field)
     for _ in range(field.degree // field.base.degree):
-        images += [product(field, factor, image) for image in of_base]
-        factor = product(field, factor, raised)
+        images += [product(field, factor, image) for image in base_images]
+        factor = product(field, factor, x_power)
     return tuple(images)
 
 
@@ -143,30 +143,33 @@ def mapped(field: Field, table: Sequence[Plain], a: Plain) -> Plain:
 
 def _basis(field: Field) -> list[Plain]:
     return [
-        tuple(int(place == index) for place in range(field.degree)) for index in range(field.degree)
+        tuple(int(position == index) for position in range(field.degree))
+        for index in range(field.degree)
     ]
 
 
 def is_irreducible(extension: Extension) -> bool:
     """Test whether f is irreducible over K, of q elements, so that K[x]/(f) is a field.
 
-    Rabin, "Probabilistic algorithms in finite fields", 1980: for the degree n of f, x^(q^n) is x
-    modulo f, and for each prime divisor l of n the polynomials x^(q^(n/l)) - x and f have no common
-    factor. By the first condition K[x]/(f) is a product of fields over K, so the second means that
-    x^(q^(n/l)) - x is a unit there.
+    By Rabin, "Probabilistic algorithms in finite fields", 1980, f of degree n is irreducible if
+    x^(q^n) = x modulo f, and for each prime divisor l of n the polynomials x^(q^(n/l)) - x and f
+    have no common factor. By the first condition K[x]/(f) is a product of fields over K, so the
+    second condition means that x^(q^(n/l)) - x is a unit of K[x]/(f).
     """
     p, size = extension.modulus.value, extension.base.degree
     degree = extension.degree // size
     table = frobenius_table(extension, size)  # to the power q
     x = _basis(extension)[size]
-    raised = [x]
+    frobenius_images = [x]
     for _ in range(degree):
-        raised.append(mapped(extension, table, raised[-1]))
-    if raised[degree] != x:
+        frobenius_images.append(mapped(extension, table, frobenius_images[-1]))
+    if frobenius_images[degree] != x:
         return False
     divisors = [n for n in range(2, degree + 1) if degree % n == 0 and _is_small_prime(n)]
     return all(
-        _is_unit(extension, table, tuple((a - b) % p for a, b in zip(raised[degree // n], x)))
+        _is_unit(
+            extension, table, tuple((a - b) % p for a, b in zip(frobenius_images[degree // n], x))
+        )
         for n in divisors
     )
 
@@ -174,8 +177,8 @@ def is_irreducible(extension: Extension) -> bool:
 def _is_unit(extension: Extension, table: tuple[Plain, ...], a: Plain) -> bool:
     """Test whether a is a unit in a product of extensions of K whose degrees divide n.
 
-    In each of them the product of a^(q^i) over i below n is a power of the norm, in K. An element
-    of K is a unit if its power q - 1 is 1.
+    In each of these extensions, the product of a^(q^i) over i below n is a power of the norm, which
+    is in K. An element of K is a unit if and only if its power q - 1 is 1.
     """
     size = extension.base.degree
     norm, conjugate = a, a

@@ -1,9 +1,9 @@
 """The primality test of Miller and Rabin.
 
 Rabin, "Probabilistic algorithm for testing primality", 1980. With the first twelve primes as bases
-it never errs below 318665857834031151167461 (Sorenson and Webster, "Strong pseudoprimes to twelve
-prime bases", 2017), which is above 2**64. Larger numbers must pass random bases too: any composite,
-even an adversarial one, passes each with a probability of at most one in four.
+the test is exact below 318665857834031151167461 (Sorenson and Webster, "Strong pseudoprimes to
+twelve prime bases", 2017), which is above 2**64. Larger numbers must also pass random bases: any
+composite, even an adversarial one, passes each base with a probability of at most one in four.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from __future__ import annotations
 import os
 
 _FIXED_BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
-_SURE_BELOW = 318665857834031151167461
+_EXACT_BELOW = 318665857834031151167461
 _RANDOM_BASES = 32
-"""A composite passes all of them with a probability of at most 2**-64."""
+"""The number of random bases; a composite passes all with a probability of at most 2**-64."""
 
 
 def is_prime(number: int) -> bool:
     """Test whether a number is prime; exact below 2**78, else wrong with probability 2**-64."""
     if number < 2:
         return False
-    for small in _FIXED_BASES:
-        if number % small == 0:
-            return number == small
+    for base in _FIXED_BASES:
+        if number % base == 0:
+            return number == base
     if not all(_passes(number, base) for base in _FIXED_BASES):
         return False
-    if number < _SURE_BELOW:
+    if number < _EXACT_BELOW:
         return True
     size = -(-number.bit_length() // 8) + 8
-    drawn = (int.from_bytes(os.urandom(size), "little") for _ in range(_RANDOM_BASES))
-    return all(_passes(number, 2 + base % (number - 3)) for base in drawn)
+    integers = (int.from_bytes(os.urandom(size), "little") for _ in range(_RANDOM_BASES))
+    return all(_passes(number, 2 + base % (number - 3)) for base in integers)
 
 
 def _passes(number: int, base: int) -> bool:

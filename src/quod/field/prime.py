@@ -1,7 +1,7 @@
 """The base class of the limb strategies of prime fields inside kernels.
 
-Strategies differ only in registers. All have one layout in memory (see `quod.field.moduli`): a
-stored element is canonical (below p) and has the same bits in every strategy.
+Strategies differ in the representation in registers only. In memory an element is canonical (below
+p) and has the same bits for every strategy (see `quod.field.moduli`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def is_long(modulus: Modulus) -> bool:
 class PrimeField(FieldArithmetic[Element]):
     """Arithmetic modulo one prime in one kernel.
 
-    limb_bits, limb_count: the representation in registers.
-    native_exponent: log2 of the Montgomery radix that a product preserves; factors are below it.
+    limb_bits, limb_count: the bits and the number of limbs of an element in registers.
+    native_exponent: log2 of the Montgomery radix that a product preserves. Factors are integers
+        below the radix.
     memory_exponent: log2 of the Montgomery radix in memory.
     room: exclusive bound of the integers that the limbs hold.
     """
@@ -64,23 +65,23 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _holds(self, modulus: Modulus) -> bool:
-        """Return whether the limbs can hold elements of an odd modulus, mostly by its size."""
+        """Return whether the limbs can hold elements of an odd modulus; mostly its size decides."""
 
-    def _takes(self, modulus: Modulus) -> bool:
+    def _supports(self, modulus: Modulus) -> bool:
         """Return whether the strategy supports a modulus and its layout in memory."""
         return is_long(modulus) and self._holds(modulus)
 
     def _check_modulus(self, modulus: Modulus) -> None:
         """Raise UnsupportedModulusError, with the supported sizes, for an unsupported modulus."""
-        if not self._takes(modulus):
+        if not self._supports(modulus):
             # Test the largest integer of each size in place of all moduli of that size.
             largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
-            sizes = [n for n, most in largest.items() if self._takes(most)]
+            sizes = [n for n, candidate in largest.items() if self._supports(candidate)]
             raise UnsupportedModulusError(
-                f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
-                f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
-                f"take moduli of {_runs(sizes)} bits; write quod.field.prime_field(k, modulus), "
-                "which finds what suits a modulus"
+                f"the modulus of {modulus.name} has {modulus.bits} bits, but "
+                f"{type(self).__name__}, with limbs of {self.limb_bits} bits, supports moduli of "
+                f"{_runs(sizes)} bits; write quod.field.prime_field(k, modulus), which chooses a "
+                "strategy that supports the modulus"
             )
 
     @abstractmethod
@@ -132,14 +133,14 @@ class PrimeField(FieldArithmetic[Element]):
             argument: object = a
             if not isinstance(argument, Element):
                 raise TraceError(
-                    f"{an(type(argument).__name__)} stands where an element of {self.modulus.name} "
-                    "is computed with; write field.constant(number), or field.load(pointer, index)"
+                    f"{an(type(argument).__name__)} is used as an element of {self.modulus.name}; "
+                    "write field.constant(number), or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
-                    f"an element of {a.field.modulus.name} stands where one of "
-                    f"{self.modulus.name} is computed with: they are different fields, or held in "
-                    "different ways"
+                    f"an element of {a.field.modulus.name} is used as an element of "
+                    f"{self.modulus.name}: the fields, or their representations in registers, are "
+                    "different"
                 )
 
     def _check_same(self, a: Element, b: Element) -> None:
@@ -147,18 +148,21 @@ class PrimeField(FieldArithmetic[Element]):
         self._check_own(a, b)
         if a.exponent != b.exponent:
             raise TraceError(
-                f"elements of {self.modulus.name} of different radix cannot be added or selected "
-                "from; multiply the one that was loaded with linear=True by a constant first"
+                f"elements of {self.modulus.name} with different Montgomery radixes cannot be "
+                "added or selected; multiply the one loaded with linear=True by a constant first"
             )
 
     def constant(self, value: Coefficients) -> Element:
         """A constant of the field, any integer, in native form."""
         if not isinstance(value, int):
-            raise TraceError(f"a constant of {self.modulus.name} is one integer, not {value!r}")
+            raise TraceError(f"a constant of {self.modulus.name} must be an integer, not {value!r}")
         return self.raw_constant((value << self.native_exponent) % self.p)
 
     def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
-        """Return the element with this integer in its limbs; by default of the native radix."""
+        """Return the constant element whose limbs hold `integer`.
+
+        exponent: log2 of its Montgomery radix. Default: the native one.
+        """
         assert 0 <= integer < self.room
         mask = (1 << self.limb_bits) - 1
         parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
@@ -178,7 +182,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self._product(self.fit(a), self.fit(b))
 
     def multiply_constant(self, a: Element, value: int) -> Element:
-        """Multiply by a static integer in the shortest way."""
+        """Multiply by a static integer with the fewest instructions."""
         return self.multiply(a, self.constant(value))
 
     def is_shorter_negated(self, value: int) -> bool:
@@ -199,7 +203,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self.sums_of_products([pairs])[0]
 
     def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
-        """Return independent `sum_of_products`, which a strategy may interleave."""
+        """Return independent sums of products, which a strategy may interleave."""
         for pairs in sums:
             self._check_pairs(pairs)
         factors = iter(
@@ -214,15 +218,15 @@ class PrimeField(FieldArithmetic[Element]):
             argument: object = pair
             if not isinstance(argument, (tuple, list)) or len(argument) != 2:
                 raise TraceError(
-                    f"a sum of products in {self.modulus.name} takes pairs of factors, [(a, b), "
-                    f"(c, d)], and {an(type(argument).__name__)} is none"
+                    f"a sum of products in {self.modulus.name} needs pairs of factors, [(a, b), "
+                    f"(c, d)], not {an(type(argument).__name__)}"
                 )
             self._check_own(*pair)
         if not pairs:
-            raise TraceError("a sum of no products has no radix; write field.zero()")
+            raise TraceError("a sum of products needs at least one pair; for 0 write field.zero()")
         if len({a.exponent + b.exponent for a, b in pairs}) != 1:
             raise TraceError(
-                "products of different radix cannot be added; load all that they are of with "
+                "products with different Montgomery radixes cannot be added; load all factors with "
                 "linear=True, or none"
             )
 
@@ -243,7 +247,7 @@ class PrimeField(FieldArithmetic[Element]):
         return [self._square(a) for a in elements]
 
     def inverse(self, a: Element) -> Element:
-        """1/a, and 0 for 0."""
+        """Return 1/a, and 0 for 0."""
         result: Element = self._call("inverse", self._inverse_body, self.canonical(a))
         return result
 
@@ -277,7 +281,7 @@ class PrimeField(FieldArithmetic[Element]):
         Raises TraceError for a bound below p.
         """
         self._check_own(a)
-        return self._reduce(a, None if bound is None else self._attainable(bound))
+        return self._reduce(a, None if bound is None else self._check_bound(bound))
 
     def canonical(self, a: Element) -> Element:
         """Return an equal element below p."""
@@ -287,11 +291,11 @@ class PrimeField(FieldArithmetic[Element]):
     def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
         """Return the elements with equal static bounds, as loops and branches require.
 
-        Each is normalised, and reduced if it may reach `bound` or `room`. Raises TraceError for a
-        bound below p.
+        Each element is normalised, and reduced if it may reach `bound` or `room`. Raises TraceError
+        for a bound below p.
         """
         self._check_own(*elements)
-        bound = min(self._attainable(bound), self.room)
+        bound = min(self._check_bound(bound), self.room)
         top = self._full_maxima(bound)
         unified = []
         for element in self._below_many(elements, bound):
@@ -301,12 +305,12 @@ class PrimeField(FieldArithmetic[Element]):
             unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
         return unified
 
-    def _attainable(self, bound: int) -> int:
+    def _check_bound(self, bound: int) -> int:
         """Return the bound; raise TraceError if it is below p."""
         if bound < self.p:
             raise TraceError(
-                f"elements of {self.modulus.name} go up to p - 1 and cannot be brought below "
-                f"{bound}; take a bound of field.p or more"
+                f"elements of {self.modulus.name} can be as large as p - 1, so they cannot be "
+                f"reduced below {bound}; give a bound of field.p or more"
             )
         return bound
 
@@ -339,8 +343,8 @@ class PrimeField(FieldArithmetic[Element]):
         argument: object = condition
         if not isinstance(argument, Value):
             raise TraceError(
-                f"a condition is a bool of the kernel, as x < y and field.is_zero(a) are, not "
-                f"{argument!r}; where Python knows which, write a if known else b"
+                f"a condition must be a bool of the kernel, such as x < y or field.is_zero(a), not "
+                f"{argument!r}; for a Python bool write a if condition else b"
             )
         self._check_same(a, b)
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))
@@ -349,7 +353,7 @@ class PrimeField(FieldArithmetic[Element]):
 
 
 def _runs(numbers: Sequence[int]) -> str:
-    """Format rising numbers, as in ``2 to 5, 7``."""
+    """Format ascending numbers as ranges, such as ``2 to 5, 7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

@@ -46,8 +46,8 @@ PUBLISHED_GENERATORS: dict[int, int] = {
 Small fields use the smallest generator: 7 for M31 and Goldilocks, 31 for BabyBear, 3 for KoalaBear.
 """
 
-_TRIED_BELOW = 1 << 16
-"""Limit of trial division, which finds all but one prime factor of p - 1 for p below 2**32."""
+_TRIAL_DIVISION_LIMIT = 1 << 16
+"""The limit of trial division; it finds all prime factors of p - 1 but one for p below 2**32."""
 
 
 @cache
@@ -80,7 +80,7 @@ def _prime_factors(modulus: Modulus) -> list[int]:
     from quod.field.primality import is_prime
 
     primes, cofactor, divisor = [2], (modulus.value - 1) >> modulus.two_adicity, 3
-    while divisor < _TRIED_BELOW and divisor * divisor <= cofactor:
+    while divisor < _TRIAL_DIVISION_LIMIT and divisor * divisor <= cofactor:
         if cofactor % divisor == 0:
             primes.append(divisor)
             while cofactor % divisor == 0:
@@ -90,8 +90,8 @@ def _prime_factors(modulus: Modulus) -> list[int]:
         return primes
     if not is_prime(cofactor):
         raise InputError(
-            f"no generator of {modulus.name} is known, and its p - 1 is not easily factored; "
-            "take the family snarkjs, or give a root"
+            f"no generator of {modulus.name} is known, and its p - 1 is too hard to factor; "
+            "use the family snarkjs, or give a root"
         )
     return [*primes, cofactor]
 
@@ -100,16 +100,16 @@ def root_generator(modulus: Modulus, family: RootFamily) -> int:
     """Return the non-residue g of a family; raise InputError for an unknown family."""
     if family not in get_args(RootFamily):
         families = alternatives(get_args(RootFamily))
-        raise InputError(f"roots of unity are those of {families}, not {family!r}")
-    of_family = smallest_non_residue if family == "snarkjs" else multiplicative_generator
-    return of_family(modulus)
+        raise InputError(f"the family of roots of unity must be {families}, not {family!r}")
+    generator_of = smallest_non_residue if family == "snarkjs" else multiplicative_generator
+    return generator_of(modulus)
 
 
 @cache
 def root_of_unity(modulus: Modulus, family: RootFamily, log_size: int | None = None) -> int:
     """Return the root of unity of order 2**log_size of a family.
 
-    log_size: Default: `two_adicity`, the largest one.
+    log_size: log2 of the order. Default: `two_adicity`, the largest possible.
     Raises InputError if the field has no root of that order.
     """
     log_size = modulus.two_adicity if log_size is None else log_size
@@ -123,13 +123,13 @@ def check_root(modulus: Modulus, root: object, log_size: int) -> None:
     _check_order(modulus, log_size)
     p = modulus.value
     if type(root) is not int:
-        raise InputError(f"a root of unity is an int, not {type(root).__name__}")
-    is_one = pow(root, 1 << log_size, p) == 1
-    is_one_sooner = log_size > 0 and pow(root, 1 << (log_size - 1), p) == 1
-    if not 0 < root < p or not is_one or is_one_sooner:
+        raise InputError(f"a root of unity must be an int, not {type(root).__name__}")
+    order_divides = pow(root, 1 << log_size, p) == 1
+    has_smaller_order = log_size > 0 and pow(root, 1 << (log_size - 1), p) == 1
+    if not 0 < root < p or not order_divides or has_smaller_order:
         raise InputError(
-            f"{root} is no root of unity of order 2^{log_size} in {modulus.name}; "
-            "leave it out to have one of a family"
+            f"{root} is not a root of unity of order 2^{log_size} in {modulus.name}; "
+            "omit it to use the root of a family"
         )
 
 

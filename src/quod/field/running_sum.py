@@ -19,7 +19,7 @@ class RunningSum(Protocol):
         self, total: Sequence[Value], pairs: Sequence[tuple[Element, Element]],
         others: Sequence[Element],
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Add all products a * b and all others to a sum."""
+        """Return a sum plus all products a * b and all elements of `others`."""
 
     def element(self, total: Sequence[Value]) -> Element:
         """Reduce a sum to an element."""

@@ -1,9 +1,9 @@
 """Extensions of prime fields, and the common type of both kinds of fields.
 
 An extension is K[x]/(f) for a monic irreducible polynomial f over K, a prime field or an extension.
-An element is its coefficients of 1, x, x^2, ..., each an element of K, flattened to coefficients
-over the prime field. Memory has them in this order, each as in `quod.field.moduli`, and the host
-has them as a tuple of int.
+An element is the list of its coefficients of 1, x, x^2, ..., each an element of K, flattened to
+coefficients over the prime field. In memory the coefficients are in this order, each as in
+`quod.field.moduli`; on the host an element is a tuple of int.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Coefficient: TypeAlias = "int | tuple[int, ...]"
 """An element of K: an integer, or a tuple of integers if K is an extension."""
 
 MOST_DEGREE = 16
-"""The highest degree over the prime field; a product takes degree**2 products there."""
+"""The highest degree over the prime field; a product takes degree**2 products of coefficients."""
 
 
 @frozen
@@ -45,21 +45,21 @@ class Extension:
         if type(arguments[0]) is not str or not isinstance(arguments[1], Modulus | Extension):
             kinds = " and ".join(type(part).__name__ for part in arguments)
             raise InputError(
-                f"an extension is made of a name (str) and a field (Modulus or Extension), and a "
-                f"polynomial, not {kinds}"
+                f"an extension needs a name (str), a field (Modulus or Extension) and a "
+                f"polynomial; its first arguments are {kinds}"
             )
         coefficients = self._checked(self.polynomial)
         self.__dict__.update(polynomial=coefficients)
-        degree, most = len(coefficients) - 1, MOST_DEGREE // self.base.degree
+        degree, max_degree = len(coefficients) - 1, MOST_DEGREE // self.base.degree
         if degree < 2:
             raise InputError(
-                f"the polynomial of {self.name} has degree {degree}; an extension takes one of "
-                "degree 2 or more, its coefficients from that of 1 to that of the highest power"
+                f"the polynomial of {self.name} has degree {degree}; an extension needs degree 2 "
+                "or more, with the coefficients in ascending order of powers"
             )
-        if degree > most:
+        if degree > max_degree:
             raise InputError(
-                f"the polynomial of {self.name} has degree {degree}; over {self.base.name} "
-                f"extensions have a degree of at most {most}"
+                f"the polynomial of {self.name} has degree {degree}, but extensions of "
+                f"{self.base.name} have a degree of at most {max_degree}"
             )
         if coefficients[-1] != self._of_base(1):
             raise InputError(
@@ -70,8 +70,8 @@ class Extension:
 
         if not is_irreducible(self):
             raise InputError(
-                f"the polynomial of {self.name} is reducible over {self.base.name}, so that "
-                "elements other than 0 would have no inverse; take an irreducible one"
+                f"the polynomial of {self.name} is reducible over {self.base.name}, so some "
+                "elements other than 0 have no inverse; take an irreducible polynomial"
             )
 
     @classmethod
@@ -85,8 +85,8 @@ class Extension:
             or any(type(part) is not int for part in parts)
         ):
             raise InputError(
-                f"the binomial of {name} is made of a degree from 2 to {MOST_DEGREE} and an int, "
-                f"not {degree!r} and {root!r}; over extensions the int may be a tuple of them"
+                f"the binomial of {name} needs a degree from 2 to {MOST_DEGREE} and a root that is "
+                f"an int, or over an extension a tuple of int, not {degree!r} and {root!r}"
             )
         return cls(name, base, _binomial(base, degree, root))
 
@@ -113,18 +113,20 @@ class Extension:
         kind = "int" if size == 1 else f"tuples of {size} int"
         if not isinstance(polynomial, Sequence) or isinstance(polynomial, str | bytes):
             raise InputError(
-                f"the polynomial of {self.name} is {type(polynomial).__name__}; take a tuple of "
-                f"coefficients ({kind})"
+                f"the polynomial of {self.name} must be a tuple of coefficients ({kind}), not "
+                f"{type(polynomial).__name__}"
             )
         coefficients: list[Coefficient] = []
-        for place, coefficient in enumerate(polynomial):
+        for index, coefficient in enumerate(polynomial):
             flat = (coefficient,) if type(coefficient) is int else coefficient
             if type(flat) is not tuple or any(type(part) is not int for part in flat):
-                raise InputError(f"coefficient {place} of the polynomial of {self.name} is no int")
+                raise InputError(
+                    f"coefficient {index} of the polynomial of {self.name} must be {kind}"
+                )
             if len(flat) not in (1, size):
                 raise InputError(
-                    f"coefficient {place} of the polynomial of {self.name} has {len(flat)} parts; "
-                    f"over {self.base.name} coefficients are {kind}"
+                    f"coefficient {index} of the polynomial of {self.name} has {len(flat)} int; "
+                    f"coefficients over {self.base.name} are {kind}"
                 )
             centred = tuple(self.modulus.centred(part) for part in flat)
             coefficients.append(
@@ -175,7 +177,7 @@ FieldSpec: TypeAlias = Modulus | Extension
 
 
 def _binomial(base: FieldSpec, degree: int, root: Coefficient) -> tuple[Coefficient, ...]:
-    """The coefficients of x^degree - root."""
+    """Return the coefficients of x^degree - root, constant term first."""
     if isinstance(root, tuple):
         zero: Coefficient = (0,) * len(root)
         unit: Coefficient = (1, *([0] * (len(root) - 1)))

@@ -22,9 +22,9 @@ from quod.validation import instance
 class Strategy:
     """A limb strategy.
 
-    suits: returns the cost of a product in multiplications of one instance, or the reason why the
+    suits: returns the cost of a product, in multiplications per instance, or the reason why the
         machine or modulus is not supported.
-    arithmetic: creates the field.
+    arithmetic: creates the field's arithmetic in a kernel.
     """
 
     suits: Callable[[Machine, Modulus], float | str]
@@ -33,11 +33,12 @@ class Strategy:
 
 @frozen
 class Candidate:
-    """A strategy that may be asked.
+    """A strategy that `prime_field` considers.
 
-    name: its module.
-    bits: bits of its moduli.
-    made_for: the capability it requires; None: it is asked only if no strategy before it suits.
+    name: its module in `quod.field.strategies`.
+    bits: the sizes of its moduli, in bits.
+    made_for: the capability that it requires. With None it is considered only if no earlier
+        candidate suits.
     """
 
     name: str
@@ -68,27 +69,27 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
 
     Raises UnsupportedModulusError, with the reason of each strategy, if none suits.
     """
-    remedy = "take one of quod.field.NAMED, or make one; of an Extension write extension_field"
+    remedy = "take one of quod.field.NAMED, or make one; for an Extension use extension_field"
     instance("the field", modulus, Modulus, remedy, error=TraceError)
     best: tuple[float, Strategy] | None = None
-    reasons = []
+    rejections = []
     for candidate in CANDIDATES:
-        if modulus.bits not in candidate.bits or not _is_asked(candidate, k.machine, best):
+        if modulus.bits not in candidate.bits or not _is_considered(candidate, k.machine, best):
             continue
         row = strategy(candidate.name)
         cost = row.suits(k.machine, modulus)
         if isinstance(cost, str):
-            reasons.append(f"; {candidate.name}: {cost}")
+            rejections.append(f"; {candidate.name}: {cost}")
         elif best is None or cost < best[0]:
             best = cost, row
     if best is None:
         raise UnsupportedModulusError(
-            f"this machine has no way to hold elements of {modulus.name}{''.join(reasons)}"
+            f"no limb strategy for elements of {modulus.name} on this machine{''.join(rejections)}"
         )
     return best[1].arithmetic(k, modulus)
 
 
-def _is_asked(candidate: Candidate, machine: Machine, best: object) -> bool:
+def _is_considered(candidate: Candidate, machine: Machine, best: object) -> bool:
     if candidate.made_for is None:
         return best is None
     return machine.has(candidate.made_for)

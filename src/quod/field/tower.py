@@ -33,7 +33,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
     k: Builder
 
     power_name: ClassVar[str]
-    """Prefix of the names of power functions."""
+    """The prefix of the names of power functions."""
 
     @abstractmethod
     def bounded(self, item: Any) -> Any:
@@ -80,7 +80,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
         """Store the canonical form as element `index` of an array."""
 
     def cyclotomic_power(self, a: E, exponent: int) -> E:
-        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
+        """Return a**exponent for a in the cyclotomic subgroup and a static non-zero exponent."""
         if exponent < 0:
             return self.conjugate(self.cyclotomic_power(a, -exponent))
         name = f"{self.power_name}_{exponent:x}"
@@ -88,7 +88,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
         return result
 
     def _power(self, a: E, exponent: int) -> E:
-        """Compute a power by signed digits, since inverses are free."""
+        """Compute a power by signed digits, since inverses are conjugates, which cost nothing."""
         k = self.k
         digits = signed_digits(exponent)[1:]
         if not digits:
@@ -121,7 +121,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
     def __init__(self, k: Builder, spec: Extension, xi: tuple[int, int]) -> None:
         if not spec.is_quadratic:
-            raise ValueError("a tower of degree 12 stands on a quadratic extension")
+            raise ValueError("a tower of degree 12 needs a quadratic extension")
         self.k = k
         self.spec = spec
         self.xi = xi
@@ -158,7 +158,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
     # --- Fq2
 
     def multiply_by_xi(self, a: Fq2) -> Fq2:
-        """a * xi, by additions."""
+        """Return a * xi, by additions."""
         base, (x, y) = self.fq2.base, self.xi
         c0, c1 = a.coefficients
         beta = self.spec.non_residue
@@ -166,12 +166,16 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
         def combined(c: int, d: int) -> Any:
             """c * c0 + d * c1."""
-            first, second = base.times(c0, c), base.times(c1, abs(d))
+            first_term, second_term = base.times(c0, c), base.times(c1, abs(d))
             if c == 0:
                 return base.times(c1, d)
             if d == 0:
-                return first
-            return base.add(first, second) if d > 0 else base.subtract(first, second)
+                return first_term
+            return (
+                base.add(first_term, second_term)
+                if d > 0
+                else base.subtract(first_term, second_term)
+            )
 
         return self.fq2.from_coefficients(combined(x, beta * y), combined(y, x))
 
@@ -296,13 +300,13 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
     def multiply_by_line(self, a: Fq12, line: Sequence[tuple[int, Fq2]]) -> Fq12:
         """a times a sum of three c * w^i, given as pairs (i, c): i = 0, 1, 3 or i = 0, 2, 3."""
-        places = tuple(place for place, _ in line)
+        powers = tuple(power for power, _ in line)
         bodies: dict[tuple[int, ...], Callable[..., Fq12]] = {
             (0, 1, 3): self._multiply_013,
             (0, 2, 3): self._multiply_023,
         }
-        name = "fq12.multiply_by_" + "".join(map(str, places))
-        result: Fq12 = self.function(name, bodies[places], a, *(c for _, c in line))
+        name = "fq12.multiply_by_" + "".join(map(str, powers))
+        result: Fq12 = self.function(name, bodies[powers], a, *(c for _, c in line))
         return result
 
     def _multiply_013(self, a: Fq12, c0: Fq2, c1: Fq2, c3: Fq2) -> Fq12:
@@ -379,20 +383,20 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
     def load(self, pointer: Value, index: Operand) -> Fq12:
         """Element `index` of an array."""
-        first = self.k.operand(index, types.u32) * 6
-        parts = [self.fq2.load(pointer, first + place) for place in range(6)]
+        offset = self.k.operand(index, types.u32) * 6
+        parts = [self.fq2.load(pointer, offset + index) for index in range(6)]
         result: Fq12 = self.bounded((tuple(parts[:3]), tuple(parts[3:])))
         return result
 
     def store(self, pointer: Value, index: Operand, a: Fq12) -> None:
         """Store the canonical form as element `index` of an array."""
-        first = self.k.operand(index, types.u32) * 6
-        for place, part in enumerate([*a[0], *a[1]]):
-            self.fq2.store(pointer, first + place, part)
+        offset = self.k.operand(index, types.u32) * 6
+        for position, part in enumerate([*a[0], *a[1]]):
+            self.fq2.store(pointer, offset + position, part)
 
 
 def signed_digits(number: int) -> list[int]:
-    """The non-adjacent form of a positive integer: digits -1, 0, 1, the highest first."""
+    """Return the non-adjacent form of a positive integer: digits -1, 0, 1, the highest first."""
     digits = []
     while number:
         digit = 2 - number % 4 if number % 2 else 0

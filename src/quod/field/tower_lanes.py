@@ -39,7 +39,9 @@ class LaneTower(Fq12Arithmetic[Fq2]):
     def __init__(self, tower: TowerField) -> None:
         k = tower.k
         if k.workgroup_size != LANES or k.subgroup_size < LANES:
-            raise TraceError(f"a tower in lanes is for workgroups of {LANES} in one subgroup")
+            raise TraceError(
+                f"a tower in lanes needs workgroups of {LANES} instances in one subgroup"
+            )
         self.k, self.tower, self.fq2 = k, tower, tower.fq2
 
     # --- lanes
@@ -54,8 +56,8 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         if isinstance(lane, int):
             lane = self.k.constant(lane, types.u32)
         limbs, _, rebuild = a.flatten()
-        moved: Fq2 = rebuild([self.k.shuffle(limb, lane) for limb in limbs])
-        return moved
+        received: Fq2 = rebuild([self.k.shuffle(limb, lane) for limb in limbs])
+        return received
 
     def _chosen(self, lanes: Sequence[int], a: Fq2, b: Fq2) -> Fq2:
         """`a` in these lanes, else `b`."""
@@ -76,8 +78,8 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         """a * w^steps, for 0 to 5 steps."""
         if steps == 0:
             return a
-        over = [lane for lane in range(_DEGREE) if lane + steps >= _DEGREE]
-        wrapped = self._chosen(over, self.tower.multiply_by_xi(a), a)
+        wrapping_lanes = [lane for lane in range(_DEGREE) if lane + steps >= _DEGREE]
+        wrapped = self._chosen(wrapping_lanes, self.tower.multiply_by_xi(a), a)
         return self._permuted(wrapped, [(lane - steps) % _DEGREE for lane in range(_DEGREE)])
 
     def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
@@ -130,17 +132,21 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         """Return in lane k the sum of a_i * a_j over i + j = k or k + 6, each pair once."""
         fq2, sums = self.fq2, [_pairs(lane) for lane in range(_DEGREE)]
         terms = []
-        for number in range(max(map(len, sums))):
-            lane_pairs = [pairs[number] if number < len(pairs) else None for pairs in sums]
-            first = self._permuted(a, [0 if pair is None else pair[0] for pair in lane_pairs])
-            other = self._permuted(a, [0 if pair is None else pair[1] for pair in lane_pairs])
+        for term_index in range(max(map(len, sums))):
+            lane_pairs = [pairs[term_index] if term_index < len(pairs) else None for pairs in sums]
+            first_factor = self._permuted(
+                a, [0 if pair is None else pair[0] for pair in lane_pairs]
+            )
+            second = self._permuted(a, [0 if pair is None else pair[1] for pair in lane_pairs])
             lanes = range(_DEGREE)
             wraps = [lane for lane in lanes if (pair := lane_pairs[lane]) and sum(pair) >= _DEGREE]
-            twice = [lane for lane in lanes if (pair := lane_pairs[lane]) and pair[0] != pair[1]]
-            other = self._chosen(wraps, self.tower.multiply_by_xi(other), other)
-            first = self._chosen(twice, fq2.double(first), first)
+            doubled = [lane for lane in lanes if (pair := lane_pairs[lane]) and pair[0] != pair[1]]
+            second = self._chosen(wraps, self.tower.multiply_by_xi(second), second)
+            first_factor = self._chosen(doubled, fq2.double(first_factor), first_factor)
             absent = [lane for lane in lanes if lane_pairs[lane] is None]
-            terms.append((self._chosen(absent, fq2.zero(), first) if absent else first, other))
+            terms.append(
+                (self._chosen(absent, fq2.zero(), first_factor) if absent else first_factor, second)
+            )
         return fq2.sum_of_products(terms)
 
     def conjugate(self, a: Fq2) -> Fq2:
@@ -186,14 +192,14 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
     def multiply_by_line(self, a: Fq2, line: Sequence[tuple[int, Fq2]]) -> Fq2:
         """a times a sum of c * w^i, given as pairs (i, c); all lanes have the same c."""
-        places = [place for place, _ in line]
+        powers = [power for power, _ in line]
 
         def body(a: Fq2, *factors: Fq2) -> Fq2:
             return self.fq2.sum_of_products(
-                [(c, self._times_w(a, at)) for at, c in zip(places, factors, strict=True)]
+                [(c, self._times_w(a, steps)) for steps, c in zip(powers, factors, strict=True)]
             )
 
-        name = "multiply_by_" + "".join(map(str, places))
+        name = "multiply_by_" + "".join(map(str, powers))
         return self._element(name, body, a, *(c for _, c in line))
 
     # --- the cyclotomic subgroup, of order q^4 - q^2 + 1
@@ -221,23 +227,23 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
     def load(self, pointer: Value, index: Operand) -> Fq2:
         """Element `index` of an array."""
-        place = self.k.operand(index, types.u32) * _DEGREE + self._place()
-        loaded: Fq2 = self.tower.bounded(self.fq2.load(pointer, place))
+        index_in_memory = self.k.operand(index, types.u32) * _DEGREE + self._index_in_element()
+        loaded: Fq2 = self.tower.bounded(self.fq2.load(pointer, index_in_memory))
         return loaded
 
     def store(self, pointer: Value, index: Operand, a: Fq2) -> None:
         """Store the canonical form as element `index` of an array."""
         words = self.fq2.to_words(a)
-        place = self.k.operand(index, types.u32) * _DEGREE + self._place()
+        index_in_memory = self.k.operand(index, types.u32) * _DEGREE + self._index_in_element()
         with self.k.if_(self.lane < _DEGREE):
-            self.fq2.store_words_at(pointer, self.fq2.element_offset(place), words)
+            self.fq2.store_words_at(pointer, self.fq2.element_offset(index_in_memory), words)
 
-    def _place(self) -> Value:
+    def _index_in_element(self) -> Value:
         """Return the index of the lane's coefficient in memory; the last two lanes use index 0."""
-        place = self.k.constant(0, types.u32)
-        for at, lane in enumerate(_ORDER_OF_MEMORY):
-            place = self.k.select(self.lane == lane, at, place)
-        return place
+        index = self.k.constant(0, types.u32)
+        for position, lane in enumerate(_ORDER_OF_MEMORY):
+            index = self.k.select(self.lane == lane, position, index)
+        return index
 
 
 def _pairs(total: int) -> list[tuple[int, int]]:

@@ -1,10 +1,10 @@
 """Transcripts over a prime field: a chain of a permutation, for verifiers that are circuits.
 
-The state is half of what Poseidon2 permutes, its elements little-endian in 32 bytes; the other half
-takes the elements of a message, block by block: the state after a block is the first half of what
-the permutation makes of both. Before the last block of a message its tag is added to the state's
-first element, which says the label, the kind of message and how full the block is. `AlgebraicChain`
-is the form inside kernels.
+The state is half of the elements that Poseidon2 permutes, little-endian in 32 bytes. The other half
+takes the elements of a message, block by block. The state after a block is the first half of the
+permuted elements. Before the last block of a message a tag is added to the first element of the
+state. The tag encodes the label, the kind of message and the number of elements in the block.
+`AlgebraicChain` is the form inside kernels.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
 RUN_ELEMENTS = 512
-"""Elements that a digest hashes one after the other; of more, it hashes the digests of runs."""
+"""Elements of a run. The digest of a longer message is that of the digests of its runs."""
 
-# Blocks of a message that are kept where an index picks one.
+# Blocks of a message in private memory at a time, from which a loop loads one by its index.
 _LOOPED_BLOCKS = 16
 
 LOG_TAGS = 10
-"""A logarithm of the tags that there are: those of 32 labels."""
+"""log2 of the number of tags, for 32 labels."""
 
 _MANY_RUNS = 4
 
@@ -60,7 +60,7 @@ class AlgebraicHash:
         """Elements of a block."""
         states = self.field.value**self.capacity
         self.collision_bits = ((states >> (LOG_TAGS + 1)).bit_length() - 1) // 2
-        """Against two states that differ by the difference of two tags."""
+        """The bits of security against two states that differ by the difference of two tags."""
 
     def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """Return the state after a message, of elements of this field or of bytes."""
@@ -71,7 +71,7 @@ class AlgebraicHash:
         return self._bytes(new_state)
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
-        """The elements of a digest, and before it those of some bytes if there are any."""
+        """Return the message of the bytes `before`, as elements, and then a digest."""
         return self._bytes(self.of_bytes(before)) + digest if before else digest
 
     @property
@@ -80,7 +80,7 @@ class AlgebraicHash:
         return RUN_ELEMENTS * self.field.bytes // 4
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> AlgebraicChain:
-        """The chain inside a kernel, where each instance has a state of its own."""
+        """Return the chain inside a kernel, where each instance has its own state."""
         return AlgebraicChain(k, self)
 
     def digest(self, data: bytes, *, are_elements: bool) -> bytes:
@@ -88,11 +88,11 @@ class AlgebraicHash:
         return self.digest_by_runs(data, are_elements=are_elements)
 
     def digest_by_runs(self, data: bytes, *, are_elements: bool, level: int = 0) -> bytes:
-        """A digest of any number of elements of this field, or of bytes.
+        """Return the digest of any number of elements of this field, or of bytes.
 
-        Runs of them are hashed from a state of their own, whose second element is the level: 0 for
-        the message, 1 for the digests of its runs, and so on until there is one digest. `data` may
-        be the digests that stand on a `level` above 0.
+        Each run is hashed from an initial state whose second element is the level: 0 for the
+        message, 1 for the digests of its runs, and so on until there is one digest.
+        level: the level of `data`; above 0, `data` are digests of the level below.
         """
         values = self._elements(data) if are_elements else self.of_bytes(data)
         while True:
@@ -111,22 +111,22 @@ class AlgebraicHash:
                 self._after(start, DIGEST_LABEL, column, are_elements=True) for column in columns
             ]
         else:
-            digests = self._batched(start, np.array(columns, self._kind), are_elements=True)
+            digests = self._batched(start, np.array(columns, self._array_type), are_elements=True)
         return [self._bytes(digest) for digest in digests]
 
     @property
-    def _kind(self) -> Any:
+    def _array_type(self) -> Any:
         """The dtype of arrays of elements."""
         return np.int64 if self.field.bits < 32 else object
 
     def _batched(self, start: Sequence[int], runs: Any, *, are_elements: bool) -> list[list[int]]:
         """Return the digests of the rows of an array, computed as a batch."""
-        starts = [np.full(len(runs), value, self._kind) for value in start]
+        starts = [np.full(len(runs), value, self._array_type) for value in start]
         ends = self._after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
         return [[int(value) for value in row] for row in zip(*ends, strict=True)]
 
     def of_bytes(self, data: bytes) -> list[int]:
-        """Bytes as elements: a byte 1 and zeros behind them, then as many in each as p exceeds."""
+        """Encode bytes, followed by a byte 1, as elements of as many bytes as are below p."""
         size = (self.field.bits - 1) // 8
         data += b"\1"
         return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
@@ -139,7 +139,7 @@ class AlgebraicHash:
         at = 0
         if full_runs >= _MANY_RUNS:
             at = full_runs * RUN_ELEMENTS
-            runs = np.array(values[:at], self._kind).reshape(full_runs, RUN_ELEMENTS)
+            runs = np.array(values[:at], self._array_type).reshape(full_runs, RUN_ELEMENTS)
             digests = self._batched(start, runs, are_elements=are_elements)
         while at < len(values) or not digests:
             run = values[at : at + RUN_ELEMENTS]
@@ -151,13 +151,13 @@ class AlgebraicHash:
         self, state: Sequence[Any], label: int, values: Sequence[Any], *, are_elements: bool
     ) -> list[Any]:
         state = list(state)
-        last = max(0, len(values) - 1) // self.rate * self.rate
-        for at in range(0, last + 1, self.rate):
+        last_start = max(0, len(values) - 1) // self.rate * self.rate
+        for at in range(0, last_start + 1, self.rate):
             block = list(values[at : at + self.rate])
-            if at == last:
-                added = tag(label, are_elements=are_elements, fill=len(block))
-                state[0] = (state[0] + added) % self.field.value
-            # Of arrays zeros are arrays too.
+            if at == last_start:
+                tag_value = tag(label, are_elements=are_elements, fill=len(block))
+                state[0] = (state[0] + tag_value) % self.field.value
+            # `state[0] * 0` is an array of zeros if the state consists of arrays.
             block += [state[0] * 0] * (self.rate - len(block))
             state = permuted(self.permutation, state + block)[: self.capacity]
         return state
@@ -182,61 +182,65 @@ class AlgebraicChain:
         self._k, self._hash = k, hash
         self._permutation = Poseidon2(k, hash.permutation)
         self._field = self._permutation.field
-        self._each = hash.field.bytes // 4
+        self._element_words = hash.field.bytes // 4
         self._radix = hash.field.montgomery_radix
-        self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._each)
+        self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._element_words)
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
         """Return the state after a message of elements, as words of canonical integers."""
-        count, rate = len(message) // self._each, self._hash.rate
+        count, rate = len(message) // self._element_words, self._hash.rate
         last = max(0, count - 1) // rate
-        added = tag(label, are_elements=True, fill=count - last * rate)
-        values = self._over_blocks(self._elements(state), message, last, added)
+        tag_value = tag(label, are_elements=True, fill=count - last * rate)
+        values = self._over_blocks(self._elements(state), message, last, tag_value)
         return self._words(values)
 
     def absorbed_prefix(
         self, state: Words, header: Value, message: Sequence[Value], length: Value
     ) -> Words:
-        """The state after the first `length` words of a message, with a header as other hashes have
-        it (`quod.hash.function.header`)."""
+        """Return the state after the first `length` words of a message.
+
+        header: the header of the message (`quod.hash.function.header`), of which the label is used.
+        """
         k, rate = self._k, self._hash.rate
         zero = k.constant(0, types.u32)
-        kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
-        count = length // self._each
+        masked = [k.select(length > index, word, zero) for index, word in enumerate(message)]
+        count = length // self._element_words
         last = k.select(count == 0, zero, (count - 1) // rate)
         tag_word = tag(0, are_elements=True, fill=count - last * rate)
-        added = self._element([tag_word + ((header >> 24) << 5), zero][: self._each])
-        return self._words(self._over_blocks(self._elements(state), kept, last, added))
+        tag_element = self._element([tag_word + ((header >> 24) << 5), zero][: self._element_words])
+        return self._words(self._over_blocks(self._elements(state), masked, last, tag_element))
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of a run of `words` words of elements, read by `load`, on a level."""
-        k, f, block = self._k, self._field, self._hash.rate * self._each
+        k, f, block = self._k, self._field, self._hash.rate * self._element_words
         last = max(0, words - 1) // block * block
         zero = k.constant(0, types.u32)
-        nothing = f.carried(f.zero())
-        second = self._element([level, zero][: self._each])
-        values = [nothing, second, *[nothing] * (self._hash.capacity - 2)]
+        zero_element = f.carried(f.zero())
+        level_element = self._element([level, zero][: self._element_words])
+        values = [zero_element, level_element, *[zero_element] * (self._hash.capacity - 2)]
         if last:
             with k.range(0, last, block, carry=tuple(values)) as blocks:
                 blocks.next(tuple(self._after(blocks.carried, load(blocks.index, block))))
             values = list(blocks.results)
-        fill = (words - last) // self._each
-        added = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
-        values[0] = f.carried(values[0] + added)
+        fill = (words - last) // self._element_words
+        tag_element = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
+        values[0] = f.carried(values[0] + tag_element)
         return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
 
     def _over_blocks(
-        self, state: list[Any], message: Sequence[Value], last: Value | int, added: Any
+        self, state: list[Any], message: Sequence[Value], last: Value | int, tag_element: Any
     ) -> list[Any]:
-        """The state after the blocks of a message up to the last one, before which something is
-        added: a loop over them, as a permutation a block would make some drivers take minutes."""
-        k, f, block = self._k, self._field, self._hash.rate * self._each
+        """Return the state after blocks 0 to `last` of a message; the tag is added before the last.
+
+        The blocks are in a loop, since some drivers take minutes to compile unrolled permutations.
+        """
+        k, f, block = self._k, self._field, self._hash.rate * self._element_words
         blocks = max(1, -(-len(message) // block))
-        if isinstance(added, int):
-            added = f.constant(added)
+        if isinstance(tag_element, int):
+            tag_element = f.constant(tag_element)
         if blocks == 1:
             first, *others = state
-            return self._after([f.carried(first + added), *others], message)
+            return self._after([f.carried(first + tag_element), *others], message)
         zero = k.constant(0, types.u32)
         words = [*message, *[zero] * (blocks * block - len(message))]
         last = k.constant(last, types.u32) if isinstance(last, int) else last
@@ -245,7 +249,7 @@ class AlgebraicChain:
             k.store(self._message, 0, *words[start * block : stop * block])
             with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
                 first, *others = loop.carried
-                first = f.select(loop.index == last, f.carried(first + added), first)
+                first = f.select(loop.index == last, f.carried(first + tag_element), first)
                 block_words = k.load(self._message, (loop.index - start) * block, block)
                 loop.next(tuple(self._after([first, *others], block_words)))
             state = list(loop.results)
@@ -257,7 +261,7 @@ class AlgebraicChain:
         return self._permutation([*state, *values, *zeros])[: self._hash.capacity]
 
     def _elements(self, words: Sequence[Value]) -> list[Any]:
-        each = self._each
+        each = self._element_words
         return [self._element(words[at : at + each]) for at in range(0, len(words), each)]
 
     def _element(self, words: Sequence[Value]) -> Any:

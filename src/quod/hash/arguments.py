@@ -27,4 +27,6 @@ def bits_of(name: str, values: object) -> list[int]:
 
 def bytes_to_bits(data: bytes) -> list[int]:
     """Return the bits of bytes, the least significant bit of each byte first."""
-    return [byte >> at & 1 for byte in exact_bytes("the bytes", data) for at in range(8)]
+    return [
+        byte >> position & 1 for byte in exact_bytes("the bytes", data) for position in range(8)
+    ]

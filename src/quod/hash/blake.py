@@ -24,7 +24,7 @@ ORDER = (
     (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
     (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
 )
-"""Indices of the words of a block that a round takes; after the last row comes the first again."""
+"""Row r: the order of a block's words in round r; rounds beyond the last row repeat the rows."""
 
 STEPS = (
     (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
@@ -35,7 +35,10 @@ STEPS = (
 
 @frozen
 class _Blake:
-    """One of the two, by the bits of its words."""
+    """BLAKE-256 or BLAKE-512.
+
+    word: bits of a word. turns: the rotations of a mixing step, in bits.
+    """
 
     word: int
     rounds: int
@@ -46,50 +49,50 @@ class _Blake:
         counter, block = 2 * size, 16 * size
         # A bit 1, zeros, a bit 1, and the length in bits.
         zeros = -(len(message) + 1 + counter) % block
-        marks = bytearray(1 + zeros)
-        marks[0] |= 0x80
-        marks[-1] |= 0x01
-        padded = message + bytes(marks) + (8 * len(message)).to_bytes(counter, "big")
+        padding = bytearray(1 + zeros)
+        padding[0] |= 0x80
+        padding[-1] |= 0x01
+        padded = message + bytes(padding) + (8 * len(message)).to_bytes(counter, "big")
         state = start_words(self.word)
         for start in range(0, len(padded), block):
             words = [
                 int.from_bytes(padded[at : at + size], "big")
                 for at in range(start, start + block, size)
             ]
-            # Bits of the message so far; a block that has none counts as none.
-            done = 8 * min(len(message), start + block) if start < len(message) else 0
-            state = self._compressed(state, words, done)
+            # Bits of the message so far; 0 for a block that contains padding only.
+            bit_count = 8 * min(len(message), start + block) if start < len(message) else 0
+            state = self._compress(state, words, bit_count)
         return b"".join(part.to_bytes(size, "big") for part in state)
 
     @property
     def _mask(self) -> int:
         return (1 << self.word) - 1
 
-    def _compressed(self, state: list[int], words: list[int], done: int) -> list[int]:
+    def _compress(self, state: list[int], words: list[int], bit_count: int) -> list[int]:
         constants, mask = _fraction_of_pi(self.word), self._mask
         v = [*state, *constants[:8]]
-        low, high = done & mask, done >> self.word
+        low, high = bit_count & mask, bit_count >> self.word
         v[12], v[13], v[14], v[15] = v[12] ^ low, v[13] ^ low, v[14] ^ high, v[15] ^ high
-        for number in range(self.rounds):
-            order = ORDER[number % len(ORDER)]
+        for round_index in range(self.rounds):
+            order = ORDER[round_index % len(ORDER)]
             for at, (a, b, c, d) in enumerate(STEPS):
                 first, second = order[2 * at], order[2 * at + 1]
                 for half, (word_index, constant_index) in enumerate(
                     ((first, second), (second, first))
                 ):
                     v[a] = v[a] + v[b] + (words[word_index] ^ constants[constant_index]) & mask
-                    v[d] = self._turned(v[d] ^ v[a], self.turns[2 * half])
+                    v[d] = self._rotate_right(v[d] ^ v[a], self.turns[2 * half])
                     v[c] = v[c] + v[d] & mask
-                    v[b] = self._turned(v[b] ^ v[c], self.turns[2 * half + 1])
+                    v[b] = self._rotate_right(v[b] ^ v[c], self.turns[2 * half + 1])
         return [part ^ v[at] ^ v[at + 8] for at, part in enumerate(state)]
 
-    def _turned(self, value: int, bits: int) -> int:
+    def _rotate_right(self, value: int, bits: int) -> int:
         return (value >> bits | value << self.word - bits) & self._mask
 
 
 @cache
 def _fraction_of_pi(word: int) -> list[int]:
-    """16 words of the binary digits of pi behind the point, by Machin's formula."""
+    """Return the first 16 words of the fraction of pi, by Machin's formula."""
     bits = 16 * word
     unit = 1 << bits + 64
 

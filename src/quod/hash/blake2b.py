@@ -20,16 +20,16 @@ from quod.kernel.ir.value import Value
 
 BLOCK = 128
 STATE_BYTES = 216
-"""Bytes of a state: a block, eight words, the bytes that are compressed, those in the block, 0."""
+"""Bytes of a state: a block, eight words, the counts of bytes compressed and in the block, 0."""
 
 _IV = start_words(64)
 _ROUNDS = 12
-# The first word with the parameters: 64 bytes of digest, no key.
+# The first word includes the parameters: 64 bytes of digest, no key.
 _START = (_IV[0] ^ 0x01010040, *_IV[1:])
 _FULL = (1 << 64) - 1
-_MOST_BLOCKS = 1 << 24
-# Behind a state: far more than any message has, so that counts stay below 2**64.
-_MOST_BYTES = 1 << 62
+_MAX_BLOCKS = 1 << 24
+# The limit of bytes compressed before a restored state, so that counts stay below 2**64.
+_MAX_BYTES = 1 << 62
 
 
 @kernel
@@ -69,12 +69,12 @@ def _mix(v: list[Value], places: tuple[int, int, int, int], x: Value, y: Value) 
     a, b, c, d = places
     for word, left, right in ((x, 32, 24), (y, 16, 63)):
         v[a] = v[a] + v[b] + word
-        v[d] = _turned(v[d] ^ v[a], left)
+        v[d] = _rotate_right(v[d] ^ v[a], left)
         v[c] = v[c] + v[d]
-        v[b] = _turned(v[b] ^ v[c], right)
+        v[b] = _rotate_right(v[b] ^ v[c], right)
 
 
-def _turned(word: Value, bits: int) -> Value:
+def _rotate_right(word: Value, bits: int) -> Value:
     return (word >> bits) | (word << (64 - bits))
 
 
@@ -84,28 +84,28 @@ class Blake2b:
     def __init__(self, data: Any = b"") -> None:
         self._words = np.array(_START, np.uint64)
         self._block = bytearray(BLOCK)
-        self._kept = 0
+        self._buffered = 0
         self._compressed = 0
         self.update(data)
 
     def update(self, data: Any) -> Self:
         """Hash further bytes, or the bytes of an array in C order."""
         view = memoryview(data).cast("B")
-        # The last block waits until more comes, or the end.
-        if self._kept and self._kept + len(view) > BLOCK:
-            room = BLOCK - self._kept
-            self._block[self._kept :] = view[:room]
+        # The last block is compressed only when more bytes follow, or by `digest`.
+        if self._buffered and self._buffered + len(view) > BLOCK:
+            room = BLOCK - self._buffered
+            self._block[self._buffered :] = view[:room]
             view = view[room:]
             self._compress(self._block, 1)
-            self._kept = 0
+            self._buffered = 0
         if len(view) > BLOCK:
             full_blocks = (len(view) - 1) // BLOCK
-            for at in range(0, full_blocks, _MOST_BLOCKS):
-                count = min(_MOST_BLOCKS, full_blocks - at)
+            for at in range(0, full_blocks, _MAX_BLOCKS):
+                count = min(_MAX_BLOCKS, full_blocks - at)
                 self._compress(view[at * BLOCK : (at + count) * BLOCK], count)
             view = view[full_blocks * BLOCK :]
-        self._block[self._kept : self._kept + len(view)] = view
-        self._kept += len(view)
+        self._block[self._buffered : self._buffered + len(view)] = view
+        self._buffered += len(view)
         return self
 
     def copy(self) -> Blake2b:
@@ -113,20 +113,20 @@ class Blake2b:
         duplicate = Blake2b()
         duplicate._words = self._words.copy()
         duplicate._block[:] = self._block
-        duplicate._kept, duplicate._compressed = self._kept, self._compressed
+        duplicate._buffered, duplicate._compressed = self._buffered, self._compressed
         return duplicate
 
     def digest(self) -> bytes:
         """Return the 64 bytes of the hash; more bytes may be added afterwards."""
         end = self.copy()
-        end._block[end._kept :] = bytes(BLOCK - end._kept)
-        end._compress(end._block, 1, taken=end._kept, last=True)
+        end._block[end._buffered :] = bytes(BLOCK - end._buffered)
+        end._compress(end._block, 1, taken=end._buffered, last=True)
         return end._words.astype("<u8").tobytes()
 
     def state(self) -> bytes:
         """Return `STATE_BYTES` bytes of state, as contributions to powers of tau store them."""
-        block = bytes(self._block[: self._kept]) + bytes(BLOCK - self._kept)
-        counts = np.array([self._compressed, self._kept, 0], "<u8")
+        block = bytes(self._block[: self._buffered]) + bytes(BLOCK - self._buffered)
+        counts = np.array([self._compressed, self._buffered, 0], "<u8")
         return block + self._words.astype("<u8").tobytes() + counts.tobytes()
 
     @classmethod
@@ -136,15 +136,15 @@ class Blake2b:
             raise InputError(f"a state of BLAKE2b has {STATE_BYTES} bytes, not {len(state)}")
         words = np.frombuffer(state, "<u8", offset=BLOCK)
         compressed, kept = int(words[8]), int(words[9])
-        if kept > BLOCK or compressed % BLOCK or compressed > _MOST_BYTES or words[10]:
+        if kept > BLOCK or compressed % BLOCK or compressed > _MAX_BYTES or words[10]:
             raise InputError(
-                f"a state of BLAKE2b cannot have {compressed} bytes behind it and {kept} in its "
-                "block"
+                f"a state of BLAKE2b cannot have {compressed} compressed bytes and {kept} bytes in "
+                "its block"
             )
         hasher = cls()
         hasher._words = words[:8].astype(np.uint64)
         hasher._block[:] = state[:BLOCK]
-        hasher._kept, hasher._compressed = kept, compressed
+        hasher._buffered, hasher._compressed = kept, compressed
         return hasher
 
     def _compress(self, data: Any, count: int, *, taken: int = BLOCK, last: bool = False) -> None:
@@ -160,7 +160,7 @@ class Blake2b:
 
 
 def blake2b(*parts: Any) -> bytes:
-    """The digest of bytes, one after the other; none of them secret."""
+    """Return the digest of the concatenation of `parts`, which must not be secret."""
     import hashlib
 
     hasher = hashlib.blake2b()

@@ -1,6 +1,6 @@
-"""Hashes of bytes as transcripts and commitments choose them, on the host and inside kernels.
+"""Hashes of bytes for transcripts and commitments, on the host and inside kernels.
 
-The state after a message is the digest of the state before, the header and the message.
+The state after a message is the digest of the previous state, the header and the message.
 """
 
 from __future__ import annotations
@@ -45,37 +45,39 @@ class KernelDigest(ABC):
         """Return the digest of the words `before` and the first `length` words of a message."""
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
-        """The state after a message of elements."""
+        """Return the state after a message of elements."""
         begin = int.from_bytes(header(label, 4 * len(message)), "little")
         return self([*state, self._k.constant(begin, types.u32), *message])
 
     def absorbed_prefix(
         self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
     ) -> Words:
-        """The state after the first `length` words of a message."""
+        """Return the state after the first `length` words of a message."""
         return self.of_prefix([*state, header], message, length)
 
     def padded(
         self, before: Sequence[Value], message: Sequence[Value], length: Value, mark: int,
         count: int,
     ) -> list[Value]:  # fmt: skip
-        """So many words: those before, the first `length` of the message, a mark, and zeros."""
+        """Return `count` words: `before`, the first `length` of the message, `mark`, and zeros."""
         k, zero = self._k, self._k.constant(0, types.u32)
         words = [*before]
-        for place in range(count - len(before)):
-            end = k.select(length == place, k.constant(mark, types.u32), zero)
-            words.append(k.select(length > place, message[place], end)
-                         if place < len(message) else end)  # fmt: skip
+        for index in range(count - len(before)):
+            end = k.select(length == index, k.constant(mark, types.u32), zero)
+            words.append(k.select(length > index, message[index], end)
+                         if index < len(message) else end)  # fmt: skip
         return words
 
 
 @frozen
 class ByteHash:
-    """The row of a hash of bytes: `reference` takes a message to its 32 bytes.
+    """A hash of bytes.
 
-    `circuit_layers` is the number of layers of a circuit that one hash of a sequential delay
-    outlasts: no more than a layered circuit needs to compute a hash. `kernel` makes the form inside
-    a kernel from the kernel and `alone`; None for a hash that only the host computes.
+    reference: returns the 32 bytes of a message's digest.
+    circuit_layers: the depth of circuits, in layers, against which one hash of a sequential delay
+        protects. It must not exceed the layers that a circuit needs to compute a hash.
+    kernel: makes the form inside a kernel from the builder and `alone`; None for a hash that only
+        the host computes.
     """
 
     reference: Callable[[bytes], bytes]
@@ -84,12 +86,12 @@ class ByteHash:
 
     @property
     def field(self) -> Modulus | None:
-        """None: it is over no field."""
+        """None: the hash is not over a field."""
         return None
 
     @property
     def collision_bits(self) -> int:
-        """Half the bits of a digest."""
+        """Minus log2 of the probability that an attempt finds a collision: half a digest's bits."""
         return _COLLISION_BITS
 
     @property
@@ -116,7 +118,7 @@ class ByteHash:
             data, level = b"".join(digests), level + 1
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
-        """The digest of each run with the byte of the level behind it."""
+        """Return the digest of each run followed by a byte with the level."""
         mark = bytes([level])
         return [self.reference(run + mark) for run in runs]
 
@@ -127,10 +129,10 @@ class ByteHash:
         return self.reference(state + header(label, len(message)) + message)
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
-        """The digest behind some bytes."""
+        """Return the message of the bytes `before` and then a digest."""
         return before + digest
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelDigest:
-        """The form inside a kernel, of a hash that has one (`has_kernel`)."""
+        """Return the form inside a kernel; the hash must have one (`has_kernel`)."""
         assert self.kernel is not None
         return self.kernel(k, alone)

@@ -1,7 +1,7 @@
-"""Interfaces of a hash that transcripts and commitments choose, and the messages that it takes.
+"""Interfaces of the hashes of transcripts and commitments, and the header of messages.
 
-The state of a transcript is a digest; a message makes the next one. A header of four bytes stands
-before a message of bytes: its length, three bytes little-endian, and its label
+The state of a transcript is a digest; absorbing a message gives the next state. A message of bytes
+has a header of four bytes: its length, three bytes little-endian, and its label
 (`quod.transcript.Label`).
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES = 32
 STATE_WORDS = DIGEST_BYTES // 4
-"""32-bit words of a digest, which the state of a transcript is."""
+"""32-bit words of a digest, and so of the state of a transcript."""
 
 DIGEST_LABEL = 14
 """The label of a run of elements in a digest; no message of a transcript has it."""
 
 MOST_BYTES = (1 << 24) - 1
-"""The longest message. What is longer is absorbed as a digest of it."""
+"""The largest length of a message in bytes. For a longer message its digest is absorbed."""
 
 
 def check_length(length: int) -> None:
@@ -44,12 +44,13 @@ def header(label: int, length: int) -> bytes:
 class HashFunction(Protocol):
     """A hash on the host, and the maker of its form inside kernels; digests are DIGEST_BYTES long.
 
-    `are_elements` says that bytes are elements of `field`, which a hash over it absorbs as such.
+    `are_elements` means that bytes are encoded elements of `field`, which a hash over the field
+    absorbs as elements.
     """
 
     @property
     def field(self) -> Modulus | None:
-        """The prime field it is over; None for a hash of bytes."""
+        """The prime field of a hash over a field; None for a hash of bytes."""
 
     @property
     def collision_bits(self) -> int:

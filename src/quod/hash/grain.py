@@ -11,32 +11,32 @@ from itertools import compress
 
 _LENGTH = 80
 _TAPS = (62, 51, 38, 23, 13, 0)
-_DROPPED = 160
+_DISCARDED_BITS = 160
 
 
 def grain_numbers(p: int, width: int, full_rounds: int, partial_rounds: int) -> Iterator[int]:
-    """Numbers of as many bits as p has, not reduced, without end."""
+    """Yield integers of p.bit_length() bits, not reduced modulo p, without end."""
     bits = p.bit_length()
     parameters = (
         (1, 2), (0, 4), (bits, 12), (width, 12), (full_rounds, 10), (partial_rounds, 10)
     )  # fmt: skip
-    start = "".join(f"{value:0{size}b}" for value, size in parameters) + "1" * 30
-    done, length = 0, 1 << 12
+    register = "".join(f"{value:0{size}b}" for value, size in parameters) + "1" * 30
+    position, length = 0, 1 << 12
     while True:
-        text = _stream(start, length)[_LENGTH + _DROPPED :]
-        # Of each pair of bits the second counts where the first is set.
-        kept = "".join(compress(text[1::2], map(int, text[::2])))
-        for place in range(done, len(kept) - bits + 1, bits):
-            yield int(kept[place : place + bits], 2)
-            done = place + bits
+        text = _stream(register, length)[_LENGTH + _DISCARDED_BITS :]
+        # The second bit of each pair is kept if the first is 1.
+        kept_bits = "".join(compress(text[1::2], map(int, text[::2])))
+        for start in range(position, len(kept_bits) - bits + 1, bits):
+            yield int(kept_bits[start : start + bits], 2)
+            position = start + bits
         length *= 4
 
 
 def _stream(start: str, length: int) -> str:
-    """The first bits of the register's sequence, the oldest first.
+    """Return the first `length` bits of the register's sequence, the oldest first.
 
-    The recurrence holds for its squares, too: bit n + 80 * 2**k is the sum of the bits
-    n + tap * 2**k, of which 18 * 2**k are known at a time.
+    The recurrence also holds at distances scaled by 2**k: bit n + 80 * 2**k is the sum modulo 2 of
+    the bits n + tap * 2**k. This gives 18 * 2**k bits at a time.
     """
     sequence, available, scale = int(start[::-1], 2), _LENGTH, 1
     while available < length:

@@ -36,9 +36,12 @@ def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
 
 @cache
 def find_group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair:
-    """Return the group hash of the tag and a byte: the first byte from 0 on that has one."""
+    """Return the group hash of the tag and a byte: the smallest byte for which there is one.
+
+    Raises InputError if no byte gives a point.
+    """
     for counter in range(256):
         point = group_hash(personalisation, tag + bytes([counter]))
         if point is not None:
             return point
-    raise InputError("no byte behind this tag gives a point")
+    raise InputError("no byte appended to this tag gives a point of Jubjub; use another tag")

@@ -19,13 +19,13 @@ _MASK = (1 << LANE) - 1
 
 @cache
 def moves() -> tuple[tuple[int, int, int], ...]:
-    """The steps rho and pi: a lane, the bits it is rotated by, and the lane it moves to."""
-    moved, x, y = [(0, 0, 0)], 1, 0
+    """Return the moves of steps rho and pi: (source lane, bits of rotation, target lane) each."""
+    lane_moves, x, y = [(0, 0, 0)], 1, 0
     for step in range(ROUNDS):
         lane, bits = x + 5 * y, (step + 1) * (step + 2) // 2 % LANE
         x, y = y, (2 * x + 3 * y) % 5
-        moved.append((lane, bits, x + 5 * y))
-    return tuple(moved)
+        lane_moves.append((lane, bits, x + 5 * y))
+    return tuple(lane_moves)
 
 
 @cache
@@ -49,17 +49,17 @@ def permuted(lanes: Sequence[int]) -> list[int]:
             state[x] ^ state[x + 5] ^ state[x + 10] ^ state[x + 15] ^ state[x + 20]
             for x in range(5)
         ]
-        theta = [parity[x - 1] ^ _rotated(parity[(x + 1) % 5], 1) for x in range(5)]
+        theta = [parity[x - 1] ^ _rotate_left(parity[(x + 1) % 5], 1) for x in range(5)]
         moved = [0] * 25
         for lane, bits, target in moves():
-            moved[target] = _rotated(state[lane] ^ theta[lane % 5], bits)
+            moved[target] = _rotate_left(state[lane] ^ theta[lane % 5], bits)
         rows = [moved[start : start + 5] for start in range(0, 25, 5)]
         state = [row[x] ^ ~row[(x + 1) % 5] & row[(x + 2) % 5] for row in rows for x in range(5)]
         state[0] ^= constant
     return state
 
 
-def _rotated(lane: int, bits: int) -> int:
+def _rotate_left(lane: int, bits: int) -> int:
     return (lane << bits | lane >> (LANE - bits)) & _MASK
 
 
@@ -72,7 +72,7 @@ def keccak_256(data: bytes) -> bytes:
     lanes = [0] * 25
     for start in range(0, len(padded), rate):
         for lane in range(rate // 8):
-            place = start + 8 * lane
-            lanes[lane] ^= int.from_bytes(padded[place : place + 8], "little")
+            offset = start + 8 * lane
+            lanes[lane] ^= int.from_bytes(padded[offset : offset + 8], "little")
         lanes = permuted(lanes)
     return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])

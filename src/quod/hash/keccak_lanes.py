@@ -11,17 +11,18 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 
 Halves = tuple[Value, Value]
-"""A word of 64 bits, the lower half first, which is what lanes exchange and turn."""
+"""A 64-bit word as its 32-bit halves, the lower first, which lanes exchange and rotate."""
 
 _LANES = 32
 _ROUNDS_A_TURN = 2
 
 
 class LanePermutation:
-    """The permutation of a state that all instances of a workgroup have alike; all of them come.
+    """The permutation of a state that is the same in all instances of a workgroup.
 
-    Made at the top of a kernel, where each lane loads what it needs. Lane x + 5*y has the word of
-    column x and row y; the last seven lanes compute nothing that is used.
+    Create it at the top of a kernel, where each lane loads its constants. All instances must reach
+    every call. Lane x + 5*y holds the word of column x and row y; the results of the last seven
+    lanes are not used.
     """
 
     def __init__(self, k: Builder) -> None:
@@ -46,34 +47,35 @@ class LanePermutation:
         return k.subgroup_size == _LANES and k.workgroup_size % _LANES == 0
 
     def __call__(self, state: Sequence[Value], count: int) -> list[Value]:
-        """The first `count` words of the state after the permutation."""
+        """Return the first `count` words of the state after the permutation."""
         k = self._k
         word = k.constant(0, types.u64)
-        for place, input_word in enumerate(state):
+        for lane, input_word in enumerate(state):
             if input_word.constant != 0:
-                word = k.select(self._lane == place, input_word, word)
+                word = k.select(self._lane == lane, input_word, word)
         with k.range(0, ROUNDS, _ROUNDS_A_TURN, carry=_halves(word)) as rounds:
             halves: Halves = rounds.carried
             for step in range(_ROUNDS_A_TURN):
                 halves = self._round(halves, rounds.index + step)
             rounds.next(halves)
-        return [_word(self._of_lane(rounds.results, place)) for place in range(count)]
+        return [_word(self._of_lane(rounds.results, lane)) for lane in range(count)]
 
     def _round(self, halves: Halves, number: Value) -> Halves:
-        """The steps theta, rho and pi, chi, iota."""
-        # No load: the lane of that number has it. Other lanes than the first take the last one's 0.
+        """Apply the steps theta, rho and pi, chi, iota."""
+        # Lane `number` holds this round's constant, which only lane 0 needs. The other lanes read
+        # the 0 of the last lane.
         constant = self._of_lane(self._constants, number | self._none)
         column = halves
         for lane in self._column:
-            column = _both(column, self._of_lane(halves, lane))
+            column = _xor(column, self._of_lane(halves, lane))
         before, after = self._of_lane(column, self._before), self._of_lane(column, self._behind)
-        halves = _both(_both(halves, before), _turned(after, 1))
+        halves = _xor(_xor(halves, before), _rotate_left(after, 1))
         low, high = halves
         select, is_swapped = self._k.select, self._is_swapped
         halves = select(is_swapped, high, low), select(is_swapped, low, high)
-        halves = _turned(halves, self._turn)
+        halves = _rotate_left(halves, self._turn)
         first, second, third = (self._of_lane(halves, lane) for lane in self._sources)
-        first = _both(first, constant)
+        first = _xor(first, constant)
         low, high = (a ^ (~b & c) for a, b, c in zip(first, second, third, strict=True))
         return low, high
 
@@ -82,18 +84,18 @@ class LanePermutation:
         return low, high
 
 
-def _both(a: Sequence[Value], b: Sequence[Value]) -> Halves:
+def _xor(a: Sequence[Value], b: Sequence[Value]) -> Halves:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 
-def _turned(halves: Halves, bits: Value | int) -> Halves:
-    """The word turned by less than 32 bits; one instruction a half where words can be funnelled."""
+def _rotate_left(halves: Halves, bits: Value | int) -> Halves:
+    """Rotate a word left by less than 32 bits; each half is one instruction with funnel shifts."""
     low, high = halves
     return _upper(high, low, bits), _upper(low, high, bits)
 
 
 def _upper(low: Value, high: Value, bits: Value | int) -> Value:
-    """The upper half of a word after a shift."""
+    """Return the upper half of the word (low, high) after a left shift."""
     amount = bits.cast(types.u64) if isinstance(bits, Value) else bits
     return ((_word((low, high)) << amount) >> 32).cast(types.u32)
 
@@ -115,11 +117,11 @@ def _field(word: Value, place: int) -> Value:
 
 
 def _plans() -> list[int]:
-    """For each lane, 5 bits each, those it takes words from, and by how many bits it turns its own.
+    """Return a word for each lane with 5-bit fields: source lanes, and the rotation of its word.
 
-    In the lower half the other words of its column, and any of the columns before and behind; in
-    the upper one the three words that steps pi and chi bring there, and the turn, whose last bit
-    swaps halves.
+    The lower half has the lanes of the other words of its column, and a lane of the previous and of
+    the next column. The upper half has the three source lanes of steps pi and chi, then the
+    rotation in bits: modulo 32, and a field that is 1 if the halves are swapped.
     """
     turns = {at: turn for at, turn, _ in moves()}
     origin = {target: at for at, _, target in moves()}
@@ -128,10 +130,10 @@ def _plans() -> list[int]:
         x, y = lane % 5, lane // 5
         column = [(lane + 5 * row) % 25 for row in range(1, 5)]
         sources = [origin[(x + step) % 5 + 5 * y] for step in range(3)]
-        low = _packed([*column, (x + 4) % 5, (x + 1) % 5])
-        plans.append(low | _packed([*sources, turns[lane] % 32, turns[lane] // 32]) << 32)
+        low = _pack_fields([*column, (x + 4) % 5, (x + 1) % 5])
+        plans.append(low | _pack_fields([*sources, turns[lane] % 32, turns[lane] // 32]) << 32)
     return plans + [0] * (_LANES - len(plans))
 
 
-def _packed(fields: Sequence[int]) -> int:
+def _pack_fields(fields: Sequence[int]) -> int:
     return sum(field << (_BITS * place) for place, field in enumerate(fields))

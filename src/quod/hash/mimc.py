@@ -1,7 +1,7 @@
-"""MiMC over BN254's scalar field as circomlib has it: MiMC7, and MiMCSponge's Feistel network.
+"""MiMC over BN254's scalar field as in circomlib: MiMC7, and MiMCSponge's Feistel network.
 
 Albrecht, Grassi, Rechberger, Roy, Tiessen, eprint 2016/492. MiMC7 takes seventh powers in 91
-rounds, MiMCSponge fifth powers in 220. The constants are a chain of Keccak-256 each.
+rounds, MiMCSponge fifth powers in 220. The constants of each are a hash chain of Keccak-256.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def mimc_feistel(left: int, right: int, key: int) -> tuple[int, int]:
     key = element("the key", key, BN254_FR)
     for constant in mimc_sponge_constants():
         left, right = (right + pow(left + key + constant, 5, _P)) % _P, left
-    # After the last round the halves stay where they are.
+    # The last round does not swap the halves.
     return right, left
 
 

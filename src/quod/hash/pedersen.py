@@ -1,7 +1,8 @@
-"""circomlib's Pedersen hash of bits on Baby Jubjub: windows of four bits, 50 to a generator.
+"""circomlib's Pedersen hash of bits on Baby Jubjub: windows of four bits, 50 per generator.
 
-The fourth bit of a window is the sign of 1 to 8, which the others give. A window is worth 32 times
-the one before, and the next 50 go to the next generator. Generators are found by BLAKE-256.
+The first three bits of a window encode 1 to 8, the fourth bit is the sign. A window has 32 times
+the weight of the previous one; each 50 windows have their own generator. BLAKE-256 gives the
+generators.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from quod.validation import whole_number
 
 WINDOW = 4
 WINDOWS = 50
-"""Windows to a generator."""
+"""Windows per generator."""
 
 SEGMENT = WINDOW * WINDOWS
 SHIFT = WINDOW + 1
-"""A window is worth 2**SHIFT times the one before."""
+"""A window has 2**SHIFT times the weight of the previous one."""
 
 
 def pedersen_point(bits: Sequence[int]) -> EdwardsPair:

@@ -1,4 +1,4 @@
-"""Poseidon over BN254's scalar field as circomlib has it: fifth powers, 2 to 17 elements.
+"""Poseidon over BN254's scalar field as in circomlib: fifth powers, 2 to 17 elements.
 
 Grassi, Khovratovich, Rechberger, Roy, Schofnegger, eprint 2019/458. The constants are those of the
 paper's script, drawn from the Grain LFSR.
@@ -19,7 +19,7 @@ from quod.validation import whole_number
 
 FULL_ROUNDS = 8
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
-"""Partial rounds by the width of the state, from 2 on."""
+"""The numbers of partial rounds for states of width 2, 3, ..."""
 
 MOST_INPUTS = len(PARTIAL_ROUNDS)
 _P = BN254_FR.value
@@ -41,14 +41,14 @@ class PoseidonParameters:
 
 @cache
 def poseidon_parameters(width: int) -> PoseidonParameters:
-    """The parameters of a state of `width` elements, from 2 to 17."""
+    """Return the parameters of a state of `width` elements, from 2 to 17."""
     width = whole_number("the width of Poseidon", width, 2, MOST_INPUTS + 1)
     partial = PARTIAL_ROUNDS[width - 2]
-    drawn = grain_numbers(_P, width, FULL_ROUNDS, partial)
-    below = (number for number in drawn if number < _P)
-    constants = tuple(tuple(islice(below, width)) for _ in range(FULL_ROUNDS + partial))
-    # A Cauchy matrix. Its numbers are reduced, not thrown away.
-    points = [next(drawn) % _P for _ in range(2 * width)]
+    numbers = grain_numbers(_P, width, FULL_ROUNDS, partial)
+    canonical_numbers = (number for number in numbers if number < _P)
+    constants = tuple(tuple(islice(canonical_numbers, width)) for _ in range(FULL_ROUNDS + partial))
+    # A Cauchy matrix. Its numbers are reduced modulo p; numbers from p on are not skipped.
+    points = [next(numbers) % _P for _ in range(2 * width)]
     matrix = tuple(tuple(pow(x + y, -1, _P) for y in points[width:]) for x in points[:width])
     return PoseidonParameters(width, partial, constants, matrix)
 

@@ -1,8 +1,8 @@
-"""Poseidon2 (Grassi, Khovratovich, Schofnegger, eprint 2023/323) as Plonky3 has it by default.
+"""Poseidon2 (Grassi, Khovratovich, Schofnegger, eprint 2023/323) with Plonky3's default parameters.
 
-External layers mix blocks of four with circ(2, 3, 1, 1), internal ones are a matrix of ones and a
-diagonal, and constants come from the Grain LFSR of the paper. `permuted` is the permutation of
-integers, `Poseidon2` that of elements inside kernels.
+External layers mix blocks of four with circ(2, 3, 1, 1). Internal layers multiply by a matrix of
+ones plus a diagonal. The constants come from the Grain LFSR of the paper. `permuted` is the
+permutation of integers, `Poseidon2` that of elements inside kernels.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ FULL_ROUNDS = 8
 
 @frozen
 class Poseidon2Parameters:
-    """A permutation of `width` elements: S-boxes are powers of `exponent`, partial rounds have one
-    in the first element; `diagonal` is what internal layers have besides the matrix of ones."""
+    """A permutation of `width` elements of `field`.
+
+    exponent: an S-box is this power; partial rounds have an S-box in the first element only.
+    diagonal: internal layers multiply by the matrix of ones plus this diagonal.
+    """
 
     field: Modulus
     width: int
@@ -70,7 +73,7 @@ def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]
 
 
 def _external(state: Sequence[Any]) -> list[Any]:
-    """The external layer, not reduced: at most 56 times the largest."""
+    """Apply the external layer without reduction; values grow by a factor of at most 56."""
     mixed: list[Any] = []
     for at in range(0, len(state), 4):
         a, b, c, d = state[at : at + 4]
@@ -91,9 +94,9 @@ def _power(value: Any, exponent: int, p: int) -> Any:
 
 
 class Poseidon2:
-    """The permutation for one kernel, made at its top: the constants are tables.
+    """The permutation in one kernel; create it at the kernel's top, as its constants are tables.
 
-    Each instance has a state of its own, and comes or does not.
+    Each instance has its own state, and not all instances need to call it.
     """
 
     def __init__(self, k: Builder, parameters: Poseidon2Parameters) -> None:
@@ -107,7 +110,8 @@ class Poseidon2:
         """Return the state after the permutation, as loop-carried elements."""
         k, f = self._k, self.field
         half, width = FULL_ROUNDS // 2, self._parameters.width
-        # Both halves of the full rounds are one loop, which has the partial ones behind the first.
+        # One loop runs both halves of the full rounds; its first iteration also runs the partial
+        # rounds.
         with k.range(0, 2, carry=tuple(self._external(state))) as halves:
             number = halves.index
             with k.range(0, half, carry=halves.carried) as full:
@@ -165,7 +169,7 @@ class Poseidon2:
 
 @cache
 def grain(p: int, width: int, full_rounds: int, partial_rounds: int) -> list[int]:
-    """The constants of the rounds in their order; a partial round has one."""
+    """Return the constants of all rounds in order; a partial round has one constant."""
     numbers = (
         number for number in grain_numbers(p, width, full_rounds, partial_rounds) if number < p
     )
@@ -178,7 +182,10 @@ def _named(
     partial_rounds: int,
     diagonal: Callable[[Callable[[int], int]], list[int]],
 ) -> Poseidon2Parameters:
-    """`diagonal` takes the function that gives 2**-k."""
+    """Return the parameters for a named field.
+
+    diagonal: returns the entries of the diagonal, given the function k -> 2**-k modulo p.
+    """
     field = NAMED[name]
     p = field.value
     entries = tuple(entry % p for entry in diagonal(lambda power: pow(2, -power, p)))

@@ -1,7 +1,7 @@
-"""Poseidon over M31 as Expander has it: width 16, fifth powers, 8 full and 14 partial rounds.
+"""Poseidon over M31 as in Expander: width 16, fifth powers, 8 full and 14 partial rounds.
 
-A round adds constants, multiplies by a matrix whose rows are one row rotated and takes powers, in
-a partial round of the first element alone.
+A round adds constants, multiplies by a circulant matrix and takes fifth powers: of all elements in
+a full round, of the first element in a partial round.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _P = FIELD.value
 
 
 def poseidon_m31_hash_numbers(message: Sequence[int]) -> list[int]:
-    """The 16 elements of the digest of a message of at least one integer, taken modulo p.
+    """Return the 16 elements of the digest of at least one integer; integers are reduced modulo p.
 
-    The last block is filled up with zeros and the length is not hashed: messages of different
-    lengths that end in zeros have one digest. Fix the length.
+    The last block is padded with zeros and the length is not hashed, so messages that differ in
+    trailing zeros have the same digest. Use messages of a fixed length.
     """
     if not isinstance(message, (list, tuple)) or not message:
         raise InputError(f"the message is a list of int, not {shown_kind(message)}")
@@ -59,14 +59,14 @@ def permuted(state: Sequence[int]) -> list[int]:
 
 
 def powers_in(number: int) -> int:
-    """The elements of which a round takes powers."""
+    """Return the number of elements of which a round takes powers."""
     is_partial = FULL_ROUNDS // 2 <= number < FULL_ROUNDS // 2 + PARTIAL_ROUNDS
     return 1 if is_partial else WIDTH
 
 
 @cache
 def round_constants() -> list[list[int]]:
-    """The constants of each round: four bytes of a chain of Keccak-256 each, modulo p."""
+    """Return the constants of each round: four bytes of a Keccak-256 hash chain each, modulo p."""
     numbers, seed = [], keccak_256(_SEED)
     for _ in range((FULL_ROUNDS + PARTIAL_ROUNDS) * WIDTH):
         seed = keccak_256(seed)

@@ -1,8 +1,8 @@
-"""Sapling's Pedersen hash on Jubjub: windows of three bits, 63 to a generator.
+"""Sapling's Pedersen hash on Jubjub: windows of three bits, 63 per generator.
 
-Zcash protocol specification, 5.4.1.7 and 5.4.8.2. The third bit of a window is the sign of 1 to 4,
-which the others give; a window is worth 16 times the one before. Six bits before the message say
-what is hashed.
+Zcash protocol specification, 5.4.1.7 and 5.4.8.2. The first two bits of a window encode 1 to 4, the
+third bit is the sign. A window has 16 times the weight of the previous one. Six bits before the
+message, the personalisation, separate the uses of the hash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.validation import whole_number
 
 WINDOW = 3
 WINDOWS = 63
-"""Windows to a generator."""
+"""Windows per generator."""
 
 NOTE_COMMITMENT = (1, 1, 1, 1, 1, 1)
 MERKLE_DEPTH = 32
@@ -71,7 +71,7 @@ def sapling_node(level: int, left: int, right: int) -> int:
 
 @cache
 def _multiples(segment: int) -> list[list[EdwardsPair]]:
-    """Row i has 1, 2, 3 and 4 times 16**i times the generator of a segment."""
+    """Return a table: row i has 1, 2, 3 and 4 times 16**i times the generator of a segment."""
     group, rows = edwards_group(JUBJUB), []
     point = pedersen_segment_generator(segment)
     for _ in range(WINDOWS):

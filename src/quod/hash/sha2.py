@@ -1,4 +1,4 @@
-"""SHA-256 (FIPS 180-4): hashlib's on the host; inside kernels a message an instance."""
+"""SHA-256 (FIPS 180-4): hashlib's on the host; inside kernels one message per instance."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _ROUNDS = 64
 
 
 def round_constants() -> list[int]:
-    """The first 32 bits of the fractions of the cube roots of the first 64 primes."""
+    """Return the first 32 bits of the fractions of the cube roots of the first 64 primes."""
     return [_cube_root(prime << 96) % (1 << 32) for prime in _primes(_ROUNDS)]
 
 
 def start_words(bits: int = 32) -> list[int]:
-    """The first bits of the fractions of the square roots of the first 8 primes: where SHA-2 and
-    BLAKE begin, with words of 32 and of 64 bits."""
+    """Return the initial state of SHA-2 and BLAKE, with words of `bits` bits, 32 or 64.
+
+    The words are the first bits of the fractions of the square roots of the first 8 primes.
+    """
     return [isqrt(prime << 2 * bits) % (1 << bits) for prime in _primes(8)]
 
 
@@ -66,9 +68,9 @@ class Sha256(KernelDigest):
     def of_prefix(
         self, before: Sequence[Value], message: Sequence[Value], length: Value
     ) -> tuple[Value, ...]:
-        """The digest of some words and the first `length` words of a message."""
+        """Return the digest of the words `before` and the first `length` words of a message."""
         k = self._k
-        # Behind the mark there are two words for the number of bits.
+        # The mark is followed by two words for the number of bits.
         blocks = (len(before) + len(message) + 2) // BLOCK_WORDS + 1
         padded = self.padded(before, message, length, 0x80, blocks * BLOCK_WORDS)
         words = [swapped(word) for word in padded]
@@ -88,7 +90,7 @@ class Sha256(KernelDigest):
     def _digest(
         self, state: Sequence[Value], words: Sequence[Value], bits: int
     ) -> tuple[Value, ...]:
-        """The digest after the last words, which have the mark of their end, of so many bits."""
+        """Return the digest after the last words, which end with the mark; the length is `bits`."""
         end = [*[0] * (-(len(words) + 2) % BLOCK_WORDS), 0, bits]
         padded = [*words, *[self._k.constant(word, types.u32) for word in end]]
         for at in range(0, len(padded), BLOCK_WORDS):
@@ -97,20 +99,22 @@ class Sha256(KernelDigest):
 
     def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:
         """Return the state after a block, both in words as FIPS 180-4 counts them."""
-        # In 16 rounds each word of the schedule has a place of its own.
+        # Each iteration runs 16 rounds, one for each of the 16 words of the schedule.
         with self._k.range(0, _ROUNDS // BLOCK_WORDS, carry=(*state, *block)) as rounds:
             a, b, c, d, e, f, g, h, *words = rounds.carried
             for at in range(BLOCK_WORDS):
                 constant = self._constants[rounds.index * BLOCK_WORDS + at]
                 chosen = g ^ (e & (f ^ g))
                 most = (a & b) ^ (c & (a ^ b))
-                first = h + _turned(e, 6, 11, 25) + chosen + constant + words[at]
-                second = _turned(a, 2, 13, 22) + most
+                first = h + _xor_of_rotations(e, 6, 11, 25) + chosen + constant + words[at]
+                second = _xor_of_rotations(a, 2, 13, 22) + most
                 a, b, c, d, e, f, g, h = first + second, a, b, c, d + first, e, f, g
                 # The word of the same place in the next 16 rounds.
                 near, far = words[(at + 1) % BLOCK_WORDS], words[(at + 14) % BLOCK_WORDS]
-                words[at] += _turned(near, 7, 18) ^ (near >> 3)
-                words[at] += words[(at + 9) % BLOCK_WORDS] + (_turned(far, 17, 19) ^ (far >> 10))
+                words[at] += _xor_of_rotations(near, 7, 18) ^ (near >> 3)
+                words[at] += words[(at + 9) % BLOCK_WORDS] + (
+                    _xor_of_rotations(far, 17, 19) ^ (far >> 10)
+                )
             rounds.next((a, b, c, d, e, f, g, h, *words))
         return [old + new for old, new in zip(state, rounds.results[:8], strict=True)]
 
@@ -122,8 +126,8 @@ def _reference(data: bytes) -> bytes:
 SHA_256 = ByteHash(_reference, 6, lambda k, alone: Sha256(k))
 
 
-def _turned(word: Value, *turns: int) -> Value:
-    """The exclusive or of a word turned right by several numbers of bits."""
+def _xor_of_rotations(word: Value, *turns: int) -> Value:
+    """Return the exclusive or of a word rotated right by each of several numbers of bits."""
     total, *others = [(word >> turn) | (word << (32 - turn)) for turn in turns]
     for other in others:
         total = total ^ other
@@ -132,8 +136,8 @@ def _turned(word: Value, *turns: int) -> Value:
 
 def swapped(word: Value) -> Value:
     """Return a word with its bytes reversed."""
-    turned = (word >> 16) | (word << 16)
-    return ((turned >> 8) & 0x00FF00FF) | ((turned << 8) & 0xFF00FF00)
+    halves_swapped = (word >> 16) | (word << 16)
+    return ((halves_swapped >> 8) & 0x00FF00FF) | ((halves_swapped << 8) & 0xFF00FF00)
 
 
 def _primes(count: int) -> list[int]:

@@ -19,16 +19,16 @@ State = tuple[Value, ...]
 RATE_WORDS = 34
 """32-bit words that SHA3-256 absorbs at a time."""
 
-# The bits behind a message, FIPS 202, sections 5.1 and 6.1.
+# The bits that follow a message: FIPS 202, sections 5.1 and 6.1.
 _MARK = 0x06
 
 
 class Permutation:
-    """The permutation for one kernel, made at its top: the constants are tables.
+    """The permutation in one kernel; create it at the kernel's top, as its constants are tables.
 
-    Where instances read one another's values those of a subgroup share the work, a word each: a
-    state is then the same in all of them, and all instances of the workgroup come. With `alone`
-    each instance has a state of its own everywhere, and comes or does not.
+    On machines with fast shuffles (`is_shared`) the lanes of a subgroup share the work, one word
+    each. Then all lanes must have the same state, and all instances of the workgroup must call it.
+    alone: each instance has its own state on every machine, and not all instances need to call it.
     """
 
     def __init__(self, k: Builder, *, alone: bool = False) -> None:
@@ -40,7 +40,7 @@ class Permutation:
             self._constants = k.table(types.u64, round_constants())
 
     def __call__(self, state: Sequence[Value], count: int = 25) -> list[Value]:
-        """The first `count` words of the state after the permutation."""
+        """Return the first `count` words of the state after the permutation."""
         if self.is_shared:
             return self._by_lanes(state, count)
         with self._k.range(0, ROUNDS, carry=tuple(state)) as rounds:
@@ -49,7 +49,10 @@ class Permutation:
 
 
 class Sha3(KernelDigest):
-    """The hash SHA3-256 for one kernel, made at its top; a message as `Permutation` has states."""
+    """SHA3-256 inside one kernel; create it at the kernel's top.
+
+    Whether instances share a message or have their own is as for the states of `Permutation`.
+    """
 
     def __init__(self, k: Builder, *, alone: bool = False) -> None:
         super().__init__(k)
@@ -76,7 +79,7 @@ class Sha3(KernelDigest):
         return self._digest(sponge, [*tail, level | _MARK << 8])
 
     def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> State:
-        """The digest of some words and the first `length` words of a message."""
+        """Return the digest of the words `before` and the first `length` words of a message."""
         k, zero = self._k, self._k.constant(0, types.u32)
         blocks = (len(before) + len(message)) // RATE_WORDS + 1
         words = self.padded(before, message, length, _MARK, blocks * RATE_WORDS)
@@ -128,13 +131,13 @@ def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:
 
 
 def _round(a: State, constant: Value) -> State:
-    """The steps theta, rho and pi, chi, iota."""
+    """Apply the steps theta, rho and pi, chi, iota."""
     columns = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
-    mixed = [columns[x - 1] ^ _rotated(columns[(x + 1) % 5], 1) for x in range(5)]
+    mixed = [columns[x - 1] ^ _rotate_left(columns[(x + 1) % 5], 1) for x in range(5)]
     a = tuple(word ^ mixed[place % 5] for place, word in enumerate(a))
     moved = list(a)
     for at, rotation, target in moves():
-        moved[target] = _rotated(a[at], rotation)
+        moved[target] = _rotate_left(a[at], rotation)
     first, *others = [
         moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])
         for y in range(5)
@@ -143,5 +146,5 @@ def _round(a: State, constant: Value) -> State:
     return (first ^ constant, *others)
 
 
-def _rotated(word: Value, bits: int) -> Value:
+def _rotate_left(word: Value, bits: int) -> Value:
     return word if bits == 0 else (word << bits) | (word >> (64 - bits))

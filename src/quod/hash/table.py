@@ -56,7 +56,7 @@ class Hash(Enum):
 
     @cached_property
     def function(self) -> HashFunction:
-        """The row: the reference function, which also constructs the kernel form."""
+        """The implementation of the hash on the host, which also constructs the kernel form."""
         module, _, name = self._row.rpartition(".")
         function: HashFunction = getattr(import_module(module), name)
         return function
@@ -73,7 +73,7 @@ class Hash(Enum):
 
     @property
     def collision_bits(self) -> int:
-        """Minus the logarithm of the probability that one attempt finds a collision."""
+        """Minus log2 of the probability that one attempt finds a collision."""
         return self.function.collision_bits
 
     @property
@@ -87,7 +87,10 @@ class Hash(Enum):
         return self.function.circuit_layers
 
     def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
-        """The 32 bytes of the digest of a message, of elements of a field if one is given."""
+        """Return the 32 bytes of a message's digest.
+
+        field: the message consists of encoded elements of this field.
+        """
         _check_message(data)
         return self.function.digest(data, are_elements=self.takes(field))
 
@@ -99,7 +102,7 @@ class Hash(Enum):
     def digest_by_runs(
         self, data: bytes, field: FieldSpec | None = None, *, level: int = 0
     ) -> bytes:
-        """The root of a tree of digests over bytes, or over elements of a field.
+        """Return the root of a tree of digests over bytes, or over encoded elements of a field.
 
         The hash of each run of `run_words` words is independent of the others. The digests of a
         level are the data of the next level, until one digest is left. The hash of a run absorbs
@@ -110,16 +113,16 @@ class Hash(Enum):
         return self.function.digest_by_runs(data, are_elements=self.takes(field), level=level)
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
-        """The digest of each run on a level.
+        """Return the digest of each run on a level of `digest_by_runs`.
 
-        Runs may have any length; for a hash over a field they are elements of it, of equal length.
+        For a hash over a field, runs are encoded elements of the field and have equal length.
         """
         return self.function.digests_of_runs(runs, level)
 
     def after(
         self, state: bytes, label: int, message: bytes, field: FieldSpec | None = None
     ) -> bytes:
-        """The transcript state after a message, which has elements of `field` if there is one."""
+        """Return the transcript state after a message, of elements of `field` if it is given."""
         return self.function.after(state, label, message, are_elements=self.takes(field))
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelHash:
@@ -141,7 +144,7 @@ class Hash(Enum):
         """Raise InputError for a field in which the hash derives no challenges."""
         if self.field is not None and self.field != field.modulus:
             raise InputError(
-                f"{self.value} makes challenges in {self.field.name} and its "
+                f"{self.value} derives challenges in {self.field.name} and its "
                 f"extensions, not in {field.name}"
             )
 
@@ -149,11 +152,11 @@ class Hash(Enum):
 def _check_message(data: object) -> None:
     """Raise InputError for a message that is not bytes."""
     if type(data) is not bytes:
-        raise InputError(f"a message is bytes, not {shown_kind(data)}")
+        raise InputError(f"a message must be bytes, not {shown_kind(data)}")
 
 
 def recursive_hash(field: FieldSpec) -> Hash:
-    """The hash over the prime field of a field; InputError where there is none."""
+    """Return the hash over the prime field of `field`; raises InputError if there is none."""
     hashes = {each.field: each for each in Hash if each.is_algebraic}
     if field.modulus not in hashes:
         names = ", ".join(modulus.name for modulus in hashes if modulus is not None)
@@ -164,7 +167,10 @@ def recursive_hash(field: FieldSpec) -> Hash:
 
 
 def checked_hash(hash: Hash, recursive: bool) -> Hash:
-    """Return the hash. Raises InputError unless `recursive` states whether it is over a field."""
+    """Return the hash; raises InputError unless `recursive` states whether it is over a field.
+
+    Such hashes are cheap in circuits, so callers must request them explicitly.
+    """
     if flag("recursive", recursive) == hash.is_algebraic:
         return hash
     if recursive:
@@ -184,5 +190,5 @@ def check_tree_hash(scheme: object, recursive: bool) -> None:
 
 
 def hash_named(name: object) -> Hash:
-    """A hash by its name; InputError for another one."""
+    """Return the hash with a name such as ``sha3-256``; raises InputError for other names."""
     return member("the hash", name, Hash)

@@ -13,11 +13,11 @@ Words = tuple[Value, ...]
 """Values of type u32."""
 
 Load = Callable[[Value, int], Sequence[Value]]
-"""Gives so many words of a message, from a place on."""
+"""Loads words of a message: load(offset in words, number of words)."""
 
 
 def message_words(f: FieldArithmetic[Any], element: Any) -> Words:
-    """An element as a message has it: its canonical integers, not in Montgomery form."""
+    """Return the words of an element in a message: canonical integers, not in Montgomery form."""
     radix = f.modulus.montgomery_radix
     if radix != 1:
         element = element * pow(radix, -1, f.modulus.value)

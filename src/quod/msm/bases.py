@@ -168,12 +168,12 @@ def msm_buffer(
     shape = scalars.shape or ()
     if scalars.dtype == np.uint32 and len(shape) > 1 and shape[-1] != SCALAR_BYTES // 4:
         raise InputError(
-            f"scalars in a buffer have {SCALAR_BYTES // 4} words each, with zeros above, "
-            f"and these are of shape {shape}"
+            f"scalars in a buffer must have {SCALAR_BYTES // 4} words each, zero-padded, but the "
+            f"buffer has shape {shape}"
         )
     if scalars.nbytes % (SCALAR_BYTES * vectors):
         raise InputError(
-            f"{scalars.nbytes} bytes are no {vectors} vectors of scalars, which have {SCALAR_BYTES}"
+            f"{scalars.nbytes} bytes are not {vectors} vectors of scalars of {SCALAR_BYTES} bytes"
         )
     count = scalars.nbytes // (SCALAR_BYTES * vectors)
     check_count(count, len(bases))
@@ -190,7 +190,7 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
     """
     if words.nbytes != 8 * group.point_words:
         raise InputError(
-            f"a point of {group.name} is {8 * group.point_words} bytes, not {words.nbytes}"
+            f"a point of {group.name} has {8 * group.point_words} bytes, not {words.nbytes}"
         )
     if not words.any():
         return None
@@ -228,8 +228,8 @@ def check_one_vector(scalars: Array) -> None:
     """Raise InputError for several vectors of scalars, or if `scalars` is not an array."""
     if plain_array("scalars", scalars).ndim == 3:
         raise InputError(
-            f"msm takes one vector of scalars, of shape (n, words), not {len(scalars)} of them; "
-            "msm_many takes several"
+            f"msm takes one vector of scalars, of shape (n, words), not {len(scalars)} vectors; "
+            "use msm_many"
         )
 
 
@@ -241,7 +241,7 @@ def _bases_of(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> Ms
     if not isinstance(bases, MsmBases):
         return MsmBases(device, group, bases, MsmOptions(precompute_factor=1))
     if bases.group != group:
-        raise InputError(f"bases of {bases.group.name} are none of {group.name}")
+        raise InputError(f"the bases are of {bases.group.name}, not of {group.name}")
     return bases
 
 
@@ -259,21 +259,21 @@ def msm_many(
     """
     if not isinstance(vectors, (list, tuple, np.ndarray)):
         raise InputError(
-            f"vectors of scalars come in a list or an array, not {shown_kind(vectors)}"
+            f"vectors of scalars must be a list or an array, not {shown_kind(vectors)}"
         )
     for vector in vectors:
         if plain_array("a vector of scalars", vector).ndim != 2:
-            raise InputError(f"a vector of scalars has the shape (n, words), not {vector.shape}")
+            raise InputError(f"a vector of scalars must have shape (n, words), not {vector.shape}")
     lengths = sorted({len(vector) for vector in vectors})
     if not lengths:
         return []
     if len(lengths) > 1:
         raise InputError(
-            f"vectors of a batch are equally long, not of {lengths[0]} and {lengths[-1]} scalars"
+            f"vectors of a batch must have equal length, not {lengths[0]} and {lengths[-1]} scalars"
         )
     for vector in vectors:
         if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
-            raise InputError("vectors of a batch are all uint32 words of one shape (n, words)")
+            raise InputError("vectors of a batch must all be uint32 of one shape (n, words)")
     resident = _bases_of(device, group, bases)
     words = msm_words(resident, np.stack(list(vectors)), options, timeline)
     return [affine_ints(group, point) for point in words]

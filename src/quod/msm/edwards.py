@@ -44,7 +44,7 @@ def edwards_msm(
     )  # fmt: skip
     model = resident.group
     if not isinstance(model, EdwardsModel) or model.edwards != curve:
-        raise InputError(f"bases of {model.name} are none of {curve.name}")
+        raise InputError(f"the bases are of {model.name}, not of {curve.name}")
     point = affine_ints(model, msm_words(resident, scalars, options, timeline))
     if point is None:
         return model.to_edwards(None)

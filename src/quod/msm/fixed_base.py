@@ -135,7 +135,9 @@ class FixedBase:
         Raises InputError on a device that computes in host memory.
         """
         if isinstance(self._multiples, _HostTable):
-            raise InputError(f"{self.device.name} computes in host memory: multiply arrays there")
+            raise InputError(
+                f"{self.device.name} computes in host memory; use multiply with arrays"
+            )
         self._multiples.multiply_into(scalars, out)
 
 

@@ -53,5 +53,5 @@ class MsmOptions:
 
     def greatest_scalar(self, group: Group) -> int:
         """Return the largest scalar allowed over a group."""
-        most = group.scalars.value - 1
-        return most if self.scalar_bits is None else min(most, (1 << self.scalar_bits) - 1)
+        largest = group.scalars.value - 1
+        return largest if self.scalar_bits is None else min(largest, (1 << self.scalar_bits) - 1)

@@ -139,9 +139,9 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
         return MsmPlan(group, count, window_bits, windows, -(-needed // windows), maximum)
 
     def additions(candidate: MsmPlan) -> float:
-        filled = min(candidate.buckets, 2 * count * candidate.copies)
-        bucket = _ADDITIONS_PER_BUCKET * filled + _WORK_PER_BUCKET * candidate.buckets
-        return candidate.entries + candidate.windows * bucket
+        buckets_in_use = min(candidate.buckets, 2 * count * candidate.copies)
+        reduction = _ADDITIONS_PER_BUCKET * buckets_in_use + _WORK_PER_BUCKET * candidate.buckets
+        return candidate.entries + candidate.windows * reduction
 
     if options.window_bits is not None:
         chosen = plan(options.window_bits)
@@ -159,11 +159,13 @@ def in_batches(plan: MsmPlan, batch: int, batch_size: int | None) -> MsmPlan:
     if per_vector >= 1 << 32 or plan.count * plan.copies >= 1 << 31:
         raise InputError(
             f"an MSM of {plan.count} scalars in windows of {plan.window_bits} bits is too large; "
-            "cut it into several and add their results"
+            "split it into several MSMs and add their results"
         )
-    most = ((1 << 32) - 1) // max(1, per_vector)
-    wanted = max(1, _BATCH_ENTRIES // max(1, per_vector)) if batch_size is None else batch_size
-    size = max(1, min(batch, wanted, most))
+    max_batch = ((1 << 32) - 1) // max(1, per_vector)
+    batch_target = (
+        max(1, _BATCH_ENTRIES // max(1, per_vector)) if batch_size is None else batch_size
+    )
+    size = max(1, min(batch, batch_target, max_batch))
     return MsmPlan(
         plan.group, plan.count, plan.window_bits, plan.windows, plan.copies, plan.maximum, size
     )

@@ -22,7 +22,7 @@ SCALAR_BYTES = 32
 """Bytes of a scalar in device memory, for every group."""
 
 MOST_BASES = 1 << 31
-"""An MSM has fewer bases than this, because bit 31 of an entry is the sign of its digit."""
+"""The exclusive bound on the bases of an MSM, because bit 31 of an entry is a digit's sign."""
 
 
 def window_count(maximum: int, window_bits: int) -> int:

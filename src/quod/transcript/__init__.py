@@ -1,4 +1,4 @@
-"""Transcripts: what a prover says, hashed to the challenges of its verifier.
+"""Transcripts: the messages of a prover are hashed to the challenges of the verifier.
 
 `Transcript` absorbs labelled messages, `ProofWriter` and `ProofReader` absorb what they write and
 read; `quod.transcript.chain` does the same inside kernels. The names below load on first use

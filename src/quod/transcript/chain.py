@@ -70,10 +70,10 @@ def _reduced(f: Any, words: Words) -> Any:
     """Reduce the integer of 32-bit words modulo p: chunks below p, each times a power of two."""
     base = getattr(f, "base", f)
     modulus = base.modulus
-    piece = modulus.bits - 1
+    chunk_bits = modulus.bits - 1
     total, pairs = 32 * len(words), []
-    for start in range(0, total, piece):
-        packed = _packed(base, words, start, min(start + piece, total))
+    for start in range(0, total, chunk_bits):
+        packed = _packed(base, words, start, min(start + chunk_bits, total))
         # `from_words` divides by the radix, which the weight compensates.
         weight = (modulus.montgomery_radix << start) % modulus.value
         # Zero words of a second factor cost nothing; a short chunk has many.
@@ -97,8 +97,8 @@ def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
 
 def _bits(words: Words, start: int, stop: int) -> Value:
     """Return bits start to stop - 1 of an integer, at most 32."""
-    place, shift = divmod(start, 32)
-    word = words[place] >> shift if shift else words[place]
-    if shift and place + 1 < len(words):
-        word = word | (words[place + 1] << (32 - shift))
+    word_index, shift = divmod(start, 32)
+    word = words[word_index] >> shift if shift else words[word_index]
+    if shift and word_index + 1 < len(words):
+        word = word | (words[word_index + 1] << (32 - shift))
     return word if stop - start == 32 else word & ((1 << (stop - start)) - 1)

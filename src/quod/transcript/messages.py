@@ -218,6 +218,6 @@ class ProofReader:
         """Raise InputError if bytes follow."""
         if self.offset != len(self._proof):
             raise InputError(
-                f"the proof ends here, and {len(self._proof) - self.offset} bytes follow",
+                f"{len(self._proof) - self.offset} bytes follow the end of the proof",
                 offset=self.offset,
             )

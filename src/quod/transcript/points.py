@@ -48,5 +48,7 @@ def decode_points(
         try:
             points.append(encoding.decode_point(group, data[at : at + size], compressed=compressed))
         except InputError as error:
-            raise InputError(f"point {at // size} is none: {error}", offset=offset + at) from None
+            raise InputError(
+                f"point {at // size} is invalid: {error}", offset=offset + at
+            ) from None
     return points

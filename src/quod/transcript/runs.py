@@ -17,7 +17,7 @@ from quod.transcript.transcript import Transcript
 RUN_ELEMENTS = 32
 
 DIGESTS_EACH = 3
-"""With the state and a header as much as SHA3-256 takes in one permutation."""
+"""The digests per message: with the state and a header they fill one block of SHA3-256."""
 
 
 def runs_of(count: int) -> int:

@@ -34,7 +34,7 @@ _BINDING = (Label.COMMITMENT, Label.PUBLIC_INPUT)
 
 def _check_bytes(message: object) -> None:
     if type(message) is not bytes:
-        raise InputError(f"a message is bytes, not {shown_kind(message)}")
+        raise InputError(f"a message must be bytes, not {shown_kind(message)}")
 
 
 class Transcript:
@@ -62,7 +62,7 @@ class Transcript:
             decode(hash.field, state)
         self._drawn, self.is_bound = flag("drawn", drawn), flag("bound", bound)
         if bound and state == START:
-            raise InputError("a transcript that has absorbed nothing binds nothing")
+            raise InputError("a new transcript has absorbed no message, so bound must be False")
 
     def copy(self) -> Self:
         """Return an independent transcript with the same state."""
@@ -118,7 +118,7 @@ class Transcript:
         """
         words = check_words(field, table)
         if not words.size:
-            raise InputError("a table has elements; the digest of none binds nothing")
+            raise InputError("a table must have elements; a digest of no elements binds nothing")
         check_canonical(field.modulus, words.reshape(-1, field.modulus.words))
         rows = np.ascontiguousarray(words).reshape(-1, field.modulus.words)
         elements = [(c,) for c in to_integers(field.modulus, rows)]
@@ -161,7 +161,7 @@ class Transcript:
     def draw(self) -> bytes:
         """Return the 32 bytes from which a challenge is derived; see `challenge` for ``NEXT``."""
         if self.state == START:
-            raise InputError("a challenge is made of messages; this transcript has absorbed none")
+            raise InputError("this transcript has absorbed no message to derive a challenge from")
         if self._drawn:
             self.absorb(Label.NEXT, b"")
         self._drawn = True

@@ -1,8 +1,8 @@
 """Single points of twisted Edwards curves as plain integers: the group law, multiples, sums.
 
-Points are pairs (x, y), the neutral element is (0, 1). The law is complete (`EdwardsCurve`), so
-that every function takes every pair of points of the curve, whatever their order. Nothing here runs
-in constant time; many points at once are the business of `quod.curve.edwards.operations`.
+Points are pairs (x, y), the neutral element is (0, 1). The addition law is complete (see
+`EdwardsCurve`), so every function is right for all points of the curve, whatever their order.
+Nothing here runs in constant time. For arrays of points use `quod.curve.edwards.operations`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WINDOW = 4
 
 @frozen
 class EdwardsGroup:
-    """The points of a curve; `edwards_group` gives the one of a curve."""
+    """The group of points of a curve; `edwards_group` returns it."""
 
     curve: EdwardsCurve
 
@@ -53,13 +53,13 @@ class EdwardsGroup:
         return -point[0] % self.curve.fq.value, point[1]
 
     def multiply(self, scalar: int, point: EdwardsPair) -> EdwardsPair:
-        """scalar * point for any integer, which is not reduced: a point may be of any order."""
+        """Return scalar * point; the integer is not reduced, so the point may have any order."""
         if scalar < 0:
             scalar, point = -scalar, self.negate(point)
-        once = self._extended(point)
+        extended_point = self._extended(point)
         multiples = [_NEUTRAL]
         for _ in range((1 << _WINDOW) - 1):
-            multiples.append(self._sum(multiples[-1], once))
+            multiples.append(self._sum(multiples[-1], extended_point))
         result = _NEUTRAL
         for digit in reversed(_digits(scalar, _WINDOW)):
             for _ in range(_WINDOW):
@@ -68,7 +68,7 @@ class EdwardsGroup:
         return self._affine(result)
 
     def multiply_fixed(self, scalar: int, point: EdwardsPair) -> EdwardsPair:
-        """Return scalar * point for a frequent point, such as a generator; caches its multiples."""
+        """Return scalar * point for a point used often, such as a generator; caches its table."""
         if not 0 <= scalar < 1 << self.curve.fq.bits:
             return self.multiply(scalar, point)
         table = _multiples(self, point)
@@ -77,7 +77,7 @@ class EdwardsGroup:
         )
 
     def sum(self, points: Iterable[EdwardsPair]) -> EdwardsPair:
-        """Return the sum of points with one inversion; without points, the neutral element."""
+        """Return the sum of points, the neutral element if there are none; costs one inversion."""
         result = _NEUTRAL
         for point in points:
             result = self._sum(result, self._extended(point))
@@ -92,24 +92,30 @@ class EdwardsGroup:
         return self.multiply(self.curve.fr.value, point) == (0, 1)
 
     def add_montgomery(self, left: EdwardsPair, right: EdwardsPair) -> EdwardsPair:
-        """The sum of points (u, v) of the Montgomery form.
+        """Return the sum of points (u, v) of the Montgomery form.
 
-        InputError where u is the same, for which the formula with one division has no answer.
+        Raises InputError for points with equal u, to which the chord formula does not apply.
         """
         q, form = self.curve.fq.value, self.curve.montgomery
         (u1, v1), (u2, v2) = left, right
         if (u1 - u2) % q == 0:
-            raise InputError(f"{self.curve.name}: points of one u have no sum by this formula")
+            raise InputError(
+                f"{self.curve.name}: the two points have the same u; use double_montgomery for "
+                "equal points"
+            )
         slope = (v2 - v1) * pow(u2 - u1, -1, q) % q
         u = (form.b * slope * slope - form.a - u1 - u2) % q
         return u, (slope * (u1 - u) - v1) % q
 
     def double_montgomery(self, point: EdwardsPair) -> EdwardsPair:
-        """Twice a point (u, v) of the Montgomery form; raises InputError for one of order two."""
+        """Return 2 * (u, v) on the Montgomery form; raises InputError for a point of order two."""
         q, form = self.curve.fq.value, self.curve.montgomery
         u1, v1 = point
         if v1 % q == 0:
-            raise InputError(f"{self.curve.name}: a point with v = 0 has no double in this form")
+            raise InputError(
+                f"{self.curve.name}: the point has v = 0, so its double is infinity, which the "
+                "Montgomery form does not represent"
+            )
         slope = (3 * u1 * u1 + 2 * form.a * u1 + 1) * pow(2 * form.b * v1, -1, q) % q
         u = (form.b * slope * slope - form.a - 2 * u1) % q
         return u, (slope * (u1 - u) - v1) % q
@@ -124,7 +130,7 @@ class EdwardsGroup:
         return point[0] * inverse % q, point[1] * inverse % q
 
     def _sum(self, left: _Extended, right: _Extended) -> _Extended:
-        """add-2008-hwcd of the Explicit-Formulas Database."""
+        """Return left + right by add-2008-hwcd of the Explicit-Formulas Database."""
         q = self.curve.fq.value
         (x1, y1, z1, t1), (x2, y2, z2, t2) = left, right
         a, b = x1 * x2 % q, y1 * y2 % q
@@ -133,7 +139,7 @@ class EdwardsGroup:
         return self._completed(e, d - c, d + c, b - self.curve.a * a)
 
     def _doubled(self, point: _Extended) -> _Extended:
-        """dbl-2008-hwcd."""
+        """Return 2 * point by dbl-2008-hwcd."""
         x, y, z, _ = point
         a, b = x * x, y * y
         e, scaled = (x + y) * (x + y) - a - b, self.curve.a * a
@@ -148,12 +154,12 @@ class EdwardsGroup:
 
 def _digits(scalar: int, bits: int) -> list[int]:
     mask = (1 << bits) - 1
-    return [scalar >> at & mask for at in range(0, scalar.bit_length(), bits)]
+    return [scalar >> position & mask for position in range(0, scalar.bit_length(), bits)]
 
 
 @cache
 def _multiples(group: EdwardsGroup, point: EdwardsPair) -> list[list[EdwardsPair]]:
-    """Row i has digit * 16**i * point for each digit."""
+    """Return a table of multiples: row i has digit * 16**i * point at index digit, 0 to 15."""
     rows = []
     for _ in range(0, group.curve.fq.bits, _WINDOW):
         row = [(0, 1)]
@@ -170,12 +176,15 @@ def _group(curve: EdwardsCurve) -> EdwardsGroup:
 
 
 def edwards_group(curve: EdwardsCurve) -> EdwardsGroup:
-    """The points of a curve such as ``EDWARDS["jubjub"]``."""
+    """Return the group of points of a curve such as ``EDWARDS["jubjub"]``."""
     return _group(curve)
 
 
 def edwards_pair(name: str, curve: EdwardsCurve, value: object) -> EdwardsPair:
-    """A point that somebody gives: two coordinates below q, on the curve. Else InputError."""
+    """Return a caller's point; raises InputError unless it is on the curve, with coordinates < q.
+
+    name: how the message names the point.
+    """
     group = edwards_group(curve)
     if not isinstance(value, tuple) or len(value) != 2:
         raise InputError(f"{name} must be a point (x, y) of {curve.name}")

@@ -36,12 +36,12 @@ class MontgomeryForm:
 class EdwardsCurve:
     """The subgroup of prime order r = `fr` of a*x^2 + y^2 = 1 + d*x^2*y^2 over Fq, q = `fq`.
 
-    Its neutral element is (0, 1). The curve has `cofactor` * r points. Numbers are integers modulo
-    q, of which the least are kept. It needs no registration.
+    Its neutral element is (0, 1). The curve has `cofactor` * r points. `a`, `d` and the affine
+    `generator` are integers, which are reduced modulo q. The curve needs no registration.
 
-    InputError, with what is wrong, unless a is a square and d is none, so that the addition law is
-    complete (has no exceptional points); for a + d = 0, a generator that is off the curve or has
-    another order, a cofactor that no such curve has, and coordinates of 32 bits or fewer.
+    Raises InputError unless a is a square and d is not, so that the addition law is complete (has
+    no exceptional points). It is also raised for a + d = 0, a generator that is off the curve or
+    has another order, a cofactor outside Hasse's bound, and coordinates of 32 bits or fewer.
     """
 
     name: str
@@ -58,8 +58,8 @@ class EdwardsCurve:
         q, name = self.fq.value, self.name
         if not self.is_complete:
             raise InputError(
-                f"the addition law of {name} has exceptional points: take a square for a and no "
-                "square for d, neither of them 0"
+                f"the addition law of {name} has exceptional points: a must be a square, d a "
+                "non-square, and neither 0"
             )
         if (self.a + self.d) % q == 0:
             raise InputError(
@@ -74,8 +74,8 @@ class EdwardsCurve:
     def _has_order_r(self, point: tuple[int, int]) -> bool:
         """Return whether r * point is the neutral element.
 
-        add-2008-bbjlp of the Explicit-Formulas Database, which has no exceptional points: each is
-        (X/Z, Y/Z).
+        Points are (X, Y, Z) with x = X/Z, y = Y/Z. Additions are add-2008-bbjlp of the
+        Explicit-Formulas Database, which has no exceptional points.
         """
         q, a, d = self.fq.value, self.a, self.d
 
@@ -88,18 +88,18 @@ class EdwardsCurve:
             mixed = (x1 + y1) * (x2 + y2) - xx - yy
             return z * low * mixed % q, z * high * (yy - a * xx) % q, low * high % q
 
-        total, once = (0, 1, 1), (*point, 1)
+        total, projective_point = (0, 1, 1), (*point, 1)
         for bit in bin(self.fr.value)[2:]:
             total = add(total, total)
             if bit == "1":
-                total = add(total, once)
+                total = add(total, projective_point)
         x, y, z = total
         return x == 0 and y == z
 
     def _set(self, a: int, d: int, generator: tuple[int, int]) -> None:
         q = self.fq.value
         x, y = generator
-        # a = -1, for which there are faster formulas, stays as it is.
+        # a = -1 is kept as -1, by which `EdwardsArithmetic` selects the faster formulas.
         self.__dict__.update(a=-1 if (a + 1) % q == 0 else a % q, d=d % q, generator=(x % q, y % q))
 
     @classmethod
@@ -107,12 +107,15 @@ class EdwardsCurve:
         cls, name: str, fq: Modulus, fr: Modulus, a: int, d: int, generator: tuple[int, int],
         cofactor: int,
     ) -> Self:  # fmt: skip
-        """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
+        """Return a curve without checking its parameters, for which the caller is responsible.
+
+        The tests check Quod's named curves, which are made here.
+        """
         return unchecked(cls, name, fq, fr, (a, d, generator), cofactor)
 
     @cached_property
     def is_complete(self) -> bool:
-        """True if the addition law takes every pair of points: a is a square and d is none."""
+        """True if the addition law is right for all pairs of points: a is a square and d is not."""
         q = self.fq.value
         return pow(self.a, (q - 1) // 2, q) == 1 and pow(self.d, (q - 1) // 2, q) == q - 1
 
@@ -129,7 +132,10 @@ class EdwardsCurve:
         return MontgomeryForm(self.fq, 2 * (self.a + self.d) * inverse % q, 4 * inverse % q)
 
     def to_montgomery(self, point: tuple[int, int]) -> G1Point:
-        """u = (1 + y)/(1 - y), v = u/x; (0, 1) goes to infinity and (0, -1) to (0, 0)."""
+        """Return (u, v) with u = (1 + y)/(1 - y), v = u/x.
+
+        (0, 1) maps to infinity, which is None, and (0, -1) maps to (0, 0).
+        """
         q = self.fq.value
         x, y = point[0] % q, point[1] % q
         if (x, y) == (0, 1):
@@ -138,7 +144,7 @@ class EdwardsCurve:
         return u, u * pow(x, -1, q) % q if x else 0
 
     def from_montgomery(self, point: G1Point) -> tuple[int, int]:
-        """x = u/v, y = (u - 1)/(u + 1), the inverse of `to_montgomery`."""
+        """Return (x, y) with x = u/v, y = (u - 1)/(u + 1), the inverse of `to_montgomery`."""
         if point is None:
             return 0, 1
         q = self.fq.value

@@ -1,8 +1,8 @@
 """Points of twisted Edwards curves as bytes: y little-endian, and in the top bit the sign of x.
 
-What is negative is a convention: of Zcash (protocol specification 5.4.9.3, with the consensus rule
-of ZIP 216) an odd x, of circomlib one above q/2. Every decoder takes exactly what its encoder
-writes: it refuses a y of q or more, one without a point, and a sign where x is 0.
+Which x is negative is a convention. For Zcash (protocol specification 5.4.9.3, with the consensus
+rule of ZIP 216) it is an odd x, for circomlib an x above q/2. Each decoder accepts exactly the
+bytes that its encoder writes. It rejects y >= q, a y that no point has, and a sign bit for x = 0.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ SIGNS = ("zcash", "circomlib")
 
 
 def encode_edwards(curve: EdwardsCurve, point: EdwardsPair, *, sign: str = "zcash") -> bytes:
-    """The bytes of a point, one bit more than a coordinate has; InputError if it is off the curve.
+    """Return the bytes of a point: y, and one bit for the sign of x.
 
-    `sign` is the convention, ``zcash`` or ``circomlib``.
+    sign: the convention for negative x, ``zcash`` or ``circomlib``.
+    Raises InputError for a point off the curve.
     """
     choice("sign", sign, SIGNS)
     x, y = edwards_pair("the point", edwards_group(curve).curve, point)
@@ -30,10 +31,10 @@ def encode_edwards(curve: EdwardsCurve, point: EdwardsPair, *, sign: str = "zcas
 def decode_edwards(
     curve: EdwardsCurve, data: bytes, *, sign: str = "zcash", check_subgroup: bool = True
 ) -> EdwardsPair:
-    """The point of bytes that `encode_edwards` writes.
+    """Return the point that `encode_edwards` wrote as these bytes.
 
-    Raises InputError for all others, and unless told otherwise for points outside the subgroup of
-    prime order.
+    Raises InputError for other bytes and, unless `check_subgroup` is False, for points outside the
+    subgroup of prime order.
     """
     choice("sign", sign, SIGNS)
     flag("check_subgroup", check_subgroup)
@@ -60,7 +61,10 @@ def decode_edwards(
 
 
 def _root(curve: EdwardsCurve, y: int) -> int | None:
-    """An x of a*x^2 + y^2 = 1 + d*x^2*y^2; the denominator is no zero as a/d is no square."""
+    """Return an x with a*x^2 + y^2 = 1 + d*x^2*y^2, or None if there is none.
+
+    The denominator a - d*y^2 is never zero, since a/d is not a square.
+    """
     q = curve.fq.value
     square = (1 - y * y) * pow(curve.a - curve.d * y * y, -1, q) % q
     return FqCoordinates(q).square_root(square)

@@ -1,8 +1,8 @@
 """Operations on host arrays of points of a twisted Edwards curve, by a device.
 
 An array of n points is uint32 of shape (n, 2, words): affine x and y in Montgomery form; the
-neutral element is (0, 1), in Montgomery form as well. Every function takes every point of the
-curve. Raises InputError for arrays of other shapes or types.
+neutral element is (0, 1), in Montgomery form as well. Every function is right for every point of
+the curve. All functions raise InputError for arrays of other shapes or types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.validation import plain_array
 
-# Points from which on an instance shares an inversion.
+# Points per instance, which share one inversion, where there are enough points.
 _SHARING = 64
 
 
@@ -60,10 +60,12 @@ def edwards_negate(
     """out[i] = -a[i]."""
     f, i = EdwardsArithmetic(k, curve).field, k.global_id()
     with k.if_(i < count):
-        place = i.cast(types.u64) * 2
-        f.store(out, place, -f.load(a, place, linear=True))
+        x_index = i.cast(types.u64) * 2
+        f.store(out, x_index, -f.load(a, x_index, linear=True))
         f.store_words_at(
-            out, (place + 1) * f.word_count, f.load_words_at(a, (place + 1) * f.word_count)
+            out,
+            (x_index + 1) * f.word_count,
+            f.load_words_at(a, (x_index + 1) * f.word_count),
         )
 
 
@@ -74,7 +76,7 @@ def edwards_multiply(
 ) -> None:  # fmt: skip
     """out[i] = scalars[i] * points[i] for integers of `scalar_words` 64-bit words.
 
-    With a table of multiples as `curve_multiply` has it.
+    Each instance has a table of multiples of its point in shared memory, as in `curve_multiply`.
     """
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     window = digit_bits(k, law.neutral())
@@ -87,11 +89,11 @@ def edwards_multiply(
                 table.store(filling.index, filling.carried)
                 filling.next(law.carried(law.add(filling.carried, point)))
         with k.range(0, scalar_words * digits, carry=law.neutral()) as loop:
-            place = (scalar_words * digits - 1) - loop.index
+            digit_index = (scalar_words * digits - 1) - loop.index
             word = scalars[
-                i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
+                i.cast(types.u64) * scalar_words + (digit_index // digits).cast(types.u64)
             ]  # fmt: skip
-            shift = ((place % digits) * window).cast(types.u64)
+            shift = ((digit_index % digits) * window).cast(types.u64)
             total = loop.carried
             for _ in range(window):
                 total = law.double(total)
@@ -115,8 +117,11 @@ def edwards_check(
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     f = law.field
     with k.if_(i < count):
-        place = i.cast(types.u64) * 2
-        x2, y2 = f.square(f.load(points, place)), f.square(f.load(points, place + 1))
+        x_index = i.cast(types.u64) * 2
+        x2, y2 = (
+            f.square(f.load(points, x_index)),
+            f.square(f.load(points, x_index + 1)),
+        )
         conic = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
         difference = conic - f.one() - x2 * y2 * f.constant(curve.d)
         verdicts[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
@@ -126,16 +131,19 @@ def edwards_check(
 
 
 def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) -> Words:
-    """The array of affine points (x, y) of int, whose coordinates are taken modulo q.
+    """Return the array of affine points (x, y) of int, whose coordinates are reduced modulo q.
 
-    Raises InputError for anything else; there is no point at infinity.
+    Raises InputError for anything else, including None: the curve has no point at infinity.
     """
 
     def coordinates() -> Iterable[int]:
         for position, value in enumerate(points):
             point = plain_point(value, 1, "point", position)
             if point is None:
-                raise InputError(f"point {position} is None, and {curve.name} has no infinity")
+                raise InputError(
+                    f"point {position} is None, but {curve.name} has no point at infinity; its "
+                    "neutral element is (0, 1)"
+                )
             yield from point
 
     flat = elements.from_integers(curve.fq, coordinates())
@@ -143,7 +151,7 @@ def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) 
 
 
 def to_edwards_points(curve: EdwardsCurve, array: Words) -> list[tuple[int, int]]:
-    """The inverse of `from_edwards_points`."""
+    """Return the points of an array as pairs of plain integers."""
     flat = elements.to_integers(curve.fq, _points(curve, array))
     return list(zip(flat[::2], flat[1::2], strict=True))
 
@@ -180,8 +188,8 @@ def negate(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
 def multiply(device: AnyDevice, curve: EdwardsCurve, points: Words, scalars: Words) -> Words:
     """scalars[i] * points[i].
 
-    Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, not
-    reduced, so that points need not be in the subgroup.
+    scalars: uint32 of shape (n, words), or (1, words) for one scalar that all points share. They
+    are integers of any size and are not reduced, so points need not be in the subgroup.
     """
     points = _points(curve, points)
     padded = widened_scalars(scalars, len(points))
@@ -212,8 +220,8 @@ def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArra
     answers = unwritten(len(points), 1)
     _launch(device, device.compile(edwards_check, curve=curve), len(points), points, answers)
     check_written(device, "which points are on the curve", answers)
-    below = elements.canonical(curve.fq, points).reshape(len(points), 2).all(axis=1)
-    result: NDArray[np.bool_] = (answers[:, 0] == 1) & below
+    is_canonical = elements.canonical(curve.fq, points).reshape(len(points), 2).all(axis=1)
+    result: NDArray[np.bool_] = (answers[:, 0] == 1) & is_canonical
     return result
 
 
@@ -222,13 +230,13 @@ def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDA
     order = np.frombuffer(curve.fr.value.to_bytes(curve.fr.bytes, "little"), "<u4")
     product = multiply(device, curve, points, order.astype(np.uint32)[None])
     neutral = from_edwards_points(curve, [(0, 1)])
-    killed = (product == neutral).reshape(len(points), -1).all(axis=1)
-    result: NDArray[np.bool_] = is_on_curve(device, curve, points) & killed
+    is_neutral = (product == neutral).reshape(len(points), -1).all(axis=1)
+    result: NDArray[np.bool_] = is_on_curve(device, curve, points) & is_neutral
     return result
 
 
 def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
-    """Points of the curve as points of its Weierstrass model, of shape (n, *model.shape)."""
+    """Map points of the Edwards curve to its Weierstrass model: uint32 of (n, *model.shape)."""
     points = _points(model.edwards, points)
     count = len(points)
     out = unwritten(count, *model.shape)

@@ -2,8 +2,8 @@
 
 Extended coordinates (X, Y, Z, T: x = X/Z, y = Y/Z, T = XY/Z) of Hisil, Wong, Carter and Dawson,
 "Twisted Edwards Curves Revisited" (ASIACRYPT 2008): add-2008-hwcd, its form hwcd-3 where a = -1,
-and dbl-2008-hwcd of the Explicit-Formulas Database. Where a is a square and d is not they take
-every pair of points: equal, opposite, neutral, of even order.
+and dbl-2008-hwcd of the Explicit-Formulas Database. If a is a square and d is not, they are right
+for every pair of points: equal, opposite, neutral, of even order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quod.kernel.ir.value import Operand, Value
 
 @frozen(eq=False)
 class EdwardsPoint(Unknown):
-    """X, Y, Z and T."""
+    """A point in extended coordinates X, Y, Z and T."""
 
     comparison: ClassVar[str] = (
         "write points.equal(p, q), with `with k.if_(...)` or a select of each coordinate"
@@ -46,36 +46,42 @@ class EdwardsPoint(Unknown):
 
 
 class EdwardsArithmetic:
-    """The group law of one curve in one kernel; affine points in memory are x then y."""
+    """The group law of one curve in one kernel; affine points in memory are x then y.
+
+    Raises TraceError for a curve whose addition law is not complete.
+    """
 
     def __init__(self, k: Builder, curve: EdwardsCurve) -> None:
         if not curve.is_complete:
-            raise TraceError(f"the formulas take a square a and a d that is none: {curve.name}")
+            raise TraceError(
+                f"the addition law of {curve.name} is not complete: a must be a square and d a "
+                "non-square"
+            )
         self.k = k
         self.curve = curve
         self.field = prime_field(k, curve.fq)
 
     def load(self, pointer: Value, index: Operand) -> EdwardsPoint:
-        """Affine point `index` of an array."""
+        """Load affine point `index` of an array."""
         f = self.field
-        place = self.k.operand(index, types.u64).cast(types.u64) * 2
-        x, y = f.load(pointer, place), f.load(pointer, place + 1)
+        element_index = self.k.operand(index, types.u64).cast(types.u64) * 2
+        x, y = f.load(pointer, element_index), f.load(pointer, element_index + 1)
         return self.carried(EdwardsPoint(x, y, f.one(), x * y))
 
     def store(self, pointer: Value, index: Operand, p: EdwardsPoint) -> None:
-        """Store a point in affine form, with an inversion of its own."""
+        """Store a point in affine form; costs one inversion."""
         f = self.field
         inverse = f.inverse(f.carried(p.z))
-        place = self.k.operand(index, types.u64).cast(types.u64) * 2
-        f.store(pointer, place, p.x * inverse)
-        f.store(pointer, place + 1, p.y * inverse)
+        element_index = self.k.operand(index, types.u64).cast(types.u64) * 2
+        f.store(pointer, element_index, p.x * inverse)
+        f.store(pointer, element_index + 1, p.y * inverse)
 
     def carried(self, p: EdwardsPoint) -> EdwardsPoint:
-        """The point with standard bounds, fit to be carried."""
+        """Return the point with standard bounds, as loops and branches need them."""
         return EdwardsPoint(*(self.field.carried(part) for part in (p.x, p.y, p.z, p.t)))
 
     def neutral(self) -> EdwardsPoint:
-        """(0, 1)."""
+        """Return the neutral element, (0, 1)."""
         f = self.field
         return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
 
@@ -124,12 +130,12 @@ class EdwardsArithmetic:
 def completed(
     field: PrimeField, e: Element, f: Element, g: Element, h: Element
 ) -> tuple[Element, ...]:
-    """X, Y, Z and T of the point (e/g, h/f), with standard bounds."""
+    """Return X, Y, Z and T of the point (e/g, h/f), with standard bounds."""
     return tuple(field.carried(product) for product in (e * f, g * h, f * g, e * h))
 
 
 def added(field: PrimeField, p: EdwardsPoint, q: EdwardsPoint, d: int) -> EdwardsPoint:
-    """p + q on a curve with a = -1, with standard bounds: add-2008-hwcd-3."""
+    """Return p + q on a curve with a = -1, with standard bounds, by add-2008-hwcd-3."""
     a = (p.y - p.x) * (q.y - q.x)
     b = (p.y + p.x) * (q.y + q.x)
     c = p.t * q.t * field.constant(2 * d)
@@ -139,7 +145,7 @@ def added(field: PrimeField, p: EdwardsPoint, q: EdwardsPoint, d: int) -> Edward
 
 
 def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
-    """2p on a curve with a = -1, with standard bounds: dbl-2008-hwcd."""
+    """Return 2p on a curve with a = -1, with standard bounds, by dbl-2008-hwcd."""
     a, b, c = field.square(p.x), field.square(p.y), field.square(p.z)
     e = field.square(p.x + p.y) - a - b
     g = b - a

@@ -1,11 +1,11 @@
 """The short Weierstrass model of a twisted Edwards curve, in which its MSMs are computed.
 
 Affine additions that share inversions take 5 products and a square on a Weierstrass curve; the
-Edwards addition in extended coordinates takes 8. The way is over the Montgomery form, after
-Bernstein and Lange, "Twisted Edwards curves" (AFRICACRYPT 2008), section 3: B*v^2 = u^3 + A*u^2 + u
-with A = 2(a + d)/(a - d), B = 4/(a - d), u = (1 + y)/(1 - y), v = u/x. The model has
-(u + A/3)/B and v/B as coordinates. Where d is not a square and a is, every point has an image: the
-neutral element goes to infinity, (0, -1) to (A/(3B), 0), which has order two.
+Edwards addition in extended coordinates takes 8 products. The map goes through the Montgomery form
+(Bernstein and others, "Twisted Edwards curves", AFRICACRYPT 2008, section 3): B*v^2 = u^3 + A*u^2 +
+u with A = 2(a + d)/(a - d), B = 4/(a - d), u = (1 + y)/(1 - y), v = u/x. The coordinates of the
+model are (u + A/3)/B and v/B. If a is a square and d is not, every point has an image: the neutral
+element maps to infinity, and (0, -1) maps to (A/(3B), 0), which has order two.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class EdwardsModel(Group):
         )
 
     def from_edwards(self, point: tuple[int, int]) -> G1Point:
-        """The image of a point of the Edwards curve."""
+        """Return the image of a point of the Edwards curve."""
         form, p = self.edwards.montgomery, self.edwards.fq.value
         image = self.edwards.to_montgomery(point)
         if image is None:
@@ -69,7 +69,7 @@ class EdwardsModel(Group):
         return (image[0] + form.a * third) * b_inverse % p, image[1] * b_inverse % p
 
     def to_edwards(self, point: G1Point) -> tuple[int, int]:
-        """The point of the Edwards curve whose image this is."""
+        """Return the point of the Edwards curve with this image."""
         if point is None:
             return 0, 1
         form, p = self.edwards.montgomery, self.edwards.fq.value
@@ -79,7 +79,7 @@ class EdwardsModel(Group):
 
 @cache
 def model_of(curve: EdwardsCurve) -> EdwardsModel:
-    """The model of a curve."""
+    """Return the Weierstrass model of a curve."""
     return EdwardsModel(curve)
 
 
@@ -94,10 +94,10 @@ def edwards_to_model(
     *,
     model: EdwardsModel,
 ) -> None:
-    """Affine points of an Edwards curve to affine points of its model.
+    """Map affine points of an Edwards curve to affine points of its model.
 
-    Instance i takes points i, i + instances, ... with one inversion (Montgomery's trick);
-    `prefixes` has room for an element a point.
+    Instance i maps points i, i + instances, ... with one inversion (Montgomery's trick);
+    `prefixes` is overwritten and has one element per point.
     """
     f = EdwardsArithmetic(k, model.edwards).field
     p = model.edwards.fq.value
@@ -107,32 +107,32 @@ def edwards_to_model(
     one = f.one()
 
     def load(index: Value) -> tuple[Element, Element, Value]:
-        """(x, y, whether x is zero)."""
-        place = index.cast(types.u64)
-        x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
-        return x, y, f.words_are_zero(f.load_words(points, place * 2))
+        """Load a point: x, y, and whether x is zero."""
+        point_index = index.cast(types.u64)
+        x, y = f.load(points, point_index * 2), f.load(points, point_index * 2 + 1)
+        return x, y, f.words_are_zero(f.load_words(points, point_index * 2))
 
     def denominator(point: tuple[Element, Element, Value]) -> Element:
-        """x*(1 - y), or 1 where x is zero."""
-        x, y, no_x = point
-        return f.select(no_x, f.carried(one), f.carried(x * (one - y)))
+        """Return x*(1 - y), or 1 where x is zero."""
+        x, y, x_is_zero = point
+        return f.select(x_is_zero, f.carried(one), f.carried(x * (one - y)))
 
     def store(index: Value, point: tuple[Element, Element, Value], inverse: Element) -> None:
-        place, (x, y, no_x) = index.cast(types.u64), point
-        # (1 + y)/(x*(1 - y)) is v, and times x it is u.
+        point_index, (x, y, x_is_zero) = index.cast(types.u64), point
+        # v = (1 + y)/(x*(1 - y)), and u = v * x.
         v = (one + y) * inverse
         new_x = v * x * f.constant(b_inverse) + f.constant(shift)
         x_words, y_words = f.to_words(new_x), f.to_words(v * f.constant(b_inverse))
         # Where x = 0, (0, 1) is the neutral element and (0, -1) has order two.
-        neutral = no_x & ~f.is_zero(y + one)
-        two = f.to_words(f.constant(shift))
+        neutral = x_is_zero & ~f.is_zero(y + one)
+        x_of_order_two = f.to_words(f.constant(shift))
         zero = k.constant(0, types.u64)
         x_words = tuple(
-            k.select(neutral, zero, k.select(no_x, special, word))
-            for special, word in zip(two, x_words, strict=True)
+            k.select(neutral, zero, k.select(x_is_zero, order_two_word, word))
+            for order_two_word, word in zip(x_of_order_two, x_words, strict=True)
         )
-        y_words = tuple(k.select(no_x, zero, word) for word in y_words)
-        f.store_words_at(out, place * model.point_words, x_words)
-        f.store_words_at(out, place * model.point_words + model.coordinate_words, y_words)
+        y_words = tuple(k.select(x_is_zero, zero, word) for word in y_words)
+        f.store_words_at(out, point_index * model.point_words, x_words)
+        f.store_words_at(out, point_index * model.point_words + model.coordinate_words, y_words)
 
     share_inversion(k, f, instances, count, prefixes, load, denominator, store)

@@ -1,7 +1,7 @@
-"""Compressed points of BLS12-381 in the Zcash form, many at once by a device.
+"""Batch decompression of BLS12-381 points in the Zcash form on a device.
 
-The time of a compressed point goes into square roots, 0.1 ms each on plain integers and three of
-them for a point of G2. Here all roots of many points are two launches.
+Decompression spends its time on square roots: 0.1 ms each on plain integers, and three for a point
+of G2. Here two launches compute the square roots of all points.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def square_root_candidates(
 
 
 def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> list[int | None]:
-    """A square root of each integer below p, None where there is none; ValueError unless p is 3
-    modulo 4."""
+    """Return a square root of each integer below p, or None for a non-square.
+
+    Raises ValueError unless p is 3 modulo 4.
+    """
     p = modulus.value
     if p % 4 != 3:
         raise ValueError(f"{modulus.name} is not 3 modulo 4")
@@ -55,9 +57,10 @@ def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -
 def decompressed(
     device: AnyDevice, g1: Sequence[bytes], g2: Sequence[bytes]
 ) -> tuple[list[Point | InputError], list[Point | InputError]]:
-    """The points of encodings of 48 and of 96 bytes, or the errors that the decoders of one have.
+    """Decode compressed points: g1 of 48 bytes each, g2 of 96.
 
-    Points are on the curve, and may be outside the subgroup of order r.
+    An invalid encoding gives the InputError of `decode_zcash_g1` or `decode_zcash_g2` in place of
+    its point. Points are on the curve, but may be outside the subgroup of order r.
     """
     law1, law2, fq = g1_group(BLS12_381), g2_group(BLS12_381), BLS12_381.fq
     p = fq.value
@@ -71,38 +74,41 @@ def decompressed(
     ys = [None if a is None else next(roots) for a in rights]
     lengths = [None if a is None else next(roots) for a in norms]
     half = (p + 1) // 2
-    reals: list[int] = []
+    real_candidates: list[int] = []
     for twist, length in zip(twists, lengths, strict=True):
         if twist is not None and length is not None:
-            # One of both is a square: of the real part of a root.
-            reals += [(twist[0] + length) * half % p, (twist[0] - length) * half % p]
-    roots = iter(square_roots(device, fq, reals))
+            # One of the two is a square: the square of the real part of the root.
+            real_candidates += [(twist[0] + length) * half % p, (twist[0] - length) * half % p]
+    roots = iter(square_roots(device, fq, real_candidates))
     twisted = [
         None if twist is None or length is None else _root(roots, twist, p)
         for twist, length in zip(twists, lengths, strict=True)
     ]
 
-    def first(place: int) -> Point | InputError:
-        x, y, data = xs[place], ys[place], g1[place]
+    def decode_g1(index: int) -> Point | InputError:
+        x, y, data = xs[index], ys[index], g1[index]
         if x is None or not y:
-            return _singly(decode_zcash_g1, data)
+            return _decode_single(decode_zcash_g1, data)
         return x[0], y if law1.field.is_larger(y) == bool(data[0] & _SIGN) else p - y
 
-    def second(place: int) -> Point | InputError:
-        u, y, data = us[place], twisted[place], g2[place]
+    def decode_g2(index: int) -> Point | InputError:
+        u, y, data = us[index], twisted[index], g2[index]
         if u is None or y is None:
-            return _singly(decode_zcash_g2, data)
+            return _decode_single(decode_zcash_g2, data)
         larger = law2.field.is_larger(y) == bool(data[0] & _SIGN)
         return (u[1], u[0]), y if larger else law2.field.negate(y)
 
-    return [first(i) for i in range(len(g1))], [second(i) for i in range(len(g2))]
+    return [decode_g1(i) for i in range(len(g1))], [decode_g2(i) for i in range(len(g2))]
 
 
 def _root(roots: Iterator[int | None], square: tuple[int, int], p: int) -> tuple[int, int] | None:
-    """The root of an element of Fq2 from those of the two candidates for its real part squared."""
+    """Return a root of an element of Fq2, from roots of the candidates for its squared real part.
+
+    Takes two items of `roots`. Returns None for elements of Fq and for non-squares.
+    """
     real, other = next(roots), next(roots)
     real = real or other
-    # Elements of Fq, and what is no square after all, are for the decoder of one.
+    # Elements of Fq and non-squares are left to the decoder of single points.
     if not real or not square[1]:
         return None
     root = (real, square[1] * pow(2 * real, -1, p) % p)
@@ -111,18 +117,20 @@ def _root(roots: Iterator[int | None], square: tuple[int, int], p: int) -> tuple
 
 
 def _numbers(data: bytes) -> list[int] | None:
-    """The integers in an encoding, if its flags are those of a compressed point, and it is finite
-    and canonical."""
+    """Return the integers in the encoding of a finite compressed point, the coefficient of u first.
+
+    Returns None if a flag is wrong, the point is infinity or an integer is not below q.
+    """
     if data[0] & (_COMPRESSED | _INFINITY) != _COMPRESSED:
         return None
     plain = bytes([data[0] & 0x1F]) + data[1:]
     coordinates = [
-        int.from_bytes(plain[at : at + _SIZE], "big") for at in range(0, len(plain), _SIZE)
+        int.from_bytes(plain[start : start + _SIZE], "big") for start in range(0, len(plain), _SIZE)
     ]
     return coordinates if all(number < BLS12_381.fq.value for number in coordinates) else None
 
 
-def _singly(decode: Any, data: bytes) -> Point | InputError:
+def _decode_single(decode: Any, data: bytes) -> Point | InputError:
     try:
         point: Point = decode(data, check_subgroup=False)
         return point

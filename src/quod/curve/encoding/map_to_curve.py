@@ -1,9 +1,9 @@
-"""Elements of Fq and Fq2 to points of BLS12-381 G1 and G2 (RFC 9380; EIP-2537's map precompiles).
+"""Maps from Fq and Fq2 to BLS12-381 G1 and G2 (RFC 9380; EIP-2537's map precompiles).
 
-The simplified SWU map lands on a curve with a*b != 0 that is isogenous to the one wanted; the
-isogeny leads over and the cofactor is cleared. RFC 9380 prints the isogenies as tables of
+The simplified SWU map gives a point on a curve with a*b != 0 that is isogenous to the target curve.
+Then the isogeny is applied and the cofactor is cleared. RFC 9380 prints the isogenies as tables of
 coefficients. Here they are computed from their kernels by Kohel's formulas ("Endomorphism rings of
-elliptic curves over finite fields", 1996, section 2.4), which leaves five constants.
+elliptic curves over finite fields", 1996, section 2.4), which need five constants only.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class _Polynomials(Generic[C]):
     def derivative(self, a: list[C]) -> list[C]:
         return [self.field.scale(x, i) for i, x in enumerate(a)][1:] or [self.field.zero]
 
-    def evaluate(self, a: list[C], at: C) -> C:
+    def evaluate(self, a: list[C], x: C) -> C:
         value = self.field.zero
         for coefficient in reversed(a):
-            value = self.field.add(self.field.multiply(value, at), coefficient)
+            value = self.field.add(self.field.multiply(value, x), coefficient)
         return value
 
 
@@ -55,9 +55,12 @@ class _Polynomials(Generic[C]):
 class _SwuMap(Generic[C]):
     """The simplified SWU map to y^2 = x^3 + a*x + b, then an isogeny to y^2 = x^3 + b'.
 
-    `z` is the non-square of the map. `kernel` is the monic polynomial whose roots are the x of the
-    points that the isogeny sends to infinity; `degree` is the isogeny's, and (x, y) goes to
-    (scale^2 * X, scale^3 * Y) after the normalised isogeny.
+    z: the non-square of the map.
+    kernel: the monic polynomial whose roots are the x of the points that the isogeny maps to
+        infinity.
+    degree: the degree of the isogeny.
+    scale: the isogeny maps (x, y) to (scale^2 * X, scale^3 * Y), where (X, Y) is the image under
+        the normalised isogeny.
     """
 
     field: Coordinates[C]
@@ -70,18 +73,21 @@ class _SwuMap(Generic[C]):
 
     @cached_property
     def numerator(self) -> list[C]:
-        """N with X = N(x) / kernel(x)^2 for the normalised isogeny."""
+        """The polynomial N with X = N(x) / kernel(x)^2 for the normalised isogeny."""
         p, f = _Polynomials(self.field), self.field
         kernel = self.kernel
-        first = p.derivative(kernel)
-        second = p.derivative(first)
+        slope = p.derivative(kernel)
+        second_derivative = p.derivative(slope)
         cubic = [f.scale(self.b, 4), f.scale(self.a, 4), f.zero, f.scale(f.one, 4)]
         half_slope = [f.scale(self.a, 2), f.zero, f.scale(f.one, 6)]
-        curvature = p.add(p.multiply(first, first), p.scale(p.multiply(kernel, second), -1))
-        # The sum of the roots is minus the second coefficient.
+        curvature = p.add(
+            p.multiply(slope, slope),
+            p.scale(p.multiply(kernel, second_derivative), -1),
+        )
+        # The sum of the roots is the negative of the second-highest coefficient.
         linear = [f.scale(kernel[-2], 2), f.scale(f.one, self.degree)]
         total = p.multiply(cubic, curvature)
-        total = p.add(total, p.scale(p.multiply(half_slope, p.multiply(first, kernel)), -1))
+        total = p.add(total, p.scale(p.multiply(half_slope, p.multiply(slope, kernel)), -1))
         total = p.add(total, p.multiply(linear, p.multiply(kernel, kernel)))
         while total[-1] == f.zero:
             total.pop()
@@ -106,11 +112,11 @@ class _SwuMap(Generic[C]):
         if y is None:
             x = f.multiply(zu2, x)
             y = f.square_root(self.right_side(x))
-            assert y is not None  # one of the two is a square, for z is not
+            assert y is not None  # z is a non-square, so one of the two right sides is a square
         return x, y if f.is_odd(y) == f.is_odd(u) else f.negate(y)
 
     def isogeny(self, point: tuple[C, C]) -> tuple[C, C] | None:
-        """The image on the curve wanted."""
+        """Return the image of a point on the target curve, None for infinity."""
         p, f = _Polynomials(self.field), self.field
         x, y = point
         kernel = p.evaluate(self.kernel, x)
@@ -185,9 +191,9 @@ def map_fp2_to_g2(u: Fq2Element) -> G2Point:
 
 
 def clear_g2_cofactor(point: G2Point) -> G2Point:
-    """The multiple of a point of E'(Fq2) by h_eff of RFC 9380, section 8.8.2, which is in G2.
+    """Multiply a point of E'(Fq2) by h_eff of RFC 9380, section 8.8.2; the result is in G2.
 
-    By Budroni and Pintore (eprint 2017/419): (x^2 - x - 1)*P + (x - 1)*psi(P) + psi^2(2*P).
+    Budroni and Pintore (eprint 2017/419): (x^2 - x - 1)*P + (x - 1)*psi(P) + psi^2(2*P).
     """
     group, x = g2_group(BLS12_381), BLS12_381.x
     times_x = group.multiply(x, point)

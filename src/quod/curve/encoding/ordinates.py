@@ -1,6 +1,6 @@
-"""The y of many x on a curve at once, by a device: what decoding points and hashing to them takes.
+"""Batch computation of y from x on a curve, for decoding points and for hashing to a curve.
 
-A square root is a power with as many squarings as the modulus has bits, some 0.1 ms on plain
+A square root is a power that takes one squaring per bit of the modulus, about 0.1 ms on plain
 integers.
 """
 
@@ -25,7 +25,7 @@ from quod.kernel.ir import types
 def curve_ordinates(
     k: Builder, n: U32, xs: Pointer[U64], ys: Pointer[U64], has_root: Pointer[U32], *, group: Group
 ) -> None:
-    """ys[i]: a square root of what the equation has at xs[i], if has_root[i] is 1; it is 0 or 1."""
+    """ys[i] = a y of the curve at xs[i] if has_root[i] = 1; has_root[i] = 0 if there is none."""
     f, i = prime_field(k, group.coordinates), k.global_id()
     with k.if_(i < n):
         x = f.carried(f.load(xs, i))
@@ -38,14 +38,14 @@ def curve_ordinates(
 
 
 def has_quick_roots(group: Group) -> bool:
-    """Return whether `ordinates` knows the square roots of a group's coordinates."""
+    """Return whether `ordinates` supports a group: coordinates in Fq, with q = 3 modulo 4."""
     return group.degree == 1 and group.coordinates.value % 4 == 3
 
 
 def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
-    """One of the two y at each x below the modulus, None where there is none.
+    """Return one of the two y at each x, or None where the curve has no point with this x.
 
-    For groups with `has_quick_roots`.
+    group: a group with `has_quick_roots`. xs: integers below the modulus.
     """
     if not xs:
         return []
@@ -62,25 +62,25 @@ def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
 
 
 def decode_compressed(group: Group, data: bytes) -> list[Point] | None:
-    """The points that compressed encodings one after the other are (`encode_point`).
+    """Decode concatenated encodings of compressed points, as `encode_point` writes them.
 
-    None where they have to be looked at one by one: some encoding is wrong, or the group has a
-    cofactor or other square roots.
+    Returns None if callers must decode the points one by one: an encoding is invalid, the group has
+    a cofactor other than 1, or `has_quick_roots` is false.
     """
     size, law = point_bytes(group), affine_group(group)
     if law.cofactor != 1 or not has_quick_roots(group):
         return None
-    parts = [data[at : at + size] for at in range(0, len(data), size)]
+    encodings = [data[start : start + size] for start in range(0, len(data), size)]
     infinity, q = encode_point(group, None), law.field.p
     sign = 1 << (8 * size - 1)
-    numbers = [int.from_bytes(part, "little") for part in parts if part != infinity]
+    numbers = [int.from_bytes(encoding, "little") for encoding in encodings if encoding != infinity]
     xs = [number & (sign - 1) for number in numbers]
     if any(x >= q for x in xs):
         return None
     points = iter(zip(numbers, xs, ordinates(group, xs), strict=True))
     decoded: list[Point] = []
-    for part in parts:
-        if part == infinity:
+    for encoding in encodings:
+        if encoding == infinity:
             decoded.append(None)
             continue
         number, x, y = next(points)

@@ -1,9 +1,9 @@
 """Byte encodings of single points that other programs use.
 
-Points are affine pairs of plain integers, None for infinity. Every decoder accepts exactly what
-its encoder writes: it refuses coordinates of p or more, flags that contradict each other or the
-point, stray bits, points off the curve and, unless told otherwise, points outside the subgroup of
-order r. Encoders take what decoders give, with coordinates below p. Errors are `InputError`.
+Points are affine pairs of plain integers, None for infinity. Every decoder accepts exactly the
+bytes that its encoder writes. It rejects coordinates of p or more, flags that contradict each other
+or the point, stray bits, points off the curve and, unless check_subgroup=False, points outside the
+subgroup of order r. Encoders take points as decoders return them. Errors are `InputError`.
 
 | functions                 | curve             | form                                             |
 |---------------------------|-------------------|--------------------------------------------------|
@@ -13,7 +13,7 @@ order r. Encoders take what decoders give, with coordinates below p. Errors are 
 | ``*_eip196_*``            | BN254 G1          | EIP-196                                          |
 | ``*_eip197_*``            | BN254 G2          | EIP-197: coefficient of u first                  |
 | ``*_arkworks_*``          | BN254, BLS12-377  | ark-serialize 0.4 and later: little-endian       |
-| ``*_point``               | every group       | that form: Quod's own messages                   |
+| ``*_point``               | every group       | the arkworks form, in Quod's own messages        |
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class _Layout(Generic[C]):
         return b"".join(part.to_bytes(self.size, self.byteorder) for part in parts)
 
     def unpack(self, data: bytes, coordinate: str) -> C:
-        """One coordinate; `coordinate` (x, say) is for the message."""
+        """Decode one coordinate; `coordinate` is its name in messages, such as x."""
         parts = tuple(
-            int.from_bytes(data[at : at + self.size], self.byteorder)
-            for at in range(0, len(data), self.size)
+            int.from_bytes(data[start : start + self.size], self.byteorder)
+            for start in range(0, len(data), self.size)
         )
         if any(part >= self.group.field.p for part in parts):
             raise InputError(f"{self.group.name}: {coordinate} is not below the modulus")
@@ -70,7 +70,7 @@ class _Layout(Generic[C]):
         return self.group.field.from_coefficients(parts)
 
     def checked_point(self, point: tuple[C, C] | None) -> tuple[C, C] | None:
-        """The point to encode, once it is clear that it is one."""
+        """Return a caller's point as tuples; raises InputError unless coordinates are below p."""
         field = self.group.field
         plain: tuple[C, C] | None = plain_point(point, field.degree, f"{self.group.name}: a point")
         for value in plain or ():
@@ -79,7 +79,7 @@ class _Layout(Generic[C]):
         return plain
 
     def checked_bytes(self, data: object, coordinates: int) -> bytes:
-        """The bytes of so many coordinates, once it is clear that they are such."""
+        """Return a caller's bytes; raises InputError unless they are those of `coordinates`."""
         expected = coordinates * self.coordinate_size
         encoded = plain_bytes(f"{self.group.name}: a point", data)
         if len(encoded) != expected:
@@ -87,7 +87,7 @@ class _Layout(Generic[C]):
         return encoded
 
     def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
-        """Return the bytes of a point, after its flags are checked."""
+        """Return the caller's bytes of a point, after checks of both arguments and the length."""
         flag("check_subgroup", check_subgroup)
         return self.checked_bytes(data, 1 if compressed else 2)
 
@@ -102,7 +102,7 @@ class _Layout(Generic[C]):
         return point
 
     def solve(self, x: C, larger: bool) -> tuple[C, C]:
-        """The point at x whose y is the larger or smaller of the two."""
+        """Return the point at x with the larger or the smaller y."""
         field = self.group.field
         y = field.square_root(self.group.right_side(x))
         if y is None:
@@ -161,7 +161,7 @@ def _decode_zcash(
         raise InputError(f"{layout.group.name}: the flags are not those of {form} point")
     if flags & _INFINITY:
         if flags & _SIGN or any(data):
-            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+            raise InputError(f"{layout.group.name}: infinity has bits set besides its flag")
         return None
     if compressed:
         point = layout.solve(layout.unpack(data, "x"), bool(flags & _SIGN))
@@ -178,26 +178,26 @@ _ZCASH_G2 = _Layout(g2_group(BLS12_381), 48, "big", True)
 
 
 def encode_zcash_g1(point: G1Point, *, compressed: bool = True) -> bytes:
-    """A point of BLS12-381 G1 in 48 bytes, or 96 uncompressed."""
+    """Encode a point of BLS12-381 G1 in 48 bytes, or 96 uncompressed."""
     return _encode_zcash(_ZCASH_G1, point, compressed)
 
 
 def decode_zcash_g1(
     data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G1Point:
-    """A point of BLS12-381 G1 from 48 bytes, or 96 uncompressed."""
+    """Decode a point of BLS12-381 G1 from 48 bytes, or 96 uncompressed."""
     return _decode_zcash(_ZCASH_G1, data, compressed, check_subgroup)
 
 
 def encode_zcash_g2(point: G2Point, *, compressed: bool = True) -> bytes:
-    """A point of BLS12-381 G2 in 96 bytes, or 192 uncompressed; coefficient of u first."""
+    """Encode a point of BLS12-381 G2 in 96 bytes, or 192 uncompressed; coefficient of u first."""
     return _encode_zcash(_ZCASH_G2, point, compressed)
 
 
 def decode_zcash_g2(
     data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G2Point:
-    """A point of BLS12-381 G2 from 96 bytes, or 192 uncompressed; coefficient of u first."""
+    """Decode a point of BLS12-381 G2 from 96 bytes, or 192 uncompressed; coefficient of u first."""
     return _decode_zcash(_ZCASH_G2, data, compressed, check_subgroup)
 
 
@@ -210,53 +210,55 @@ _EIP197_G2 = _Layout(g2_group(BN254), 32, "big", True)
 
 
 def encode_eip2537_g1(point: G1Point) -> bytes:
-    """A point of BLS12-381 G1 in 128 bytes: x, y, each padded with 16 zero bytes in front."""
+    """Encode a point of BLS12-381 G1 in 128 bytes: x, y, each with 16 zero bytes in front."""
     return _EIP2537_G1.encode_plain(point)
 
 
 def decode_eip2537_g1(data: bytes, *, check_subgroup: bool = True) -> G1Point:
-    """A point of BLS12-381 G1 from 128 bytes. The addition precompile alone takes points outside
-    the subgroup."""
+    """Decode a point of BLS12-381 G1 from 128 bytes.
+
+    Of the EIP's precompiles, only addition accepts points outside the subgroup.
+    """
     return _EIP2537_G1.decode_plain(data, check_subgroup)
 
 
 def encode_eip2537_g2(point: G2Point) -> bytes:
-    """A point of BLS12-381 G2 in 256 bytes: x.c0, x.c1, y.c0, y.c1, each padded to 64."""
+    """Encode a point of BLS12-381 G2 in 256 bytes: x.c0, x.c1, y.c0, y.c1, 64 bytes each."""
     return _EIP2537_G2.encode_plain(point)
 
 
 def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
-    """A point of BLS12-381 G2 from 256 bytes."""
+    """Decode a point of BLS12-381 G2 from 256 bytes."""
     return _EIP2537_G2.decode_plain(data, check_subgroup)
 
 
 def decode_eip2537_fp(data: bytes) -> int:
-    """An element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
+    """Decode an element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
     return _EIP2537_G1.unpack(_EIP2537_G1.checked_bytes(data, 1), "u")
 
 
 def decode_eip2537_fp2(data: bytes) -> Fq2Element:
-    """An element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
+    """Decode an element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
     return _EIP2537_G2.unpack(_EIP2537_G2.checked_bytes(data, 1), "u")
 
 
 def encode_eip196_g1(point: G1Point) -> bytes:
-    """A point of BN254 G1 in 64 bytes: x, y."""
+    """Encode a point of BN254 G1 in 64 bytes: x, y."""
     return _EIP196_G1.encode_plain(point)
 
 
 def decode_eip196_g1(data: bytes) -> G1Point:
-    """A point of BN254 G1 from 64 bytes. The whole curve has order r."""
+    """Decode a point of BN254 G1 from 64 bytes; every point of the curve is in G1."""
     return _EIP196_G1.decode_plain(data, False)
 
 
 def encode_eip197_g2(point: G2Point) -> bytes:
-    """A point of BN254 G2 in 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    """Encode a point of BN254 G2 in 128 bytes: x.c1, x.c0, y.c1, y.c0."""
     return _EIP197_G2.encode_plain(point)
 
 
 def decode_eip197_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
-    """A point of BN254 G2 from 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    """Decode a point of BN254 G2 from 128 bytes: x.c1, x.c0, y.c1, y.c0."""
     return _EIP197_G2.decode_plain(data, check_subgroup)
 
 
@@ -272,7 +274,10 @@ def _arkworks(curve: PairingCurve, degree: int) -> _Layout[Any]:
 
 
 def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
-    """Coordinates in bytes that hold the two flags as well."""
+    """Return a layout whose coordinates have at least two spare bits, for the flags.
+
+    bits: the length of the modulus.
+    """
     return _Layout(group, (bits + 2 + 7) // 8, "little", False)
 
 
@@ -298,7 +303,7 @@ def _decode_arkworks(
     data = data[:-1] + bytes([data[-1] & 0x3F])
     if flags & _ARKWORKS_INFINITY:
         if negative or any(data):
-            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+            raise InputError(f"{layout.group.name}: infinity has bits set besides its flag")
         return None
     if compressed:
         return layout.in_subgroup(layout.solve(layout.unpack(data, "x"), negative), check_subgroup)
@@ -310,26 +315,32 @@ def _decode_arkworks(
 
 
 def encode_arkworks_g1(curve: PairingCurve, point: G1Point, *, compressed: bool = True) -> bytes:
-    """A point of G1 in 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    """Encode a point of G1 in 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
     return _encode_arkworks(_arkworks(curve, 1), point, compressed)
 
 
 def decode_arkworks_g1(
     curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G1Point:
-    """A point of G1 from 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    """Decode a point of G1 from 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
     return _decode_arkworks(_arkworks(curve, 1), data, compressed, check_subgroup)
 
 
 def encode_arkworks_g2(curve: PairingCurve, point: G2Point, *, compressed: bool = True) -> bytes:
-    """A point of G2 in 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    """Encode a point of G2 in 64 bytes (BN254) or 96 (BLS12-377); c0 first.
+
+    Uncompressed points take twice as many bytes.
+    """
     return _encode_arkworks(_arkworks(curve, 2), point, compressed)
 
 
 def decode_arkworks_g2(
     curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G2Point:
-    """A point of G2 from 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    """Decode a point of G2 from 64 bytes (BN254) or 96 (BLS12-377); c0 first.
+
+    Uncompressed points take twice as many bytes.
+    """
     return _decode_arkworks(_arkworks(curve, 2), data, compressed, check_subgroup)
 
 
@@ -339,20 +350,20 @@ def _layout_of(group: Group) -> _Layout[Any]:
 
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
-    """The bytes of a point in Quod's messages."""
+    """Return the number of bytes of a point that `encode_point` writes."""
     return _layout_of(group).coordinate_size * (1 if compressed else 2)
 
 
 def encode_point(group: Group, point: Point, *, compressed: bool = True) -> bytes:
-    """A point of any group: x, or x and y, little-endian, the coefficient of 1 first.
+    """Encode a point of any group: x, or x and y, little-endian, coefficient c0 first.
 
-    Of the last byte the highest bit says that y > -y, the next one that the point is infinity. A
-    coordinate has as many bytes as hold it and these bits: on BN254 and BLS12-377 it is the form of
-    arkworks.
+    The highest bit of the last byte is set if y > -y, the next bit if the point is infinity. A
+    coordinate has the fewest bytes that hold it and two flags. For BN254 and BLS12-377 this is the
+    form of arkworks.
     """
     return _encode_arkworks(_layout_of(group), point, compressed)
 
 
 def decode_point(group: Group, data: bytes, *, compressed: bool = True) -> Point:
-    """The inverse of `encode_point`."""
+    """Decode the bytes that `encode_point` wrote; the point must be in the subgroup of order r."""
     return _decode_arkworks(_layout_of(group), data, compressed, check_subgroup=True)

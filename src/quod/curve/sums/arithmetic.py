@@ -1,4 +1,4 @@
-"""The arithmetic of a form of sums."""
+"""Selection of the kernel arithmetic for the bases and sums of an MSM."""
 
 from __future__ import annotations
 

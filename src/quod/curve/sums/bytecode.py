@@ -1,10 +1,10 @@
-"""Formulas as programs, for compilers that copy what is called to every call.
+"""A bytecode interpreter for formulas, for compilers that inline every call.
 
-A product in small limbs is thousands of instructions. Ten of them in a row are more than a cache of
-instructions holds, and take a compiler ten times as long. Here the elements of a formula lie in
-slots of the instance's private memory, in as few words as hold them, and a loop runs the formula's
-program: each step is one product, of slots that the step names. So a kernel has one product, and
-few registers hold more than its factors.
+A product in small limbs takes thousands of instructions. Ten products in a row exceed the
+instruction cache and take ten times as long to compile. Here the elements of a formula are in slots
+of the instance's private memory, packed into 32-bit words. A loop runs the program of the formula:
+each step computes one product of the slots that it names. So the code of a kernel contains a single
+product, and registers hold little more than its factors.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ from quod.kernel.ir.value import Operand, Value
 from quod.kernel.machine import Capability
 
 NOTHING = "nothing"
-"""The slot that holds zero."""
+"""The name of the slot that holds zero."""
 
 _SLOT_BITS = 4
 
 
 @frozen
 class Factor:
-    """first + second, first - second, or with `doubled` 2 * first in place of first."""
+    """A factor of a product: first + second, or first - second with `minus`.
+
+    first, second: names of slots.
+    doubled: 2 * first takes the place of first.
+    """
 
     first: str
     second: str = NOTHING
@@ -43,7 +47,10 @@ class Factor:
 
 @frozen
 class Step:
-    """target = left * right - less - 2 * twice."""
+    """A step of a program: target = left * right - less - 2 * twice.
+
+    target, less, twice: names of slots.
+    """
 
     target: str
     left: Factor
@@ -52,18 +59,18 @@ class Step:
     twice: str = NOTHING
 
     def code(self, names: Sequence[str]) -> int:
-        """The step in 32 bits: seven slots, by their places among the names, and four flags."""
+        """Encode the step in 32 bits: the indices in `names` of seven slots, then four flags."""
         left, right = self.left, self.right
         slots = (
             self.target, left.first, left.second, right.first, right.second, self.less, self.twice
         )  # fmt: skip
-        word = sum(names.index(name) << (_SLOT_BITS * place) for place, name in enumerate(slots))
+        word = sum(names.index(name) << (_SLOT_BITS * field) for field, name in enumerate(slots))
         flags = (left.minus, left.doubled, right.minus, right.doubled)
-        return word | sum(flag << (28 + place) for place, flag in enumerate(flags))
+        return word | sum(flag << (28 + field) for field, flag in enumerate(flags))
 
 
 def factor(text: str) -> Factor:
-    """The factor that a text such as ``x``, ``2x``, ``c-x`` or ``2z+t`` means."""
+    """Parse the text of a factor, such as ``x``, ``2x``, ``c-x`` or ``2z+t``."""
     doubled, text = text.startswith("2"), text.removeprefix("2")
     first, minus, second = text.partition("-")
     if not minus:
@@ -72,14 +79,15 @@ def factor(text: str) -> Factor:
 
 
 def step(target: str, left: str, right: str, less: str = NOTHING, twice: str = NOTHING) -> Step:
-    """A step from texts."""
+    """Make a step; `left` and `right` are texts that `factor` parses."""
     return Step(target, factor(left), factor(right), less, twice)
 
 
 def keeps_elements(k: Builder, group: Group) -> bool:
-    """Return whether a kernel is to be short, and coordinates are limbs that private memory keeps.
+    """Return whether a kernel should run its formulas as bytecode on elements in private memory.
 
-    Coordinates of one word are short enough as values.
+    That is so if the device needs short kernels and coordinates are lazily reduced limbs. For
+    coordinates of one word ordinary code is short enough.
     """
     if not k.machine.has(Capability.SHORT_KERNELS):
         return False
@@ -91,22 +99,26 @@ def _coefficients(field: FieldArithmetic[Any]) -> FieldArithmetic[Any]:
 
 
 class ElementMachine:
-    """Slots of elements of Fq or Fq2, named, and what runs programs on them in one kernel.
+    """Named slots for elements of Fq or Fq2, and the interpreter of programs on them.
 
-    Made at the top of a kernel. Functions take `memory` as an argument and go on with `within` it.
+    Create it at the top of a kernel. A device function receives `memory` as an argument and
+    continues with the machine that `within` returns.
+    Raises TraceError for elements not in small limbs, or for more than 15 names.
     """
 
     def __init__(self, k: Builder, field: FieldArithmetic[Any], names: Sequence[str]) -> None:
         base = _coefficients(field)
         if not isinstance(base, LazyLimbs):
-            raise TraceError("only elements in small limbs are kept in private memory")
+            raise TraceError("an element machine needs a field in lazily reduced small limbs")
         self._field = field
         self.base = base
         """The arithmetic of coefficients."""
         self._degree = field.word_count // base.word_count
         self._names = (NOTHING, *names)
         if len(self._names) > 1 << _SLOT_BITS:
-            raise TraceError(f"a machine has {1 << _SLOT_BITS} slots, not {len(self._names)}")
+            raise TraceError(
+                f"an element machine has at most {1 << _SLOT_BITS} slots, not {len(self._names)}"
+            )
         self.k = k
         self.words = base.modulus.words
         """32-bit words of a coefficient."""
@@ -128,12 +140,12 @@ class ElementMachine:
     # --- elements and their words
 
     def pack(self, element: Any) -> tuple[Value, ...]:
-        """Pack an element into the words of a slot."""
+        """Return an element as the words of a slot."""
         parts = (element,) if self._degree == 1 else element.coefficients
         return tuple(word for part in parts for word in self.base.to_register(part))
 
     def unpack(self, words: Sequence[Value]) -> Any:
-        """The element whose words these are."""
+        """Return the element with these words."""
         size, field = self.words, self._field
         parts = [
             self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)
@@ -142,35 +154,36 @@ class ElementMachine:
 
     # --- slots
 
-    def _place(self, name: str) -> int:
+    def _offset(self, name: str) -> int:
+        """Return the offset of a slot in `memory`, in words."""
         return self._names.index(name) * self.element_words
 
     def put(self, name: str, words: Sequence[Value]) -> None:
-        """Fill a slot."""
-        self.k.store(self.memory, self._place(name), *words)
+        """Store words in a slot."""
+        self.k.store(self.memory, self._offset(name), *words)
 
     def get(self, name: str) -> tuple[Value, ...]:
-        """The words in a slot."""
-        return self.k.load(self.memory, self._place(name), self.element_words)
+        """Load the words of a slot."""
+        return self.k.load(self.memory, self._offset(name), self.element_words)
 
-    def put_part(self, name: str, place: Value, part: Element) -> None:
-        """Fill coefficient `place` of the slots from one on."""
-        self.put_words(name, place, self.base.to_register(part))
+    def put_part(self, name: str, index: Value, part: Element) -> None:
+        """Store a coefficient; `index` counts coefficients from the start of slot `name`."""
+        self.put_words(name, index, self.base.to_register(part))
 
-    def get_part(self, name: str, place: Value) -> Element:
-        """Coefficient `place` of the slots from one on."""
-        return self.base.from_register(self.get_words(name, place))
+    def get_part(self, name: str, index: Value) -> Element:
+        """Load a coefficient; `index` counts coefficients from the start of slot `name`."""
+        return self.base.from_register(self.get_words(name, index))
 
-    def put_words(self, name: str, place: Value, words: Sequence[Value]) -> None:
-        """Fill coefficient `place` of the slots from one on with words."""
-        self.k.store(self.memory, place * self.words + self._place(name), *words)
+    def put_words(self, name: str, index: Value, words: Sequence[Value]) -> None:
+        """Store the words of a coefficient; `index` counts from the start of slot `name`."""
+        self.k.store(self.memory, index * self.words + self._offset(name), *words)
 
-    def get_words(self, name: str, place: Value) -> tuple[Value, ...]:
-        """The words of coefficient `place` of the slots from one on."""
-        return self.k.load(self.memory, place * self.words + self._place(name), self.words)
+    def get_words(self, name: str, index: Value) -> tuple[Value, ...]:
+        """Load the words of a coefficient; `index` counts from the start of slot `name`."""
+        return self.k.load(self.memory, index * self.words + self._offset(name), self.words)
 
     def is_zero(self, words: Sequence[Value]) -> Value:
-        """Return whether packed words are those of a multiple of p in each coefficient."""
+        """Return whether packed words are zero modulo p, that is, every coefficient is."""
         k, size, p = self.k, self.words, self.base.p
         all_zero = k.constant(True, types.bool_)
         for part in range(self._degree):
@@ -178,8 +191,8 @@ class ElementMachine:
             is_multiple = k.constant(False, types.bool_)
             for multiple in range(0, self.base.carried_bound, p):
                 differences = [
-                    word ^ (multiple >> (32 * place) & 0xFFFFFFFF)
-                    for place, word in enumerate(coefficient)
+                    word ^ (multiple >> (32 * word_index) & 0xFFFFFFFF)
+                    for word_index, word in enumerate(coefficient)
                 ]
                 is_multiple = is_multiple | self.base.words_are_zero(differences)
             all_zero = all_zero & is_multiple
@@ -188,13 +201,13 @@ class ElementMachine:
     # --- programs
 
     def run(self, program: Sequence[Step], start: Operand = 0, stop: Operand | None = None) -> None:
-        """Run the steps of a program from one on to before another."""
+        """Run steps `start` to `stop` (exclusive; default: the end) of a program."""
         k = self.k
         codes = [k.constant(step.code(self._names), types.u32) for step in program]
         with k.range(start, len(program) if stop is None else stop) as loop:
             code = codes[-1]
-            for number in reversed(range(len(program) - 1)):
-                code = k.select(loop.index == number, codes[number], code)
+            for step_index in reversed(range(len(program) - 1)):
+                code = k.select(loop.index == step_index, codes[step_index], code)
             self._step(_Decoder(self, code, program))
 
     def _step(self, step: _Decoder) -> None:
@@ -206,7 +219,8 @@ class ElementMachine:
             return
         low, high = (k.constant(part * size, types.u32) for part in range(2))
         scratch = k.constant(len(self._names) * self.element_words, types.u32)
-        # Each coefficient is a sum of two products; slots are read until both are made.
+        # Each coefficient is a sum of two products. The result goes to scratch memory first, since
+        # the target may be a factor of the second coefficient.
         with k.range(0, 2) as loop:
             word_offset = loop.index * size
             straight, crossed = step.right(word_offset), step.right(high - word_offset)
@@ -226,11 +240,11 @@ class ElementMachine:
         return residue
 
     def read(self, at: Value) -> Element:
-        """The coefficient at a place of the memory."""
+        """Load the coefficient at word offset `at` of the memory."""
         return self.base.from_register(self.k.load(self.memory, at, self.words))
 
     def _finish(self, step: _Decoder, part: Value, product: Element, out: Value) -> None:
-        result = step.rest(product, part)
+        result = step.subtract_terms(product, part)
         self.k.store(self.memory, out + part, *self.base.to_register(result))
 
 
@@ -242,31 +256,31 @@ class _Decoder:
         self._code = code
         self._program = program
 
-    def _slot(self, place: int) -> Value:
-        """Return the first word of the slot in field `place` of the code."""
-        slot = self._code >> (_SLOT_BITS * place) & ((1 << _SLOT_BITS) - 1)
+    def _slot(self, field: int) -> Value:
+        """Return the word offset of the slot in field `field` of the code."""
+        slot = self._code >> (_SLOT_BITS * field) & ((1 << _SLOT_BITS) - 1)
         return slot * self._machine.element_words
 
     def target(self) -> Value:
-        """Return the first word of the step's target."""
+        """Return the word offset of the step's target."""
         return self._slot(0)
 
     def left(self, part: Value) -> Element:
-        """Load a coefficient of the left factor."""
+        """Compute a coefficient of the left factor; `part` is the coefficient's word offset."""
         return self._factor([step.left for step in self._program], 1, 28, part)
 
     def right(self, part: Value) -> Element:
-        """Load a coefficient of the right factor."""
+        """Compute a coefficient of the right factor; `part` is the coefficient's word offset."""
         return self._factor([step.right for step in self._program], 3, 30, part)
 
-    def _factor(self, factors: Sequence[Factor], place: int, flag: int, part: Value) -> Element:
+    def _factor(self, factors: Sequence[Factor], field: int, flag: int, part: Value) -> Element:
         machine, base = self._machine, self._machine.base
-        value = machine.read(self._slot(place) + part)
+        value = machine.read(self._slot(field) + part)
         if any(factor.doubled for factor in factors):
             value = base.select(self._flag(flag + 1), base.double(value), value)
         signs = {factor.minus for factor in factors if factor.second != NOTHING}
         if signs:
-            second = machine.read(self._slot(place + 1) + part)
+            second = machine.read(self._slot(field + 1) + part)
             if len(signs) == 2:
                 value = base.select(self._flag(flag), value - second, value + second)
             else:
@@ -276,8 +290,8 @@ class _Decoder:
     def _flag(self, bit: int) -> Value:
         return (self._code >> bit & 1) != 0
 
-    def rest(self, product: Element, part: Value) -> Element:
-        """A coefficient of what the step makes of its product."""
+    def subtract_terms(self, product: Element, part: Value) -> Element:
+        """Return a coefficient of the step's product less those of slots `less` and 2 * `twice`."""
         machine = self._machine
         if any(step.less != NOTHING for step in self._program):
             product = product - machine.read(self._slot(5) + part)

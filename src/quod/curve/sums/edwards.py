@@ -1,15 +1,15 @@
-"""Sums on the twisted Edwards form of a Weierstrass curve: 7 products for each base.
+"""Sums on the twisted Edwards form of a Weierstrass curve: adding a base takes 7 products.
 
 A curve y^2 = x^3 + b with a point (alpha, 0) of order two has the Montgomery form
-s*v^2 = u^3 + 3*alpha*s*u^2 + u with s = 1/sqrt(3)/alpha, u = s*(x - alpha), v = s*y (Okeya,
-Kurumatani, Sakurai, PKC 2000), and this the Edwards form -X^2 + Y^2 = 1 + d*X^2*Y^2 with
-X = scale*u/v, Y = (u - 1)/(u + 1), if the square roots are there (Bernstein, Birkner, Joye, Lange,
-Peters, AFRICACRYPT 2008, theorem 3.2). Of the named groups bls12_377.g1 has one.
+s*v^2 = u^3 + 3*alpha*s*u^2 + u with s = 1/(sqrt(3)*alpha), u = s*(x - alpha), v = s*y (Okeya,
+Kurumatani, Sakurai, PKC 2000). If the square roots exist in the field, the Montgomery form has the
+Edwards form -X^2 + Y^2 = 1 + d*X^2*Y^2 with X = scale*u/v, Y = (u - 1)/(u + 1) (Bernstein, Birkner,
+Joye, Lange, Peters, AFRICACRYPT 2008, theorem 3.2). Of the named groups bls12_377.g1 has one.
 
-Additions are add-2008-hwcd-3 of the Explicit-Formulas Database. d is a square, so they are right
-for points of odd order only, of which all pairs are fine: the pairs that they do not take differ by
-a point of even order (Bernstein, Lange, "A complete set of addition laws for incomplete Edwards
-curves", theorem 8.3). So bases must be in the subgroup of prime order.
+Additions are add-2008-hwcd-3 of the Explicit-Formulas Database. d is a square, so some additions
+are exceptional. They are those of points that differ by a point of even order (Bernstein, Lange,
+"A complete set of addition laws for incomplete Edwards curves", theorem 8.3). Two points of odd
+order never differ by such a point, so bases must be in the subgroup of prime order.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EdwardsForm:
 
 @cache
 def edwards_form(group: Group) -> EdwardsForm | None:
-    """The form of a group, or None if its curve has none with a = -1 over the same field."""
+    """Return the Edwards form of a group with a = -1 over the same field, or None without one."""
     if group.degree != 1 or group.parameters.a != 0:
         return None
     field, p = FqCoordinates(group.coordinates.value), group.coordinates.value
@@ -52,7 +52,7 @@ def edwards_form(group: Group) -> EdwardsForm | None:
     assert isinstance(b, int)
     alpha = -b % p
     root = field.square_root(3)
-    # A cube root of -b: where b = 1 the curve has (-1, 0), and no other b matters here.
+    # alpha must be a cube root of -b. Only alpha = -b is tried, which suffices for b = 1.
     if pow(alpha, 3, p) != alpha or root is None:
         return None
     s = pow(alpha * root, -1, p)
@@ -66,7 +66,7 @@ def edwards_form(group: Group) -> EdwardsForm | None:
 
 @frozen
 class _Base:
-    """Y - X, Y + X and 2*d*X*Y of an affine point."""
+    """A base: Y - X, Y + X and 2*d*X*Y of an affine point."""
 
     minus: Element
     plus: Element
@@ -74,7 +74,10 @@ class _Base:
 
 
 class EdwardsSums(SumArithmetic[EdwardsPoint]):
-    """Bases are Y - X, Y + X, 2*d*X*Y; sums X, Y, Z, T, where all zero is neutral too."""
+    """The arithmetic of bases (Y - X, Y + X, 2*d*X*Y) and sums (X, Y, Z, T).
+
+    A sum in memory whose words are all zero is the neutral element too.
+    """
 
     def __init__(self, k: Builder, group: Group) -> None:
         form = edwards_form(group)
@@ -102,7 +105,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
 
     def begin(self, base: _Base) -> Coordinates:
         f = self.field
-        # 2*X and 2*Y over Z = 2, so that T = 2*X*Y, which is the base's product over d.
+        # Coordinates 2*X and 2*Y with Z = 2, so T = 2*X*Y, which is the base's product over d.
         x, y = base.plus - base.minus, base.plus + base.minus
         t = base.product * f.constant(pow(self.form.d, -1, f.p))
         return self._carried(x, y, f.constant(2), t)
@@ -168,14 +171,17 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         self.store_coordinates(sums, index, (p.x, p.y, p.z, p.t))
 
     def to_affine_words(self, p: EdwardsPoint) -> tuple[Value, ...]:
-        """u = (Z + Y)/(Z - Y) and v = scale*u*Z/X, with one inversion; X = 0 is infinity."""
+        """Return the words of x and y from u = (Z + Y)/(Z - Y) and v = scale*u*Z/X.
+
+        Costs one inversion. X = 0 is infinity, whose words are zero.
+        """
         f, form = self.field, self.form
         inverse_s = pow(form.s, -1, f.p)
-        below = p.z - p.y
-        inverse = f.carried(f.inverse(f.carried(below * p.x)))
-        above = p.z + p.y
-        x = above * p.x * inverse * f.constant(inverse_s) + f.constant(form.alpha)
-        y = above * p.z * inverse * f.constant(form.scale * inverse_s)
+        z_minus_y = p.z - p.y
+        inverse = f.carried(f.inverse(f.carried(z_minus_y * p.x)))
+        z_plus_y = p.z + p.y
+        x = z_plus_y * p.x * inverse * f.constant(inverse_s) + f.constant(form.alpha)
+        y = z_plus_y * p.z * inverse * f.constant(form.scale * inverse_s)
         is_neutral = f.is_zero(p.x)
         zero = self.k.constant(0, types.u64)
         words = (*f.to_words(x), *f.to_words(y))
@@ -193,10 +199,10 @@ def to_edwards(
     *,
     group: Group,
 ) -> None:
-    """Affine points of a Weierstrass curve, of odd order, to bases of its Edwards form.
+    """Map affine points of odd order of a Weierstrass curve to bases of its Edwards form.
 
-    Instance i takes points i, i + instances, ... with one inversion (Montgomery's trick);
-    `prefixes` has room for an element a point. Infinity becomes the neutral element.
+    Instance i maps points i, i + instances, ... with one inversion (Montgomery's trick);
+    `prefixes` is overwritten and has one element per point. Infinity becomes the neutral element.
     """
     law = EdwardsSums(k, group)
     f, form = law.field, law.form
@@ -204,20 +210,20 @@ def to_edwards(
     s, shift = f.constant(form.s), f.constant(form.s * form.alpha)
 
     def load(index: Value) -> tuple[Element, Element]:
-        """(u, y)."""
-        place = index.cast(types.u64)
-        x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
+        """Load a point: u and y."""
+        point_index = index.cast(types.u64)
+        x, y = f.load(points, point_index * 2), f.load(points, point_index * 2 + 1)
         return f.carried(x * s - shift), y
 
     def denominator(point: tuple[Element, Element]) -> Element:
-        """y*(u + 1), which infinity does not have: 1."""
+        """Return y*(u + 1), or 1 for infinity."""
         u, y = point
-        # Of a point of odd order only infinity has y = 0.
+        # Finite points with y = 0 have order two, so of points of odd order only infinity has it.
         is_infinite = f.words_are_zero(f.to_words(y))
         return f.select(is_infinite, one, f.carried(y * (u + f.one())))
 
     def store(index: Value, point: tuple[Element, Element], inverse: Element) -> None:
-        place, (u, y) = index.cast(types.u64), point
+        point_index, (u, y) = index.cast(types.u64), point
         x = u * (u + f.one()) * inverse * f.constant(form.scale * pow(form.s, -1, f.p))
         edwards_y = (u - f.one()) * y * inverse
         is_infinite = f.is_zero(y)
@@ -225,6 +231,6 @@ def to_edwards(
         edwards_y = f.select(is_infinite, one, f.carried(edwards_y))
         product = x * edwards_y * f.constant(2 * form.d)
         for part, element in enumerate((edwards_y - x, edwards_y + x, product)):
-            f.store(out, place * 3 + part, element)
+            f.store(out, point_index * 3 + part, element)
 
     share_inversion(k, f, instances, count, prefixes, load, denominator, store)

@@ -1,9 +1,9 @@
-"""Entries: a u32 each, which point of an array is meant and whether it is negated."""
+"""Entries of an MSM's buckets: a u32 with the index of a point and a sign bit."""
 
 from __future__ import annotations
 
 INDEX_MASK = (1 << 31) - 1
-"""The number of the point."""
+"""The bits with the index of the point in its array."""
 
 SIGN_BIT = 1 << 31
-"""Set where the point is negated."""
+"""The bit that is set if the point is to be negated."""

@@ -1,7 +1,7 @@
 """Bases and sums in the kernels of a GPU's MSM, and their additions.
 
-There are two kinds of addition: `add_base`, the cheapest one, is wrong for some pairs of points,
-which `failed` detects afterwards; complete additions accept every pair.
+There are two kinds of addition. `add_base` is the cheapest, but wrong for some pairs of points;
+`failed` detects afterwards that such a pair occurred. Complete additions are right for every pair.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quod.kernel.ir.value import Operand, Value
 from quod.kernel.machine import Capability
 
 Coordinates = tuple[Any, ...]
-"""A running sum of the fast kind: its coordinates, with standard bounds, or their words."""
+"""The running sum of `add_base`: coordinates with standard bounds, or their packed words."""
 
 P = TypeVar("P")
 
@@ -43,9 +43,10 @@ PRODUCTS_OF_ADDITION: dict[Form, int] = {"weierstrass": 14, "edwards": 9}
 
 
 def addition_cost(group: Group, form: Form, products: int) -> int:
-    """32-bit multiply-adds of an addition of so many products.
+    """Return the cost of an addition in 32-bit multiply-adds.
 
-    Two of those of Weierstrass points, P squared and R squared, are squares.
+    products: field multiplications of the addition. For the Weierstrass form two of them are
+    squarings, which cost less.
     """
     squares = 2 if form == "weierstrass" else 0
     product = product_cost(group.coordinates, group.degree)
@@ -53,19 +54,20 @@ def addition_cost(group: Group, form: Form, products: int) -> int:
 
 
 def resident_workgroups(group: Group) -> int:
-    """Workgroups that a multiprocessor should hold at a time.
+    """Return the target number of resident workgroups per multiprocessor.
 
-    Four coordinates, the operands of a product and its columns must fit the registers that so many
-    leave to an instance.
+    With more workgroups an instance has too few registers for four coordinates, the operands of a
+    product and the columns of the product.
     """
     words = group.coordinate_words
     return 4 if words <= 4 else 3 if words <= 6 else 2
 
 
 class SumArithmetic(ABC, Generic[P]):
-    """Bases and sums of one form in one kernel; P is a sum of the complete kind.
+    """The arithmetic of bases and sums of one form in one kernel.
 
-    `base_words` and `sum_words` are their 64-bit words in memory.
+    P: the type of a sum for complete additions.
+    base_words, sum_words: 64-bit words of a base and of a sum in memory.
     """
 
     k: Builder
@@ -90,22 +92,22 @@ class SumArithmetic(ABC, Generic[P]):
 
     @abstractmethod
     def begin(self, base: Any) -> Coordinates:
-        """The sum of one base."""
+        """Return the running sum of one base."""
 
     @abstractmethod
     def add_base(self, total: Coordinates, base: Any) -> Coordinates:
-        """total + base, if `failed` does not say otherwise in the end."""
+        """Return total + base; the result is right unless `failed` returns true for it."""
 
     @abstractmethod
     def failed(self, total: Coordinates) -> Value | None:
-        """Return whether some addition that led here was of a pair that `add_base` does not take.
+        """Return whether one of the additions to `total` was of a pair for which they are wrong.
 
-        None where there are no such pairs.
+        Returns None if the form has no such pairs.
         """
 
     @abstractmethod
     def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
-        """Store a sum that has not failed."""
+        """Store a running sum that has not failed as sum `index` of an array."""
 
     # --- the complete kind
 
@@ -127,22 +129,22 @@ class SumArithmetic(ABC, Generic[P]):
 
     @abstractmethod
     def to_affine_words(self, p: P) -> tuple[Value, ...]:
-        """The canonical words of a point of the group, x then y, zeros for infinity."""
+        """Return the canonical words of the affine point, x then y, zeros for infinity."""
 
     @abstractmethod
     def load(self, sums: Value, index: Operand) -> P:
-        """Sum `index` of an array."""
+        """Load sum `index` of an array."""
 
     @abstractmethod
     def store(self, sums: Value, index: Operand, p: P) -> None:
-        """Store a sum."""
+        """Store sum `index` of an array."""
 
     def keep(self, room: Value, index: Operand, p: P) -> None:
-        """Store a sum in shared memory that has room for sums, in any form."""
+        """Store sum `index` in the shared memory `room`, in a layout that only `kept` reads."""
         self.store(room, index, p)
 
     def kept(self, room: Value, index: Operand) -> P:
-        """Load a sum that `keep` stored."""
+        """Load sum `index` from the shared memory `room`, where `keep` stored it."""
         return self.load(room, index)
 
     def of_lane(self, p: P, lane: Value) -> P:
@@ -151,17 +153,22 @@ class SumArithmetic(ABC, Generic[P]):
         return result
 
     def room_for_lanes(self, lanes: int) -> Value | None:
-        """The shared memory, if any, in which `sum_of_lanes` works; for the top of a kernel."""
+        """Allocate the shared memory that `sum_of_lanes` needs; call it at the top of a kernel.
+
+        Returns None if shuffles are used instead.
+        """
         k = self.k
-        # Sums in private memory are not for registers, which shuffles exchange.
+        # Shuffles exchange registers; sums in private memory go through shared memory instead.
         if lanes == 1 or not k.machine.has(Capability.SHORT_KERNELS):
             return None
         return k.shared(types.u64, k.workgroup_size // 2 * self.sum_words)
 
     def sum_of_lanes(self, p: P, lanes: int, room: Value | None) -> P:
-        """In the first lane of every `lanes` neighbours, a power of two, the sum of their sums.
+        """Add up the sums of every `lanes` adjacent lanes; the first lane of each has the total.
 
-        Legal where control flow is uniform over the workgroup, as shuffles are.
+        lanes: a power of two; without `room` at most the size of a subgroup, else TraceError.
+        room: the result of `room_for_lanes`. With it the call contains barriers, so control flow
+        must be uniform over the workgroup.
         """
         k = self.k
         if lanes == 1:
@@ -169,7 +176,7 @@ class SumArithmetic(ABC, Generic[P]):
         if room is not None:
             return self._sum_through_memory(p, lanes, room)
         if lanes > k.subgroup_size:
-            raise TraceError(f"{lanes} lanes are more than a subgroup of {k.subgroup_size} has")
+            raise TraceError(f"{lanes} lanes exceed the subgroup size, {k.subgroup_size}")
         rounds = lanes.bit_length() - 1
         lane = k.local_id() % lanes
         with k.range(0, rounds, carry=p) as loop:
@@ -182,33 +189,36 @@ class SumArithmetic(ABC, Generic[P]):
     def sum_of_terms(
         self, terms: Value, lane_bits: Value, room: Value, term: Callable[[Value], tuple[Value, P]]
     ) -> P:
-        """In the first lane of every 2**lane_bits neighbours the sum of the terms of all of them.
+        """Add up the terms of every 2**lane_bits adjacent lanes; the first lane has the total.
 
-        One addition in one loop, of own terms first and then of other lanes' sums: little text.
-        `term(i)` is whether a lane has a term i, and this where it has; `terms`, the most that one
-        has, and `lane_bits` are uniform over the workgroup, and `room` is for half of it.
+        One loop adds a lane's own terms first and then the sums of other lanes, so the code of the
+        kernel contains one addition only. The call contains barriers.
+        terms: the largest number of terms of a lane.
+        room: shared memory for one sum for every second instance of the workgroup.
+        term: returns for i whether the lane has a term i, and the term.
+        `terms` and `lane_bits` must be uniform over the workgroup.
         """
         k, one = self.k, self.k.constant(1, types.u32)
         lanes = one << lane_bits
         lane = k.local_id() & (lanes - 1)
-        first = k.local_id() >> lane_bits << lane_bits >> 1
+        room_start = k.local_id() >> lane_bits << lane_bits >> 1
         with k.range(0, terms + lane_bits, carry=self.neutral()) as loop:
             is_own = loop.index < terms
             distance = lanes >> (k.select(is_own, 0, loop.index - terms) + 1)
             with k.if_(~is_own & (lane >= distance) & (lane < distance * 2)):
-                self.keep(room, first + (lane - distance), loop.carried)
+                self.keep(room, room_start + (lane - distance), loop.carried)
             k.barrier()
-            with k.if_(is_own) as which:
+            with k.if_(is_own) as source_branch:
                 exists, addend = term(loop.index)
-                which.give((exists, addend))
-            with which.otherwise():
-                takes = lane < distance
-                with k.if_(takes) as taken:
-                    taken.give(self.kept(room, first + lane))
-                with taken.otherwise():
-                    taken.give(loop.carried)
-                which.give((takes, taken.results))
-            exists, addend = which.results
+                source_branch.give((exists, addend))
+            with source_branch.otherwise():
+                is_receiver = lane < distance
+                with k.if_(is_receiver) as receiver_branch:
+                    receiver_branch.give(self.kept(room, room_start + lane))
+                with receiver_branch.otherwise():
+                    receiver_branch.give(loop.carried)
+                source_branch.give((is_receiver, receiver_branch.results))
+            exists, addend = source_branch.results
             total = self._add_where(exists, loop.carried, lambda: addend)
             k.barrier()
             loop.next(total)
@@ -216,20 +226,20 @@ class SumArithmetic(ABC, Generic[P]):
         return result
 
     def _sum_through_memory(self, p: P, lanes: int, room: Value) -> P:
-        """Compute `sum_of_lanes` of up to a workgroup's lanes through shared memory.
+        """Compute `sum_of_lanes` through shared memory, for up to a workgroup of lanes.
 
-        In each round the upper half passes its sums to the lower half, until one lane is left.
+        In each round the upper half of the lanes passes its sums to the lower half.
         """
         k, half = self.k, lanes // 2
         lane = k.local_id() % lanes
-        first = k.local_id() // lanes * half
+        room_start = k.local_id() // lanes * half
         with k.range(0, lanes.bit_length() - 1, carry=p) as loop:
             distance = k.constant(half, types.u32) >> loop.index
             with k.if_((lane >= distance) & (lane < distance * 2)):
-                self.keep(room, first + (lane - distance), loop.carried)
+                self.keep(room, room_start + (lane - distance), loop.carried)
             k.barrier()
             total = self._add_where(
-                lane < distance, loop.carried, lambda: self.kept(room, first + lane)
+                lane < distance, loop.carried, lambda: self.kept(room, room_start + lane)
             )
             k.barrier()
             loop.next(total)
@@ -237,7 +247,7 @@ class SumArithmetic(ABC, Generic[P]):
         return result
 
     def _add_where(self, exists: Value, total: P, addend: Callable[[], P]) -> P:
-        """total + addend() where that exists."""
+        """Return total + addend() where `exists` is true, else total."""
         with self.k.if_(exists) as branch:
             branch.give(self.add(total, addend()))
         with branch.otherwise():
@@ -247,11 +257,11 @@ class SumArithmetic(ABC, Generic[P]):
 
 
 class WeierstrassSums(SumArithmetic[ExtendedPoint]):
-    """Bases are affine, sums in XYZZ coordinates, ZZ = 0 for infinity; see
-    `quod.curve.weierstrass.point`.
+    """The arithmetic of affine bases and sums in XYZZ coordinates, with ZZ = 0 for infinity.
 
-    No base is infinity. `add_base` is madd-2008-s of the Explicit-Formulas Database: adding a point
-    to itself or to its negative makes ZZ zero, which it stays.
+    See `quod.curve.weierstrass.point`. Bases must be finite. `add_base` is madd-2008-s of the
+    Explicit-Formulas Database: adding a point to itself or to its negative makes ZZ zero, and all
+    further additions keep it zero.
     """
 
     def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
@@ -280,15 +290,15 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
         f = self.field
         x, y, zz, zzz = total
-        run = base.x * zz - x
-        rise = base.y * zzz - y
-        squared = f.square(run)
+        delta_x = base.x * zz - x
+        delta_y = base.y * zzz - y
+        squared = f.square(delta_x)
         new_zz = f.carried(zz * squared)
         scaled = x * squared
-        cubed = run * squared
+        cubed = delta_x * squared
         new_zzz = f.carried(zzz * cubed)
-        new_x = f.carried(f.square(rise) - cubed - (scaled + scaled))
-        new_y = f.sum_of_products([(rise, scaled - new_x), (f.negate(y), cubed)])
+        new_x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
+        new_y = f.sum_of_products([(delta_y, scaled - new_x), (f.negate(y), cubed)])
         return new_x, f.carried(new_y), new_zz, new_zzz
 
     def failed(self, total: Coordinates) -> Value:
@@ -318,7 +328,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         self.points.store_extended(sums, index, p)
 
     def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
-        """add-2008-s where it holds; what it does not take leaves the straight way."""
+        """Return p + q: add-2008-s, with branches for the pairs that it does not cover."""
         points = self.points
         result: ExtendedPoint = self.k.call(
             f"add_sums.{self.group.name}",
@@ -335,20 +345,20 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
             some_infinite.give(points.select(p.infinity, q, p))
         with some_infinite.otherwise():
             scaled_x = p.x * q.zz
-            run = q.x * p.zz - scaled_x
-            with k.if_(f.is_zero(run)) as same_x:
+            delta_x = q.x * p.zz - scaled_x
+            with k.if_(f.is_zero(delta_x)) as same_x:
                 is_opposite = ~f.is_zero(q.y * p.zzz - p.y * q.zzz)
                 doubled = points.carried(points.double(p))
                 same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
             with same_x.otherwise():
                 scaled_y = p.y * q.zzz
-                rise = q.y * p.zzz - scaled_y
-                squared = f.square(run)
-                cubed = run * squared
+                delta_y = q.y * p.zzz - scaled_y
+                squared = f.square(delta_x)
+                cubed = delta_x * squared
                 zz, zzz = p.zz * q.zz * squared, p.zzz * q.zzz * cubed
                 scaled = scaled_x * squared
-                x = f.carried(f.square(rise) - cubed - (scaled + scaled))
-                y = f.sum_of_products([(rise, scaled - x), (f.negate(scaled_y), cubed)])
+                x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
+                y = f.sum_of_products([(delta_y, scaled - x), (f.negate(scaled_y), cubed)])
                 never = k.constant(False, types.bool_)
                 same_x.give(points.carried(ExtendedPoint(x, y, zz, zzz, never)))
             some_infinite.give(same_x.results)

@@ -1,8 +1,8 @@
-"""Additions by four lanes, where latency counts: each lane holds one coordinate of every sum.
+"""Additions by four lanes for low latency: each lane holds one coordinate of every sum.
 
-Fourteen products one after the other become four at a time in four steps, those on an Edwards curve
-three steps. A workgroup is one subgroup, of eight groups of four lanes, and all of them come to
-every addition.
+An addition on a Weierstrass curve takes four steps of four concurrent products in place of fourteen
+products in sequence; on an Edwards curve it takes three steps. A workgroup is one subgroup of eight
+groups of four lanes. Additions use shuffles, so all lanes must reach every addition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Operand, Value
 
 LANES_PER_SUM = 4
-"""Lanes that an addition takes."""
+"""Lanes that share one sum."""
 
 LANES = 32
 """Instances of a workgroup."""
@@ -32,7 +32,7 @@ LANES = 32
 
 @frozen(eq=False)
 class FourLaneSum:
-    """The share of one lane in a sum.
+    """The part of a sum that one lane holds.
 
     coordinate: the coordinate of this lane.
     infinity: the sum is infinity; used on Weierstrass curves only.
@@ -43,7 +43,10 @@ class FourLaneSum:
 
 
 class FourLaneArithmetic(ABC):
-    """Sums of one form in a kernel in which four lanes share each addition."""
+    """The arithmetic of sums of one form in a kernel where four lanes share each addition.
+
+    Raises TraceError for a workgroup of more than one subgroup.
+    """
 
     def __init__(self, k: Builder, group: Group) -> None:
         if k.workgroup_size > k.subgroup_size:
@@ -65,11 +68,11 @@ class FourLaneArithmetic(ABC):
         return of_lane(self.k, item, lane)
 
     def of(self, item: Any, coordinate: int) -> Any:
-        """Return the value of the lane for `coordinate`, among this lane's four."""
+        """Return the value in the lane that holds `coordinate` of this lane's group of four."""
         return self.from_lane(item, self.first + coordinate)
 
     def choose(self, *elements: CoordinateElement) -> CoordinateElement:
-        """Return the element for this lane's coordinate; the last one is for all further lanes."""
+        """Return element number `self.coordinate`; lanes beyond the end get the last element."""
         chosen = elements[-1]
         for coordinate in reversed(range(len(elements) - 1)):
             chosen = self.field.select(self.coordinate == coordinate, elements[coordinate], chosen)
@@ -83,7 +86,7 @@ class FourLaneArithmetic(ABC):
 
     @abstractmethod
     def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
-        """p + q for every pair, where all lanes of the workgroup come."""
+        """Return p + q, right for every pair; all lanes of the workgroup must reach the call."""
 
     @abstractmethod
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum: ...
@@ -92,11 +95,11 @@ class FourLaneArithmetic(ABC):
     def _stored(self, p: FourLaneSum) -> CoordinateElement: ...
 
     def load(self, sums: Value, index: Operand) -> FourLaneSum:
-        """Sum `index` of an array, where each four lanes have an index of their own."""
+        """Load sum `index` of an array; the index is the same in the four lanes of a group."""
         return self._loaded(self.field.load_words_at(sums, self._offset(index)))
 
     def load_where(self, exists: Value, sums: Value, index: Value) -> FourLaneSum:
-        """Sum `index`, or the neutral element where there is none."""
+        """Load sum `index` where `exists` is true, else return the neutral element."""
         k = self.k
         neutral = self.neutral()
         with k.if_(exists) as branch:
@@ -107,37 +110,40 @@ class FourLaneArithmetic(ABC):
         return self._loaded(branch.results)
 
     def store(self, sums: Value, index: Operand, p: FourLaneSum) -> None:
-        """Store a sum."""
+        """Store sum `index` of an array; the index is the same in the four lanes of a group."""
         words = self.field.to_words(self._stored(p))
         self.field.store_words_at(sums, self._offset(index), words)
 
     def _offset(self, index: Operand) -> Value:
-        place = self.k.operand(index, types.u64).cast(
+        coordinate_index = self.k.operand(index, types.u64).cast(
             types.u64
         ) * LANES_PER_SUM + self.coordinate.cast(types.u64)
-        return place * self.group.coordinate_words
+        return coordinate_index * self.group.coordinate_words
 
     def total(self, p: FourLaneSum, groups: int) -> FourLaneSum:
-        """In the first of every `groups` groups of four, a power of two, the sum of their sums."""
+        """Add up the sums of every `groups` adjacent groups of four lanes, a power of two.
+
+        The first group of each has the total.
+        """
         k = self.k
         rounds = groups.bit_length() - 1
         if rounds == 0:
             return p
-        number = self.lane // LANES_PER_SUM % groups
+        group_index = self.lane // LANES_PER_SUM % groups
         with k.range(0, rounds, carry=(p.coordinate, p.infinity)) as loop:
             partial = FourLaneSum(*loop.carried)
             distance = k.constant(1, types.u32) << loop.index
             other = FourLaneSum(*self.from_lane(loop.carried, self.lane ^ distance * LANES_PER_SUM))
-            # The upper ones add too, to nothing that is used again.
+            # The other groups add too, since all lanes must; their sums are not used.
             total = self.add(partial, other)
-            takes = number % (distance << 1) == 0
-            coordinate = self.field.select(takes, total.coordinate, partial.coordinate)
-            loop.next((coordinate, k.select(takes, total.infinity, partial.infinity)))
+            is_receiver = group_index % (distance << 1) == 0
+            coordinate = self.field.select(is_receiver, total.coordinate, partial.coordinate)
+            loop.next((coordinate, k.select(is_receiver, total.infinity, partial.infinity)))
         return FourLaneSum(*loop.results)
 
 
 class FourLaneWeierstrass(FourLaneArithmetic):
-    """X, Y, ZZ and ZZZ; see `quod.curve.weierstrass.point`."""
+    """Sums in coordinates X, Y, ZZ and ZZZ; see `quod.curve.weierstrass.point`."""
 
     def neutral(self) -> FourLaneSum:
         zero = self.field.carried(self.field.zero())
@@ -152,22 +158,22 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         return f.select(p.infinity, f.carried(f.zero()), f.carried(p.coordinate))
 
     def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
-        """add-2008-s; a workgroup with a pair of equal points doubles besides."""
+        """Return p + q by add-2008-s; the workgroup doubles as well if a group has equal points."""
         k, f = self.k, self.field
         coordinate_p, coordinate_q = p.coordinate, q.coordinate
         # X1*ZZ2, Y1*ZZZ2, ZZ1*X2, ZZZ1*Y2
         scaled = f.carried(coordinate_p * self.from_lane(coordinate_q, self.lane ^ 2))
-        # Run and rise, and in the upper lanes their negatives.
+        # delta_x and delta_y in lanes 0 and 1, their negatives in lanes 2 and 3.
         difference = f.carried(self.from_lane(scaled, self.lane ^ 2) - scaled)
         is_low = self.coordinate < 2
         factors = (
             f.select(is_low, difference, coordinate_p),
             f.select(is_low, difference, coordinate_q),
         )
-        # run^2, rise^2, ZZ1*ZZ2, ZZZ1*ZZZ2
+        # delta_x^2, delta_y^2, ZZ1*ZZ2, ZZZ1*ZZZ2
         second = f.carried(factors[0] * factors[1])
         squared = self.of(second, 0)
-        # run^3, X1*ZZ2*run^2, ZZ
+        # delta_x^3, X1*ZZ2*delta_x^2, ZZ
         third = f.carried(self.choose(difference, self.of(scaled, 0), second) * squared)
         cubed, middle = self.of(third, 0), self.of(third, 1)
         x = f.carried(self.of(second, 1) - cubed - (middle + middle))
@@ -186,7 +192,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
             q.infinity, coordinate_p, f.select(p.infinity, coordinate_q, coordinate_sum)
         )
         infinity = p.infinity & q.infinity
-        # Lanes 0 and 1 know whether the coordinates are equal.
+        # `difference` is that of x in lane 0 and that of y in lane 1.
         vanishes = f.is_zero(difference)
         same_x = self.of(vanishes, 0) & ~(p.infinity | q.infinity)
         same_y = self.of(vanishes, 1)
@@ -200,7 +206,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         return FourLaneSum(*branch.results)
 
     def _double(self, coordinate: CoordinateElement) -> FourLaneSum:
-        """dbl-2008-s-1 of a finite point; one of order two gives infinity."""
+        """Double a finite point by dbl-2008-s-1; a point of order two gives infinity."""
         f = self.field
         x, y = self.of(coordinate, 0), self.of(coordinate, 1)
         u = f.carried(y + y)
@@ -227,7 +233,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
 
 
 class FourLaneEdwards(FourLaneArithmetic):
-    """X, Y, Z and T; see `quod.curve.sums.edwards`."""
+    """Sums in coordinates X, Y, Z and T; see `quod.curve.sums.edwards`."""
 
     def __init__(self, k: Builder, group: Group) -> None:
         super().__init__(k, group)
@@ -243,7 +249,7 @@ class FourLaneEdwards(FourLaneArithmetic):
         return FourLaneSum(self.choose(zero, one, one, zero), self._never)
 
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
-        """All zero is neutral too."""
+        """Return the sum of these words, of which all zero is the neutral element."""
         f = self.field
         is_unset = self.of(f.words_are_zero(words), 2)
         coordinate = f.carried(f.from_words(words))
@@ -253,7 +259,7 @@ class FourLaneEdwards(FourLaneArithmetic):
         return p.coordinate
 
     def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
-        """add-2008-hwcd-3."""
+        """Return p + q by add-2008-hwcd-3."""
         f = self.field
         # (Y1 - X1)*(Y2 - X2), (Y1 + X1)*(Y2 + X2), Z1*Z2, T1*T2
         first = f.carried(self._factor(p.coordinate) * self._factor(q.coordinate))

@@ -1,7 +1,7 @@
-"""Bases and sums where kernels are to be short: as words, for an `ElementMachine`.
+"""Bases and sums as packed words for an `ElementMachine`, on devices that need short kernels.
 
-A sum is the words of its four coordinates, as slots hold them. So it takes two fifths of the
-registers that small limbs would, and moves through shared memory as it is.
+A sum consists of the words of its four coordinates in the layout of slots. So it takes two fifths
+of the registers that small limbs would, and goes through shared memory without conversion.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from quod.kernel.ir.value import Operand, Value
 Words = tuple[Value, ...]
 
 _DIFFERENCES = (
-    step("a", "a", "zz", less="x"),  # run
-    step("b", "b", "zzz", less="y"),  # rise
+    step("a", "a", "zz", less="x"),  # delta_x
+    step("b", "b", "zzz", less="y"),  # delta_y
 )
 
-# From the differences on, sums of any two points are alike.
+# The steps after the differences are the same for affine and extended addends.
 _BY_DIFFERENCES = (
     step("c", "a", "a"),
     step("zz", "zz", "c"),
@@ -43,10 +43,10 @@ _BY_DIFFERENCES = (
     step("y", "b", "c-x", less="a"),
 )
 
-# madd-2008-s of the Explicit-Formulas Database: to x, y, zz, zzz the affine point (a, b).
+# madd-2008-s of the Explicit-Formulas Database: add the affine point (a, b) to x, y, zz, zzz.
 _ADD_AFFINE = (*_DIFFERENCES, *_BY_DIFFERENCES)
 
-# add-2008-s: to x, y, zz, zzz the point a, b, c, d. It leaves the rise in b.
+# add-2008-s: add the point a, b, c, d to x, y, zz, zzz. It leaves delta_y in b.
 _ADD_POINT = (
     step("x", "x", "c"),
     step("y", "y", "d"),
@@ -56,7 +56,7 @@ _ADD_POINT = (
     *_BY_DIFFERENCES,
 )
 
-# dbl-2008-s-1 on a curve with a = 0, with -U, -W and -X^2 on the way.
+# dbl-2008-s-1 on a curve with a = 0; intermediate values are -U, -W and -X^2.
 _DOUBLE_POINT = (
     step("a", "nothing", "nothing", twice="y"),
     step("b", "a", "a"),
@@ -71,7 +71,7 @@ _DOUBLE_POINT = (
     step("y", "d", "c-x", less="a"),
 )
 
-# The same with the curve's a in e: it leaves -3*X^2 before it adds a*ZZ^2.
+# dbl-2008-s-1 with the curve's a in slot e: step 8 leaves -3*X^2, step 9 adds a*ZZ^2.
 _DOUBLE_POINT_WITH_A = (
     step("f", "zz", "zz"),
     *_DOUBLE_POINT[:6],
@@ -81,7 +81,7 @@ _DOUBLE_POINT_WITH_A = (
     *_DOUBLE_POINT[8:],
 )
 
-# To x and y the affine ones, where a is 1/ZZZ.
+# Replace X and Y by the affine x and y, with 1/ZZZ in slot a.
 _NORMALISE = (
     step("b", "a", "zz"),
     step("b", "b", "b"),
@@ -89,7 +89,7 @@ _NORMALISE = (
     step("y", "y", "a"),
 )
 
-# add-2008-hwcd-3, from the products A = e, B = f and C = t on.
+# The second half of add-2008-hwcd-3, with its products A in slot e, B in f and C in t.
 _BY_PRODUCTS = (
     step("x", "f-e", "2z-t"),
     step("y", "f+e", "2z+t"),
@@ -97,7 +97,7 @@ _BY_PRODUCTS = (
     step("t", "f-e", "f+e"),
 )
 
-# To x, y, z, t the base a = y - x, b = y + x, c = 2dxy.
+# Add to x, y, z, t the base with y - x in slot a, y + x in b and 2dxy in c.
 _ADD_EDWARDS_BASE = (
     step("e", "y-x", "a"),
     step("f", "y+x", "b"),
@@ -105,7 +105,7 @@ _ADD_EDWARDS_BASE = (
     *_BY_PRODUCTS,
 )
 
-# To x, y, z, t the point a, b, c, d; e begins as 2d.
+# Add to x, y, z, t the point a, b, c, d; slot e must hold 2d at the start.
 _ADD_EDWARDS = (
     step("t", "t", "e"),
     step("t", "t", "d"),
@@ -128,16 +128,16 @@ class PackedSums(SumArithmetic[Words]):
 
     def _put(self, machine: ElementMachine, names: Sequence[str], words: Words) -> None:
         size = machine.element_words
-        for place, name in enumerate(names[: len(words) // size]):
-            machine.put(name, words[place * size : (place + 1) * size])
+        for item, name in enumerate(names[: len(words) // size]):
+            machine.put(name, words[item * size : (item + 1) * size])
 
     def _get(self, machine: ElementMachine) -> Words:
         return tuple(word for name in self.coordinates for word in machine.get(name))
 
-    def _part(self, words: Words, place: int) -> Words:
+    def _part(self, words: Words, coordinate: int) -> Words:
         """Return the words of one coordinate."""
         size = self.machine.element_words
-        return words[place * size : (place + 1) * size]
+        return words[coordinate * size : (coordinate + 1) * size]
 
     @property
     def _key(self) -> Hashable:
@@ -150,7 +150,10 @@ class PackedSums(SumArithmetic[Words]):
     # --- bases
 
     def _bases(self, words: Sequence[Value], elements: int, entry: Value) -> Words:
-        """The elements of a base, each coefficient brought in form by the same code."""
+        """Return a base as packed elements; one loop converts all of its coefficients.
+
+        words: the 64-bit words of the base in memory; elements: their number of field elements.
+        """
         k, machine = self.k, self.machine
         first = self.others[0]
         self._put(machine, self.others, tuple(halves(words)))
@@ -201,27 +204,27 @@ class PackedSums(SumArithmetic[Words]):
         self.store_slots(sums, index, self.coordinates)
 
     def load_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
-        """Load item `index` of an array, of `len(names)` elements an item, to consecutive slots."""
+        """Load item `index` of an array into consecutive slots; an item has len(names) elements."""
         machine, base = self.machine, self.machine.base
-        with self._places(index, len(names)) as (part, place):
-            words = base.load_words_at(array, place)
+        with self._coefficients(index, len(names)) as (part, word_offset):
+            words = base.load_words_at(array, word_offset)
             machine.put_part(names[0], part, base.from_words(words))
 
     def store_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
         """Store consecutive slots as item `index` of an array, the inverse of `load_slots`."""
         machine, base = self.machine, self.machine.base
-        with self._places(index, len(names)) as (part, place):
+        with self._coefficients(index, len(names)) as (part, word_offset):
             element: Element = machine.get_part(names[0], part)
-            base.store_words_at(array, place, base.to_words(element))
+            base.store_words_at(array, word_offset, base.to_words(element))
 
     @contextmanager
-    def _places(self, index: Operand, elements: int) -> Iterator[tuple[Value, Value]]:
-        """Loop over the coefficients of item `index`: yields their numbers and word offsets."""
+    def _coefficients(self, index: Operand, elements: int) -> Iterator[tuple[Value, Value]]:
+        """Loop over the coefficients of item `index`; yields their index and word offset."""
         k, size = self.k, self.group.coordinate_words
-        first = k.operand(index, types.u64).cast(types.u64) * (elements * size)
+        item_offset = k.operand(index, types.u64).cast(types.u64) * (elements * size)
         with k.range(0, elements * self.group.degree) as loop:
-            place = (loop.index * self.machine.base.word_count).cast(types.u64)
-            yield loop.index, first + place
+            offset_in_item = (loop.index * self.machine.base.word_count).cast(types.u64)
+            yield loop.index, item_offset + offset_in_item
 
     # --- sums in shared memory
 
@@ -234,7 +237,7 @@ class PackedSums(SumArithmetic[Words]):
 
 
 class PackedWeierstrassSums(PackedSums):
-    """`WeierstrassSums` as packed words; infinity has zeros for the words of ZZ."""
+    """`WeierstrassSums` on packed words; for infinity the words of ZZ are zero."""
 
     coordinates = ("x", "y", "zz", "zzz")
     others = ("a", "b", "c", "d")
@@ -285,9 +288,10 @@ class PackedWeierstrassSums(PackedSums):
         return self.affine_words(self.is_infinite(p))
 
     def affine_words(self, is_infinite: Value, before: Sequence[Step] = ()) -> Words:
-        """The canonical words of the point in the slots x, y and zz, where a is 1/ZZZ.
+        """Return the canonical affine words of the point in slots x, y and zz, with 1/ZZZ in a.
 
-        The steps `before` are run first.
+        is_infinite: the point is infinity, whose words are zero.
+        before: steps that are run first.
         """
         k, machine = self.k, self.machine
         machine.run((*before, *_NORMALISE))
@@ -302,7 +306,7 @@ class PackedWeierstrassSums(PackedSums):
         return self.machine.base.words_are_zero(self._part(p, 2))
 
     def _with_zz(self, p: Words, is_infinite: Value) -> Words:
-        """The point, or infinity where that is said."""
+        """Return the point, or infinity where `is_infinite` is true."""
         size = self.machine.element_words
         zz = [self.k.select(is_infinite, 0, word) for word in self._part(p, 2)]
         return (*p[: 2 * size], *zz, *p[3 * size :])
@@ -318,12 +322,12 @@ class PackedWeierstrassSums(PackedSums):
         self._put(machine, self.coordinates, p)
         machine.run(self._doubling)
         doubled = self._get(machine)
-        # One of order two has y = 0, and so has its double ZZ = 0.
+        # A point of order two has y = 0, so its double has ZZ = 0.
         is_zero = machine.is_zero(self._part(doubled, 2))
         return self._with_zz(doubled, self.is_infinite(p) | is_zero)
 
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
-        """add-2008-s where it holds, and the doubling behind it where the points are the same."""
+        """Return p + q: run add-2008-s, and then the doubling if the points are equal."""
         machine = self.machine.within(memory)
         program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
@@ -331,7 +335,7 @@ class PackedWeierstrassSums(PackedSums):
         first = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))
         self._put(machine, self.coordinates, first)
         self._put(machine, self.others, q)
-        # With infinity there is nothing to run.
+        # If p or q is infinity, the other one is the sum, and no step runs.
         begin = k.select(p_infinite | q_infinite, end, 0)
         never = k.constant(False, types.bool_)
         with k.while_((begin, doubling, never)) as loop:
@@ -339,20 +343,20 @@ class PackedWeierstrassSums(PackedSums):
             loop.check(start < stop)
             machine.run(program, start, stop)
             with k.if_(machine.is_zero(machine.get("zz"))) as same_x:
-                # A rise of zero, too: they are the same. Behind the doubling nothing is.
+                # delta_y = 0 as well means equal points. After the doubling the program ends.
                 is_same = (start == 0) & machine.is_zero(machine.get("b"))
                 self._put(machine, self.coordinates, p)
                 same_x.give((k.select(is_same, doubling, end), ~is_same))
             with same_x.otherwise():
                 same_x.give((end, never))
-            following, is_infinite = same_x.results
-            loop.next((following, end, is_infinite))
+            next_step, is_infinite = same_x.results
+            loop.next((next_step, end, is_infinite))
         _, _, is_infinite = loop.results
         return self._with_zz(self._get(machine), is_infinite)
 
 
 class PackedEdwardsSums(PackedSums):
-    """`EdwardsSums` as packed words."""
+    """`EdwardsSums` on packed words."""
 
     coordinates = ("x", "y", "z", "t")
     others = ("a", "b", "c", "d")
@@ -366,7 +370,7 @@ class PackedEdwardsSums(PackedSums):
         self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, "e", "f"))
 
     def base(self, words: Sequence[Value], entry: Value) -> Words:
-        # The negative has Y - X and Y + X exchanged.
+        # Negation exchanges Y - X and Y + X.
         is_negative = (entry & SIGN_BIT) != 0
         size = self.group.coordinate_words
         minus, plus, product = (words[i * size : (i + 1) * size] for i in range(3))
@@ -402,7 +406,7 @@ class PackedEdwardsSums(PackedSums):
 
     def to_affine_words(self, p: Words) -> Words:
         return self.plain.to_affine_words(
-            EdwardsPoint(*(self.machine.unpack(self._part(p, place)) for place in range(4)))
+            EdwardsPoint(*(self.machine.unpack(self._part(p, i)) for i in range(4)))
         )
 
     def double(self, p: Words) -> Words:

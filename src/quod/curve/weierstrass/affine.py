@@ -21,8 +21,8 @@ def g1_group(curve: PairingCurve) -> AffineGroup[int]:
             return True
         # phi(P) + P = x^2*P holds exactly when (x^4 - x^2 + 1)*P = r*P = 0, since
         # phi^2 + phi + 1 = 0 (Scott, eprint 2021/1130). |x| has few bits set.
-        twice = group.multiply(curve.x, group.multiply(curve.x, point))
-        return group.add(phi(curve, point), point) == twice
+        x_squared_times_point = group.multiply(curve.x, group.multiply(curve.x, point))
+        return group.add(phi(curve, point), point) == x_squared_times_point
 
     return AffineGroup(
         name=f"{curve.name}.g1",
@@ -42,7 +42,7 @@ def g2_group(curve: PairingCurve) -> AffineGroup[Fq2Element]:
 
     def in_g2(group: AffineGroup[Fq2Element], point: tuple[Fq2Element, Fq2Element]) -> bool:
         if by_family(curve.family, bn=True, bls12=False):
-            # 6*x^2 by its factors, of which x has the fewest bits set.
+            # Multiply by 6*x^2 factor by factor: x has few bits set, so this takes few additions.
             multiple = group.multiply(6, group.multiply(curve.x, group.multiply(curve.x, point)))
         else:
             multiple = group.multiply(curve.x, point)
@@ -62,19 +62,19 @@ def g2_group(curve: PairingCurve) -> AffineGroup[Fq2Element]:
 
 @cache
 def affine_group(group: Group) -> AffineGroup[Any]:
-    """The law of any group."""
+    """Return the group law of any group on plain integers."""
     if isinstance(group, PairingGroup):
         return g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
     return law_of(group)
 
 
 def phi(curve: PairingCurve, point: G1Point) -> G1Point:
-    """(beta*x, y); on G1 multiplication by ``curve.phi.eigenvalue``."""
+    """Return (beta*x, y); on G1 this is multiplication by ``curve.phi.eigenvalue``."""
     return None if point is None else (curve.phi.beta * point[0] % curve.fq.value, point[1])
 
 
 def psi(curve: PairingCurve, point: G2Point) -> G2Point:
-    """Untwist, Frobenius, twist; on G2 multiplication by ``curve.psi_eigenvalue``."""
+    """Apply untwist, Frobenius and twist; on G2 this multiplies by ``curve.psi_eigenvalue``."""
     if point is None:
         return None
     field = fq2_of(curve)

@@ -17,13 +17,13 @@ from quod.frozen import frozen
 class Curve(Group):
     """The subgroup of prime order r = `fr` of y^2 = x^3 + a*x + b over Fq, q = `fq`.
 
-    It is a group for `quod.curve.weierstrass.operations`, `quod.msm` and kernels, as those of the
-    curves with a pairing are, and needs no registration. `a`, `b` and the affine `generator` are
-    integers modulo q, of which the least are kept; the curve has `cofactor` * r points.
+    Like G1 and G2 of a curve with a pairing, it is a group for `quod.curve.weierstrass.operations`,
+    `quod.msm` and kernels; it needs no registration. `a`, `b` and the affine `generator` are
+    integers, which are reduced modulo q; the curve has `cofactor` * r points.
 
-    InputError, with what is wrong, for an equation that is singular, a generator that is off the
-    curve or has another order, and a cofactor that no such curve has; for b = 0, as (0, 0) stands
-    for infinity in memory; and for coordinates of 32 bits or fewer.
+    Raises InputError for a singular equation, a generator that is off the curve or has another
+    order, a cofactor outside Hasse's bound, and coordinates of 32 bits or fewer. It is also raised
+    for b = 0, since (0, 0) would be a point of the curve and stands for infinity in memory.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Curve(Group):
     degree = 1
 
     def __post_init__(self) -> None:
-        # Only what somebody makes is checked: the law of points takes time to load.
+        # Imported here, since the named curves need no checks and the import takes time.
         from quod.curve.affine_law import law_of, plain_point
 
         generator = plain_point(self.generator, 1, "the generator")
@@ -47,8 +47,8 @@ class Curve(Group):
         check_prime_field(self.name, self.fq)
         if self.b == 0:
             raise InputError(
-                f"b of {self.name} is 0, which puts (0, 0) on the curve: it stands for infinity in "
-                "memory; take a curve with another b"
+                f"b of {self.name} is 0, so (0, 0) is on the curve, but (0, 0) stands for infinity "
+                "in memory; use a curve with another b"
             )
         if (4 * self.a**3 + 27 * self.b**2) % self.fq.value == 0:
             raise InputError(f"the equation of {self.name} is singular: 4a^3 + 27b^2 = 0")
@@ -68,7 +68,10 @@ class Curve(Group):
         cls, name: str, fq: Modulus, fr: Modulus, a: int, b: int, generator: tuple[int, int],
         cofactor: int = 1,
     ) -> Self:  # fmt: skip
-        """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
+        """Return a curve without checking its parameters, for which the caller is responsible.
+
+        The tests check Quod's named curves, which are made here.
+        """
         return unchecked(cls, name, fq, fr, (a, b, generator), cofactor)
 
     @property

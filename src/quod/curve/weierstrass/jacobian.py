@@ -1,8 +1,8 @@
 """Points in Jacobian coordinates in kernels, for long runs of doublings on curves with a = 0.
 
 (X, Y, Z) stands for (X/Z^2, Y/Z^3). Formulas of the Explicit-Formulas Database: dbl-2009-l,
-madd-2007-bl without its doublings; additions of two points with one Z are those of Meloni (WAIFI
-2007), with the doubling that goes with them from Goundar, Joye and Miyaji (CHES 2010).
+madd-2007-bl without its doublings. Co-Z additions, of two points with the same Z, are those of
+Meloni (WAIFI 2007); the matching doubling is from Goundar, Joye and Miyaji (CHES 2010).
 """
 
 from __future__ import annotations
@@ -22,59 +22,62 @@ Triple = tuple[Coordinate, Coordinate, Coordinate]
 class JacobianArithmetic:
     """Doublings and incomplete additions of one curve in one kernel.
 
-    An addition is right unless its points are equal, opposite or infinite; that none is must follow
-    from where they come from. Raises TraceError for a curve with another a than 0.
+    An addition is wrong for points that are equal, opposite or infinite. Nothing detects this:
+    callers must exclude such pairs. Raises TraceError for a curve with a != 0.
     """
 
     def __init__(self, k: Builder, group: Group) -> None:
         if group.parameters.a not in (0, (0, 0)):
-            raise TraceError(f"doublings of {group.name} need a curve with a = 0")
+            raise TraceError(f"{group.name} has a != 0; Jacobian arithmetic needs a = 0")
         self._k = k
         self.group = group
         self.field = field_arithmetic(k, group.field)
 
     def carried(self, parts: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
-        """Coordinates with standard bounds."""
+        """Return the coordinates with standard bounds."""
         return tuple(self.field.carried_many(parts))
 
     def double(self, p: Triple) -> Triple:
-        """2p; a point of order two gives Z = 0, as does Z = 0."""
+        """Return 2p; the result has Z = 0 if p is infinity (Z = 0) or has order two."""
         doubled: Triple = self._k.call(
             f"double_jacobian.{self.group.name}", self._double, *p, key=self.group
         )
         return doubled
 
     def add_affine(self, p: Triple, q: Pair) -> Triple:
-        """p + q, of an affine q that is neither p nor -p."""
+        """Return p + q for an affine q that is neither p nor -p."""
         total: Triple = self._k.call(
             f"add_jacobian.{self.group.name}", self._add_affine, *p, *q, key=self.group
         )
         return total
 
     def double_sharing(self, p: Pair) -> tuple[Pair, Pair, Coordinate]:
-        """2p and p with the same Z, of an affine p, and that Z."""
+        """Return 2p, p and Z for an affine p: x and y of both points for the common Z."""
         f = self.field
         x, y = p
         b = f.square(y)
         c = f.square(b)
         s, e = f.times(x * b, 4), f.times(f.square(x), 3)
         double_x = f.square(e) - (s + s)
-        eight = f.times(c, 8)
-        double_y = e * (s - double_x) - eight
+        eight_c = f.times(c, 8)
+        double_y = e * (s - double_x) - eight_c
         twice = self.carried((double_x, double_y))
-        same = self.carried((s, eight))
-        return (twice[0], twice[1]), (same[0], same[1]), f.carried(y + y)
+        rescaled_p = self.carried((s, eight_c))
+        return (twice[0], twice[1]), (rescaled_p[0], rescaled_p[1]), f.carried(y + y)
 
     def add_sharing(self, p: Pair, q: Pair) -> tuple[Pair, Pair, Coordinate]:
-        """p + q, and p with the Z of it, of points with one Z; and by what that is multiplied."""
+        """Return p + q, p and a ratio, for x and y of points p, q with a common Z (co-Z addition).
+
+        x and y of both results are for the common new Z, which is the old one times the ratio.
+        """
         f = self.field
-        run, rise = f.carried(p[0] - q[0]), f.carried(p[1] - q[1])
-        squared = f.square(run)
+        delta_x, delta_y = f.carried(p[0] - q[0]), f.carried(p[1] - q[1])
+        squared = f.square(delta_x)
         w1, w2 = p[0] * squared, q[0] * squared
-        same_y = f.carried(p[1] * (w1 - w2))
-        x = f.carried(f.square(rise) - w1 - w2)
-        y = f.carried(rise * (w1 - x) - same_y)
-        return (x, y), (f.carried(w1), same_y), run
+        rescaled_y = f.carried(p[1] * (w1 - w2))
+        x = f.carried(f.square(delta_y) - w1 - w2)
+        y = f.carried(delta_y * (w1 - x) - rescaled_y)
+        return (x, y), (f.carried(w1), rescaled_y), delta_x
 
     def _double(self, k: Builder, x: Coordinate, y: Coordinate, z: Coordinate) -> Triple:
         f = self.field

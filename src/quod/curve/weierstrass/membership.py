@@ -1,7 +1,7 @@
-"""Check which points of an array are on their curve, in the subgroup of prime order, or infinity.
+"""Kernels that check whether points are on their curve, in the subgroup of prime order, or finite.
 
-The subgroup tests are by endomorphisms (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard,
-2022/352); `quod.curve.weierstrass.affine` has them for single points.
+The subgroup tests use endomorphisms (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard,
+2022/352). `quod.curve.weierstrass.affine` has the same tests for single points.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def curve_check(
     k: Builder, count: U32, points: Pointer[U64], codes: Pointer[U32], *, group: Group,
     subgroup: bool,
 ) -> None:  # fmt: skip
-    """codes[i] = 0 for a point on the curve, 1 off it, 2 with `subgroup` outside the subgroup.
+    """codes[i] = 0 for a valid point, 1 for a point off the curve, 2 outside the subgroup.
 
-    Infinity is in the subgroup. Coordinates are below the modulus.
+    Code 2 occurs only with `subgroup`. Infinity is valid. Coordinates must be below the modulus.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     f = curve.field
@@ -47,7 +47,7 @@ def curve_check(
 def find_finite(
     k: Builder, count: U32, points: Pointer[U64], finite: Pointer[U32], *, group: Group
 ) -> None:
-    """finite[i] = 0 for the point at infinity, all zero, and something else for any other."""
+    """finite[i] = 0 for the point at infinity, whose words are all 0, and non-zero otherwise."""
     i = k.global_id()
     with k.if_(i < count):
         words = k.load(points, i.cast(types.u64) * group.point_words, group.point_words)
@@ -73,11 +73,11 @@ def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Va
 
 
 def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
-    """factor * p for a constant above 0, by doubling and adding, a word after the other."""
+    """Return factor * p for a positive constant of any length, by double-and-add word by word."""
     count = -(-factor.bit_length() // 64)
     total = curve.carried(curve.infinity())
-    for place in reversed(range(count)):
-        word = k.constant(factor >> (64 * place) & (1 << 64) - 1, types.u64)
+    for word_index in reversed(range(count)):
+        word = k.constant(factor >> (64 * word_index) & (1 << 64) - 1, types.u64)
         with k.range(0, 64, carry=(total, word)) as loop:
             doubled = curve.carried(curve.double(loop.carried[0]))
             with k.if_(loop.carried[1] >> 63 != 0) as branch:
@@ -104,12 +104,12 @@ def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
 
 
 def times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
-    """factor * p for a constant of at most 64 bits that is not 0, by doubling and adding."""
-    last = abs(factor).bit_length() - 1
+    """Return factor * p for a non-zero constant of at most 64 bits, by double-and-add."""
+    steps = abs(factor).bit_length() - 1
     bits = k.constant(abs(factor), types.u64)
-    with k.range(0, last, carry=curve.carried(p)) as loop:
+    with k.range(0, steps, carry=curve.carried(p)) as loop:
         doubled = curve.carried(curve.double(loop.carried))
-        bit = bits >> ((last - 1) - loop.index).cast(types.u64) & 1
+        bit = bits >> ((steps - 1) - loop.index).cast(types.u64) & 1
         with k.if_(bit != 0) as branch:
             branch.give(curve.carried(curve.add(doubled, p)))
         with branch.otherwise():

@@ -1,4 +1,4 @@
-"""Many sums to affine points, with one inversion for many of them."""
+"""Batch conversion of extended sums to affine points, with one inversion per instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from quod.kernel.ir.value import U32, U64, Pointer, Value
 
 _MULTIPLY = (step("d", "d", "zzz"),)
 
-# From a prefix in a, and in d the inverse of what follows: 1/ZZZ, and what follows the next.
+# Slot a has the product of the ZZZ before an item, slot d the inverse of the product up to and
+# including the item. The steps leave 1/ZZZ of the item in a, and in d the inverse for the next.
 _DIVIDE = (step("a", "a", "d"), *_MULTIPLY)
 
 
@@ -28,7 +29,10 @@ def normalise_sums(
     *,
     group: Group,
 ) -> None:
-    """`curve_normalise`; in programs, but for the inversion, where kernels are to be short."""
+    """Compute `curve_normalise`, by bytecode except for the inversion where kernels must be short.
+
+    Arrays and results are those of `curve_normalise`.
+    """
     if not keeps_elements(k, group):
         curve_normalise.function(k, instances, count, points, prefixes, out, group=group)
         return
@@ -37,7 +41,7 @@ def normalise_sums(
     one = machine.pack(field.one())
 
     def load(index: Value) -> Value:
-        """Fill the slots of the coordinates, with 1 for ZZZ of infinity; return a flag for it."""
+        """Load a point into its slots; return whether it is infinity, for which ZZZ is set to 1."""
         is_infinite = law.is_infinite(law.load(points, index))
         zzz = machine.get("zzz")
         machine.put("zzz", [k.select(is_infinite, *pair) for pair in zip(one, zzz, strict=True)])
@@ -56,5 +60,5 @@ def normalise_sums(
             index = i + (terms - 1 - backward.index) * instances
             is_infinite = load(index)
             law.load_slots(prefixes, index, ("a",))
-            place = index.cast(types.u64) * group.point_words
-            k.store(out, place, *law.affine_words(is_infinite, _DIVIDE))
+            word_offset = index.cast(types.u64) * group.point_words
+            k.store(out, word_offset, *law.affine_words(is_infinite, _DIVIDE))

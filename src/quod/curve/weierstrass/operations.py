@@ -1,9 +1,9 @@
 """Operations on host arrays of points, by a device.
 
 Arrays are as in `quod.curve.array`: affine, Montgomery form, uint32 of shape (n, *group.shape),
-infinity all zero. Every function takes every point of the curve; none but `first_bad_point` and the
-membership tests looks whether a point is on it. Raises InputError for arrays of other shapes or
-types. Multiples of one point by many scalars are in `quod.msm.fixed_base`.
+infinity all zero. Every function is right for every point of the curve. Only `first_bad_point` and
+the membership tests check that points are on the curve. All functions raise InputError for arrays
+of other shapes or types. To multiply one point by many scalars use `quod.msm.fixed_base`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.kernel import KernelDefinition
 
-# Points from which on an instance shares an inversion.
+# Points per instance, which share one inversion, where there are enough points.
 _SHARING = 64
 
-# Partial sums that a lane of a CPU makes, and points that a lane of a GPU adds up.
+# Partial sums per lane of a CPU, and points per partial sum on a GPU.
 _SUMS_PER_LANE, _POINTS_PER_SUM = 8, 8
 
 
@@ -63,8 +63,8 @@ def negate(device: AnyDevice, group: Group, points: Words) -> Words:
 def multiply(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
     """scalars[i] * points[i].
 
-    Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, which
-    are not reduced, so that points need not be in the subgroup.
+    scalars: uint32 of shape (n, words), or (1, words) for one scalar that all points share. They
+    are integers of any size and are not reduced, so points need not be in the subgroup.
     """
     points = _points(group, points)
     padded = widened_scalars(scalars, len(points))
@@ -100,9 +100,10 @@ def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
 
 
 def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
-    """Return the number of partial sums of `count` points, in the first or a further round.
+    """Return the number of partial sums that a round makes of `count` points.
 
-    On a CPU one lane adds the partial sums of the first round; a GPU's lanes are many and slow.
+    first: the round adds points, not partial sums. On a CPU one lane adds all partial sums of the
+    first round; on a GPU a single lane is slow, so further rounds are parallel too.
     """
     if device.host_memory:
         return min(count, _SUMS_PER_LANE * device.resident_lanes) if first else 1
@@ -110,7 +111,7 @@ def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
 
 
 def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
-    """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
+    """Return extended points, uint32 of shape (n, 4 * group.field.words), as affine ones."""
     prefixes = np.empty((len(extended), group.field.words), np.uint32)
     return normalise_within(device, group, len(extended), extended, prefixes)
 
@@ -118,15 +119,15 @@ def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
 def normalise_within(
     device: AnyDevice, group: Group, count: int, extended: Any, prefixes: Any
 ) -> Words:
-    """`normalise` of `count` points, whose arrays may be buffers as well.
+    """Compute `normalise` of `count` points with a work array of the caller.
 
-    `prefixes`, a field element a point, is written to; the caller's are both, to be wiped where
-    they tell of a secret.
+    extended, prefixes: arrays or device buffers. `prefixes` has one field element per point and is
+    overwritten. Callers must wipe both if they depend on a secret.
     """
     out = unwritten(count, *group.shape)
     if not count:
         return out
-    # Enough instances for every lane, sharing inversions where there are more.
+    # At least one instance per lane; with more points, _SHARING points share an inversion.
     instances = min(count, max(device.resident_lanes, count // _SHARING))
     kernel = device.compile(kernels.curve_normalise, group=group)
     device.launch(
@@ -137,14 +138,17 @@ def normalise_within(
 
 
 def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
-    """Return whether each point is another than infinity."""
+    """Return for each point whether it is finite.
+
+    Raises DeviceError if the kernel left a result unwritten.
+    """
     points = _points(group, points)
-    # The answer for a finite point is all its bits in one word, which is 1 for hardly any: those
-    # are looked at here.
+    # The kernel writes the OR of all words of a point, so 1, the initial value, is a rare result.
+    # Points with that result are computed again here, to detect results that were not written.
     samples = np.ones(len(points), np.uint32)
     _launch(device, device.compile(find_finite, group=group), len(points), points, samples)
-    marked = points[samples == 1].reshape(-1, 2 * group.point_words)
-    if (np.bitwise_or.reduce(marked, axis=1) != 1).any():
+    recomputed = points[samples == 1].reshape(-1, 2 * group.point_words)
+    if (np.bitwise_or.reduce(recomputed, axis=1) != 1).any():
         raise not_written(device, "which points are finite")
     return np.not_equal(samples, 0)
 
@@ -162,11 +166,11 @@ def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np
 def first_bad_point(
     device: AnyDevice, group: Group, points: Words, *, subgroup: bool, infinity: bool
 ) -> tuple[int, str] | None:
-    """The first invalid point, and the reason; or None.
+    """Return the index of the first invalid point and the reason, or None if all are valid.
 
-    Valid points are on the curve, with `subgroup` also in the subgroup of prime order, and not at
-    infinity unless `infinity` allows it. The zeros of an incomplete file encode infinity: allow it
-    only where a correct file has it.
+    subgroup: points must also be in the subgroup of prime order, not only on the curve.
+    infinity: points at infinity are valid. The zeros of an incomplete file encode infinity, so
+    allow it only where a correct file contains it.
     """
     answers = _check(device, group, points, subgroup=subgroup)
     bad = np.flatnonzero(answers)
@@ -175,10 +179,10 @@ def first_bad_point(
         return int(infinite[0]), "is the point at infinity"
     if not len(bad):
         return None
-    place = int(bad[0])
-    if answers[place] == OFF_CURVE:
-        return place, "is not on the curve"
-    return place, "is not in the subgroup of prime order"
+    index = int(bad[0])
+    if answers[index] == OFF_CURVE:
+        return index, "is not on the curve"
+    return index, "is not in the subgroup of prime order"
 
 
 def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
@@ -186,12 +190,12 @@ def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) ->
     answers = unwritten(len(points), 1)
     kernel = device.compile(curve_check, group=group, subgroup=subgroup)
     _launch(device, kernel, len(points), points, answers)
-    # The answer that all is well has to be there as much as the others.
+    # Every code must have been written, including the code 0 of valid points.
     codes: Words = answers[:, 0]
     if (codes > OUTSIDE_SUBGROUP).any():
         raise not_written(device, "which points are in the group")
-    below = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
-    codes[~below.all(axis=1)] = OFF_CURVE
+    is_canonical = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
+    codes[~is_canonical.all(axis=1)] = OFF_CURVE
     return codes
 
 
@@ -208,7 +212,7 @@ def _extended(
     *arrays: Words,
     **static: Any,
 ) -> Words:
-    """The affine results of a kernel that makes extended points."""
+    """Run a kernel that writes `count` extended points, and return them as affine points."""
     results = unwritten(count, 4 * group.field.words)
     kernel = device.compile(definition, group=group, **static)
     _launch(device, kernel, count, *arrays, results)

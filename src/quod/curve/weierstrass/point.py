@@ -2,7 +2,7 @@
 
 Extended Jacobian coordinates (XYZZ: x = X/ZZ, y = Y/ZZZ, ZZ^3 = ZZZ^2) from Sutherland's entries
 of the Explicit-Formulas Database: add-2008-s, madd-2008-s, dbl-2008-s-1, mdbl-2008-s-1. Every
-operation takes every pair of points: equal, opposite, infinite.
+operation is right for every pair of points: equal, opposite, infinite.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CoordinateElement = Any
 
 @frozen(eq=False)
 class AffinePoint(Unknown):
-    """x, y, and whether the point is infinity instead."""
+    """The coordinates x and y, and a flag: the point is infinity, whatever the coordinates are."""
 
     comparison: ClassVar[str] = (
         "write points.equal(points.extend(p), points.extend(q)), with `with k.if_(...)` or "
@@ -44,7 +44,7 @@ class AffinePoint(Unknown):
 
 @frozen(eq=False)
 class ExtendedPoint(Unknown):
-    """X, Y, ZZ, ZZZ, and whether the point is infinity instead."""
+    """The coordinates X, Y, ZZ, ZZZ, and a flag: the point is infinity, whatever they are."""
 
     comparison: ClassVar[str] = (
         "write points.equal(p, q), with `with k.if_(...)` or points.select(...)"
@@ -76,16 +76,19 @@ def _flatten(
 def plus_a_times(
     f: FieldArithmetic[Any], group: Group, total: CoordinateElement, scale: CoordinateElement
 ) -> CoordinateElement:
-    """total + a * scale, with a of the curve's equation; no work where a = 0."""
+    """Return total + a * scale for the curve's coefficient a; emits nothing if a = 0."""
     a = group.parameters.a
     return total if a in (0, (0, 0)) else total + f.constant(a) * scale
 
 
 class PointArithmetic:
-    """The group law of one curve in one kernel; for `inlined` see `field_arithmetic`."""
+    """The group law of one curve in one kernel; for `inlined` see `field_arithmetic`.
+
+    Raises TraceError if `group` is not a `Group`.
+    """
 
     def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
-        kind: type = Group  # an abstract one, which a type of instances is not for mypy
+        kind: type = Group  # mypy does not accept an abstract class as a type argument
         instance("the group", group, kind, "take one of quod.curve.GROUPS", error=TraceError)
         self.k = k
         self.group = group
@@ -94,7 +97,7 @@ class PointArithmetic:
     # --- memory
 
     def load_affine(self, pointer: Value, index: Operand) -> AffinePoint:
-        """Affine point `index` of an array; (0, 0) is infinity."""
+        """Load affine point `index` of an array; (0, 0) is infinity."""
         f = self.field
         offset = self.k.operand(index, types.u64).cast(types.u64) * self.group.point_words
         x = f.load_words_at(pointer, offset)
@@ -102,7 +105,7 @@ class PointArithmetic:
         return AffinePoint(f.from_words(x), f.from_words(y), f.words_are_zero((*x, *y)))
 
     def load_extended(self, pointer: Value, index: Operand) -> ExtendedPoint:
-        """Extended point `index` of an array: X, Y, ZZ, ZZZ; ZZ = 0 is infinity."""
+        """Load extended point `index` of an array: X, Y, ZZ, ZZZ; ZZ = 0 is infinity."""
         f, size = self.field, self.group.coordinate_words
         offset = self.k.operand(index, types.u64).cast(types.u64) * (4 * size)
         words = [f.load_words_at(pointer, offset + part * size) for part in range(4)]
@@ -110,7 +113,7 @@ class PointArithmetic:
         return self.carried(ExtendedPoint(x, y, zz, zzz, f.words_are_zero(words[2])))
 
     def store_extended(self, pointer: Value, index: Operand, p: ExtendedPoint) -> None:
-        """Store an extended point."""
+        """Store an extended point as item `index`, with ZZ = 0 for infinity."""
         f, size = self.field, self.group.coordinate_words
         offset = self.k.operand(index, types.u64).cast(types.u64) * (4 * size)
         zz = f.select(p.infinity, f.carried(f.zero()), f.carried(p.zz))
@@ -126,12 +129,12 @@ class PointArithmetic:
         return ExtendedPoint(one, one, zero, zero, self.k.constant(True, types.bool_))
 
     def carried(self, p: ExtendedPoint) -> ExtendedPoint:
-        """The point with standard bounds, fit to be carried."""
+        """Return the point with standard bounds, as loops and branches need them."""
         x, y, zz, zzz = (self.field.carried(part) for part in (p.x, p.y, p.zz, p.zzz))
         return ExtendedPoint(x, y, zz, zzz, p.infinity)
 
     def extend(self, p: AffinePoint) -> ExtendedPoint:
-        """An affine point in extended coordinates."""
+        """Return an affine point in extended coordinates."""
         one = self.field.one()
         return self.carried(ExtendedPoint(p.x, p.y, one, one, p.infinity))
 
@@ -140,7 +143,7 @@ class PointArithmetic:
         return self.carried(ExtendedPoint(p.x, -p.y, p.zz, p.zzz, p.infinity))
 
     def select(self, condition: Value, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
-        """`p` where the condition holds, else `q`."""
+        """Return `p` where the condition holds, else `q`."""
         f = self.field
         pairs = ((p.x, q.x), (p.y, q.y), (p.zz, q.zz), (p.zzz, q.zzz))
         x, y, zz, zzz = (f.select(condition, a, b) for a, b in pairs)
@@ -152,8 +155,8 @@ class PointArithmetic:
         f = self.field
         same_x = f.is_zero(p.x * q.zz - q.x * p.zz)
         same_y = f.is_zero(p.y * q.zzz - q.y * p.zzz)
-        neither = ~(p.infinity | q.infinity)
-        return (p.infinity & q.infinity) | (neither & same_x & same_y)
+        both_finite = ~(p.infinity | q.infinity)
+        return (p.infinity & q.infinity) | (both_finite & same_x & same_y)
 
     # --- group law
 
@@ -217,15 +220,19 @@ class PointArithmetic:
         zz: CoordinateElement,
         zzz: CoordinateElement,
     ) -> ExtendedPoint:
-        """The end of both additions, and the pairs of points that the formula does not cover."""
+        """Finish an addition, and handle the pairs of points that the formula does not cover.
+
+        u1, s1: X and Y of p for the common denominators `zz` and `zzz` of p and q.
+        difference_x, difference_y: those of q minus u1 and s1.
+        """
         k, f = self.k, self.field
         squared = f.square(difference_x)
         cubed = difference_x * squared
         scaled = u1 * squared
         x = f.square(difference_y) - cubed - (scaled + scaled)
         y = difference_y * (scaled - x) - s1 * cubed
-        neither = ~(p.infinity | q.infinity)
-        same_x = f.is_zero(difference_x) & neither
+        both_finite = ~(p.infinity | q.infinity)
+        same_x = f.is_zero(difference_x) & both_finite
         opposite = same_x & ~f.is_zero(difference_y)
         total = self.carried(ExtendedPoint(x, y, zz * squared, zzz * cubed, opposite))
         total = self.select(p.infinity, self.carried(q), total)
@@ -240,7 +247,7 @@ class PointArithmetic:
     # --- back to affine
 
     def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
-        """The canonical words of x and y; zeros for infinity. One inversion."""
+        """Return the canonical words of x and y, zeros for infinity; costs one inversion."""
         f = self.field
         inverse = f.inverse(f.carried(p.zzz))
         scale = inverse * p.zz

@@ -1,8 +1,8 @@
-"""Kernels over arrays of points of a short Weierstrass group, one point an instance.
+"""Kernels over arrays of points of a short Weierstrass group, one point per instance.
 
-Arrays are affine (`quod.curve.array`) or extended, X, Y, ZZ and ZZZ as
-`quod.curve.weierstrass.point` stores them; sums and multiples come out extended, and
-`curve_normalise` makes many affine at a time.
+Arrays hold affine points (`quod.curve.array`) or extended points, X, Y, ZZ and ZZZ as
+`quod.curve.weierstrass.point` stores them. Sums and multiples are extended points, which
+`curve_normalise` converts to affine ones in batches.
 """
 
 from __future__ import annotations
@@ -68,29 +68,29 @@ def curve_multiply(
 ) -> None:
     """out[i] = scalars[i] * points[i], from affine to extended points.
 
-    A scalar is any integer of `scalar_words` 64-bit words. Each instance has a table of the
-    multiples that its digits stand for, of as many bits as leave room for two workgroups; for
-    digits of one bit it adds the point itself, loaded anew.
+    A scalar is any integer of `scalar_words` 64-bit words. `digit_bits` gives the window width. For
+    windows of several bits each instance has a table of multiples of its point in shared memory;
+    for windows of one bit it loads the point again for each addition.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    nothing = curve.carried(curve.infinity())
-    window = digit_bits(k, nothing)
+    infinity = curve.carried(curve.infinity())
+    window = digit_bits(k, infinity)
     mask = (1 << window) - 1
-    table = LaneTable(k, nothing, mask) if window > 1 else None
+    table = LaneTable(k, infinity, mask) if window > 1 else None
     digits = 64 // window
     with k.if_(i < count):
         if table is not None:
             point = curve.load_affine(points, i)
-            with k.range(0, mask, carry=nothing) as filling:
+            with k.range(0, mask, carry=infinity) as filling:
                 multiple = curve.carried(curve.add_affine(filling.carried, point))
                 table.store(filling.index, multiple)
                 filling.next(multiple)
-        with k.range(0, scalar_words * digits, carry=nothing) as loop:
-            place = (scalar_words * digits - 1) - loop.index
+        with k.range(0, scalar_words * digits, carry=infinity) as loop:
+            digit_index = (scalar_words * digits - 1) - loop.index
             word = scalars[
-                i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
+                i.cast(types.u64) * scalar_words + (digit_index // digits).cast(types.u64)
             ]  # fmt: skip
-            shift = ((place % digits) * window).cast(types.u64)
+            shift = ((digit_index % digits) * window).cast(types.u64)
             digit = (word >> shift & mask).cast(types.u32)
             total = loop.carried
             for _ in range(window):
@@ -121,8 +121,8 @@ def curve_sum(
     """out[i] = the sum of points i, i + instances, i + 2 * instances, ... as an extended point."""
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < instances):
-        nothing = curve.carried(curve.infinity())
-        with k.range(0, (count - i + (instances - 1)) // instances, carry=nothing) as loop:
+        infinity = curve.carried(curve.infinity())
+        with k.range(0, (count - i + (instances - 1)) // instances, carry=infinity) as loop:
             index = i + loop.index * instances
             if extended:
                 total = curve.add(loop.carried, curve.load_extended(points, index))
@@ -143,9 +143,10 @@ def curve_normalise(
     *,
     group: Group,
 ) -> None:
-    """Extended points to affine ones, with one inversion an instance (Montgomery's trick).
+    """out[i] = points[i], from extended to affine points, with one inversion per instance.
 
-    Instance i takes points i, i + instances, ...; `prefixes` has room for a coordinate a point.
+    This is Montgomery's trick. Instance i converts points i, i + instances, ...; `prefixes` is
+    overwritten and has one coordinate per point.
     """
     curve = PointArithmetic(k, group)
     f = curve.field
@@ -154,7 +155,7 @@ def curve_normalise(
         return curve.load_extended(points, index)
 
     def zzz_or_one(point: ExtendedPoint) -> Any:
-        """ZZZ of a point, and 1 for infinity, so that the product of many can be inverted."""
+        """Return ZZZ of a point, and 1 for infinity, so that the product can be inverted."""
         return f.select(point.infinity, f.carried(f.one()), f.carried(point.zzz))
 
     def store(index: Value, point: ExtendedPoint, inverse: Any) -> None:

@@ -1,4 +1,4 @@
-"""One inversion for many elements inside kernels: Montgomery's trick, by each instance.
+"""Montgomery's trick inside kernels: each instance inverts many elements with one inversion.
 
 Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", Math. Comp. 48
 (1987), section 10.3.1.
@@ -26,10 +26,11 @@ def share_inversion(
     denominator: Callable[[T], Any],
     finish: Callable[[Value, T, Any], None],
 ) -> None:
-    """Call `finish(i, item, 1/denominator)` for `count` items, the last of an instance first.
+    """Call `finish(index, item, 1/denominator)` for each of `count` items.
 
-    Instance i takes items i, i + instances, ..., each of which `load` loads twice; no denominator
-    is zero. `prefixes` has room for an element an item.
+    Instance i handles items i, i + instances, ..., and finishes them in descending order. `load` is
+    called twice per item. No denominator may be zero.
+    prefixes: a work array of one field element per item, which is overwritten.
     """
     first = k.global_id()
     with k.if_(first < instances):

@@ -18,20 +18,20 @@ from quod.kernel.ir.value import Value
 Words = Sequence[Value]
 
 KARATSUBA_WORDS = 6
-"""Words of a half from which on products use Karatsuba's method."""
+"""The smallest half, in words, for which products use Karatsuba's method."""
 
-_FIRST_AND_NEXT = {"add": ("add_cc", "addc_cc"), "sub": ("sub_cc", "subc_cc")}
+_CARRY_OPS = {"add": ("add_cc", "addc_cc"), "sub": ("sub_cc", "subc_cc")}
 
 
 def with_carry(
     k: Builder, operation: Literal["add", "sub"], a: Words, b: Words
 ) -> tuple[list[Value], Value]:
     """Return the words of a sum or difference of equally long integers, and its carry or borrow."""
-    first, following = _FIRST_AND_NEXT[operation]
-    word, carry = k.emit_many(first, (a[0], b[0]))
+    first_op, next_op = _CARRY_OPS[operation]
+    word, carry = k.emit_many(first_op, (a[0], b[0]))
     words = [word]
     for x, y in zip(a[1:], b[1:], strict=True):
-        word, carry = k.emit_many(following, (x, y, carry))
+        word, carry = k.emit_many(next_op, (x, y, carry))
         words.append(word)
     return words, carry
 
@@ -48,29 +48,29 @@ class CarryChains:
         return self.k.constant(0, types.u32)
 
     def constant(self, number: int, count: int) -> list[Value]:
-        """The words of a number below 2**(32 * count)."""
+        """Return the words of a number below 2**(32 * count)."""
         return [self.k.constant((number >> (32 * j)) & 0xFFFFFFFF, types.u32) for j in range(count)]
 
-    def filled(self, word: Value | None) -> Value:
-        """The word, or zero for None."""
+    def word_or_zero(self, word: Value | None) -> Value:
+        """Return the word, or zero for None."""
         return self.zero if word is None else word
 
     # --- sums
 
     def add(self, a: Words, b: Words) -> tuple[list[Value], Value]:
-        """a + b of as many words as both have, and the carry."""
+        """Return a + b modulo 2**(32 * words), and the carry; a and b have equally many words."""
         return with_carry(self.k, "add", a, b)
 
     def subtract(self, a: Words, b: Words) -> tuple[list[Value], Value]:
-        """a - b modulo 2**(32 * words), and the borrow."""
+        """Return a - b modulo 2**(32 * words), and the borrow."""
         return with_carry(self.k, "sub", a, b)
 
     def mask(self, borrow: Value) -> Value:
         """Return a word of all ones if there was a borrow, else 0."""
         return self.k.emit("subc", (self.zero, self.zero, borrow))
 
-    def taken(self, carry: Value) -> Value:
-        """The carry as a word."""
+    def carry_word(self, carry: Value) -> Value:
+        """Return the carry as a word."""
         return self.k.emit("addc", (self.zero, self.zero, carry))
 
     # --- rows
@@ -86,45 +86,45 @@ class CarryChains:
         k = self.k
         words = list(sum_)
         for i, x in enumerate(row):
-            place = at + 2 * i
-            low, high = words[place], words[place + 1]
+            index = at + 2 * i
+            low, high = words[index], words[index + 1]
             if low is None and high is None and carry is None:
-                words[place], words[place + 1] = x * factor, k.emit("mul_hi", (x, factor))
+                words[index], words[index + 1] = x * factor, k.emit("mul_hi", (x, factor))
                 continue
-            operands = (x, factor, self.filled(low))
+            operands = (x, factor, self.word_or_zero(low))
             if carry is None:
-                words[place], carry = k.emit_many("mad_lo_cc", operands)
+                words[index], carry = k.emit_many("mad_lo_cc", operands)
             else:
-                words[place], carry = k.emit_many("madc_lo_cc", (*operands, carry))
+                words[index], carry = k.emit_many("madc_lo_cc", (*operands, carry))
             if high is None:
                 # x * factor, a word and a carry fit in two words.
-                words[place + 1] = k.emit("madc_hi", (x, factor, self.zero, carry))
+                words[index + 1] = k.emit("madc_hi", (x, factor, self.zero, carry))
                 carry = None
             else:
-                words[place + 1], carry = k.emit_many("madc_hi_cc", (x, factor, high, carry))
+                words[index + 1], carry = k.emit_many("madc_hi_cc", (x, factor, high, carry))
         return words, carry
 
     # --- products
 
     def product(self, a: Words, b: Words) -> list[Value]:
-        """a * b in as many words as both together have."""
+        """Return a * b in len(a) + len(b) words."""
         if len(a) == len(b) and len(a) % 2 == 0 and len(a) >= 2 * KARATSUBA_WORDS:
             return self._karatsuba(a, b)
         return self.schoolbook(a, b)
 
     def schoolbook(self, a: Words, b: Words) -> list[Value]:
-        """a * b, a row for each word of b."""
+        """Return a * b, adding a row for each word of b."""
         size = len(a) + len(b)
-        even: list[Value | None] = [None] * size
-        odd: list[Value | None] = [None] * size
+        even_sum: list[Value | None] = [None] * size
+        odd_sum: list[Value | None] = [None] * size
         for i, factor in enumerate(b):
             if i % 2 == 0:
-                even = self._row(even, i, a[0::2], factor)
-                odd = self._row(odd, i, a[1::2], factor)
+                even_sum = self._row(even_sum, i, a[0::2], factor)
+                odd_sum = self._row(odd_sum, i, a[1::2], factor)
             else:
-                odd = self._row(odd, i - 1, a[0::2], factor)
-                even = self._row(even, i + 1, a[1::2], factor)
-        return self._joined(even, odd)
+                odd_sum = self._row(odd_sum, i - 1, a[0::2], factor)
+                even_sum = self._row(even_sum, i + 1, a[1::2], factor)
+        return self._join(even_sum, odd_sum)
 
     def _row(
         self, sum_: list[Value | None], at: int, row: Words, factor: Value
@@ -134,16 +134,20 @@ class CarryChains:
             return sum_
         words, carry = self.multiply_row(sum_, at, row, factor)
         if carry is not None:
-            above = at + 2 * len(row)
-            old = words[above]
-            words[above] = self.k.emit("addc", (self.filled(old), self.zero, carry))
+            carry_index = at + 2 * len(row)
+            carry_target = words[carry_index]
+            words[carry_index] = self.k.emit(
+                "addc", (self.word_or_zero(carry_target), self.zero, carry)
+            )
         return words
 
-    def _joined(self, even: list[Value | None], odd: list[Value | None]) -> list[Value]:
-        """even + 2**32 * odd in as many words as each of them has."""
-        words = [self.filled(even[0])]
-        above = [self.filled(word) for word in even[1:]]
-        total, _ = self.add(above, [self.filled(word) for word in odd[: len(above)]])
+    def _join(self, even: list[Value | None], odd: list[Value | None]) -> list[Value]:
+        """Return even + 2**32 * odd, in as many words as each of the two sums has."""
+        words = [self.word_or_zero(even[0])]
+        upper_words = [self.word_or_zero(word) for word in even[1:]]
+        total, _ = self.add(
+            upper_words, [self.word_or_zero(word) for word in odd[: len(upper_words)]]
+        )
         return words + total
 
     def _karatsuba(self, a: Words, b: Words) -> list[Value]:
@@ -187,21 +191,21 @@ class CarryChains:
         return result, sign
 
     def square(self, a: Words) -> list[Value]:
-        """a * a: each product of two different words once, doubled, and the squares of words."""
+        """Return a * a: twice the products of two different words, plus the squares of words."""
         size = 2 * len(a)
         even: list[Value | None] = [None] * size
         odd: list[Value | None] = [None] * size
         for i, factor in enumerate(a[:-1]):
-            # a[j] * a[i] for j > i: places i + j, in the sum of their parity.
-            first, second = a[i + 1 :: 2], a[i + 2 :: 2]
-            odd = self._row(odd, 2 * i, first, factor)
-            even = self._row(even, 2 * i + 2, second, factor)
-        doubled, _ = self._doubled(self._joined(even, odd))
+            # a[j] * a[i] for j > i belongs to word i + j, in the sum for the parity of i + j.
+            odd_row, even_row = a[i + 1 :: 2], a[i + 2 :: 2]
+            odd = self._row(odd, 2 * i, odd_row, factor)
+            even = self._row(even, 2 * i + 2, even_row, factor)
+        doubled, _ = self._double(self._join(even, odd))
         words: list[Value | None] = [None, *doubled[1:]]
         carry: Value | None = None
         result: list[Value] = []
         for i, x in enumerate(a):
-            low, high = self.filled(words[2 * i]), doubled[2 * i + 1]
+            low, high = self.word_or_zero(words[2 * i]), doubled[2 * i + 1]
             if carry is None:
                 word, carry = self.k.emit_many("mad_lo_cc", (x, x, low))
             else:
@@ -214,5 +218,5 @@ class CarryChains:
             result.append(word)
         return result
 
-    def _doubled(self, a: Words) -> tuple[list[Value], Value]:
+    def _double(self, a: Words) -> tuple[list[Value], Value]:
         return self.add(a, a)

@@ -1,9 +1,9 @@
-"""52-bit limbs for AVX-512 IFMA: eight products at once, one a lane.
+"""52-bit limbs for AVX-512 IFMA: eight products at once, one per lane.
 
-`vpmadd52luq` and `vpmadd52huq` add the low or high half of a 52 by 52-bit product to a 64-bit
-lane, which leaves 12 bits to gather carries in: a product adds columns without carrying, and its
-limbs are brought below 2**52 only when they become factors again (Gueron and Krasnov, "Accelerating
-big integer arithmetic using Intel IFMA extensions", ARITH 2016).
+`vpmadd52luq` and `vpmadd52huq` add the low or high half of a 52 by 52-bit product to a 64-bit lane.
+This leaves 12 bits for carries, so a product adds columns without carrying. Its limbs are reduced
+below 2**52 only when they become factors again (Gueron and Krasnov, "Accelerating big integer
+arithmetic using Intel IFMA extensions", ARITH 2016).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from quod.kernel.machine import Machine
 _BITS = 52
 _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
-_SIDE_BY_SIDE = 2
-_MOST_SPARE_BITS = 50
-"""The most bits by which the limbs exceed the modulus: p must reach the highest limb, from which
-quotients are estimated."""
+_INTERLEAVED_PRODUCTS = 2
+_MAX_SPARE_BITS = 50
+"""The largest number of bits by which the limbs may exceed the modulus.
+
+Quotients are estimated from the highest limb, so p must reach that limb."""
 
 T = TypeVar("T")
 
@@ -43,13 +44,13 @@ class Ifma52(SpareLimbs):
 
     @classmethod
     def _limbs_for(cls, modulus: Modulus) -> int:
-        # With room for 16p, which inversion takes, and no fewer bits than in memory.
+        # The limbs must hold 16p, which inversion needs, and at least the bits of memory.
         return -(-max(modulus.bits + 4, 32 * modulus.words) // _BITS)
 
     @classmethod
     def _holds(cls, modulus: Modulus) -> bool:
         bits = _BITS * cls._limbs_for(modulus)
-        return bits - 32 * modulus.words <= _BITS and bits - modulus.bits <= _MOST_SPARE_BITS
+        return bits - 32 * modulus.words <= _BITS and bits - modulus.bits <= _MAX_SPARE_BITS
 
     # --- bounds
 
@@ -74,7 +75,7 @@ class Ifma52(SpareLimbs):
         return _interleaved([self._normalise_steps(a)])[0]
 
     def _normalise_steps(self, a: Element) -> Steps[Element]:
-        """Carries each limb's excess into the next."""
+        """Carry the bits of each limb above 52 into the next limb."""
         if max(a.maxima) <= _MASK:
             return a
         limbs, maxima = [], []
@@ -91,7 +92,7 @@ class Ifma52(SpareLimbs):
             limbs.append(limb)
             maxima.append(maximum)
             yield
-        return self._made(limbs, a.bound, maxima, a.exponent)
+        return self._element(limbs, a.bound, maxima, a.exponent)
 
     def _fit(self, a: Element) -> Element:
         return self._fit_many([a])[0]
@@ -113,14 +114,16 @@ class Ifma52(SpareLimbs):
         """Return the maxima of the limbs of a sum of products, and its bound."""
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
         bound = (products + (self.room - 1) * self.p) // self.room + 1
-        # A column gathers two halves a limb for each product and for the reduction, and a carry.
+        # A column gets two halves per limb, for each product and for the reduction, and a carry.
         maxima = [(2 * self.limb_count * (len(pairs) + 1) + 1) << _BITS] * self.limb_count
         return maxima, bound
 
-    def _reduced(self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]) -> Element:
+    def _product_element(
+        self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]
+    ) -> Element:
         maxima, bound = self._claim(pairs)
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
-        return self._made(limbs, bound, maxima, exponent)
+        return self._element(limbs, bound, maxima, exponent)
 
     def _product(self, a: Element, b: Element) -> Element:
         return self._sums_of_products([[(a, b)]])[0]
@@ -140,7 +143,7 @@ class Ifma52(SpareLimbs):
             return [self._sum_of_products(pairs) for pairs in sums]
         results: list[Element] = []
         while len(results) < len(sums):
-            group = sums[len(results) : len(results) + _SIDE_BY_SIDE]
+            group = sums[len(results) : len(results) + _INTERLEAVED_PRODUCTS]
             if len({len(pairs) for pairs in group}) > 1:
                 group = group[:1]
             factors = [
@@ -149,20 +152,20 @@ class Ifma52(SpareLimbs):
             ]  # fmt: skip
             limbs = self._call("products", self._sums_body, factors, key=self.limb_count)
             results += [
-                self._reduced(pairs, sum_limbs)
+                self._product_element(pairs, sum_limbs)
                 for pairs, sum_limbs in zip(group, limbs, strict=True)
             ]
         return results
 
     def _squares(self, elements: Sequence[Element]) -> list[Element]:
         results: list[Element] = []
-        for at in range(0, len(elements), _SIDE_BY_SIDE):
-            group = elements[at : at + _SIDE_BY_SIDE]
+        for at in range(0, len(elements), _INTERLEAVED_PRODUCTS):
+            group = elements[at : at + _INTERLEAVED_PRODUCTS]
             limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in group],
                 key=self.limb_count,
             )  # fmt: skip
             results += [
-                self._reduced([(a, a)], square_limbs)
+                self._product_element([(a, a)], square_limbs)
                 for a, square_limbs in zip(group, limbs, strict=True)
             ]
         return results
@@ -213,7 +216,7 @@ class Ifma52(SpareLimbs):
                 columns[i + j] = _low(k, columns[i + j], x[j], y[i])
                 yield
             for j in range(n):
-                # The column above the last has had nothing added to it yet.
+                # Nothing has been added yet to column i + n.
                 columns[i + j + 1] = _high(k, columns[i + j + 1], x[j], y[i])
                 yield
 
@@ -258,18 +261,18 @@ class Ifma52(SpareLimbs):
 
     def _column_steps(self, k: Builder, columns: list[Value], a: Sequence[Value]) -> Steps[None]:
         """Append the next column of a square: doubled products of different limbs, and a square."""
-        n, place = self.limb_count, len(columns)
+        n, column_index = self.limb_count, len(columns)
         column = k.constant(0, types.u64)
         for i in range(n):
-            for other, multiply_add in ((place - i, _low), (place - 1 - i, _high)):
+            for other, multiply_add in ((column_index - i, _low), (column_index - 1 - i, _high)):
                 if i < other < n:
                     column = multiply_add(k, column, a[i], a[other])
                     yield
         column = column + column
-        if place < n:
+        if column_index < n:
             column = column + _MASK
-        half = place // 2
-        columns.append((_high if place % 2 else _low)(k, column, a[half], a[half]))
+        half = column_index // 2
+        columns.append((_high if column_index % 2 else _low)(k, column, a[half], a[half]))
         yield
 
     # --- reductions
@@ -281,10 +284,10 @@ class Ifma52(SpareLimbs):
         a = _interleaved([self._reduce_steps(a)])[0]
         while bound is not None and a.bound > bound:
             # An estimate from limbs with pending carries may leave a large remainder.
-            guessed = _interleaved([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
-            if guessed.bound == a.bound:
-                guessed = self._subtract_if_not_less(a, self.p)
-            a = guessed
+            remainder = _interleaved([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
+            if remainder.bound == a.bound:
+                remainder = self._subtract_if_not_less(a, self.p)
+            a = remainder
         return a
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
@@ -309,10 +312,10 @@ class Ifma52(SpareLimbs):
             carry = total >> _BITS
             limbs.append(total & _MASK)
             yield
-        hidden = sum(maximum << (_BITS * j) for j, maximum in enumerate(a.maxima[:-1]))
-        hidden += 1 << (_BITS * (n - 1) + excess)
-        below = min(a.bound, 2 * self.p + hidden)
-        return self._made(limbs, below, [_MASK] * n, a.exponent)
+        ignored = sum(maximum << (_BITS * j) for j, maximum in enumerate(a.maxima[:-1]))
+        ignored += 1 << (_BITS * (n - 1) + excess)
+        remainder_bound = min(a.bound, 2 * self.p + ignored)
+        return self._element(limbs, remainder_bound, [_MASK] * n, a.exponent)
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
         """Return a - amount if a is not less, else a; a must be normalised."""
@@ -327,12 +330,12 @@ class Ifma52(SpareLimbs):
             carry = total >> _BITS
             limbs.append(total & _MASK)
         assert carry is not None
-        not_less = carry != 0
-        chosen = [self.k.select(not_less, x, y) for x, y in zip(limbs, a.limbs, strict=True)]
+        is_not_less = carry != 0
+        chosen = [self.k.select(is_not_less, x, y) for x, y in zip(limbs, a.limbs, strict=True)]
         bound = max(amount, a.bound - amount)
-        return self._made(chosen, bound, [_MASK] * n, a.exponent)
+        return self._element(chosen, bound, [_MASK] * n, a.exponent)
 
-    def _least(self, a: Element, unit: int) -> Element:
+    def _reduce_below_unit(self, a: Element, unit: int) -> Element:
         """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
         a = self.normalise(a)
         while a.bound > unit:
@@ -343,7 +346,7 @@ class Ifma52(SpareLimbs):
         return a
 
     def _canonical(self, a: Element) -> Element:
-        return self._least(self.fit(a), self.p)
+        return self._reduce_below_unit(self.fit(a), self.p)
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         n = self.limb_count
@@ -351,7 +354,7 @@ class Ifma52(SpareLimbs):
         inversion = Inversion52(k, self.modulus, scale, n)
         limbs = inversion.inverse(k, a.limbs)
         maxima = [_MASK] * (n - 1) + [_WORD_LIMIT - 1]
-        return self._made(limbs, 2 * inversion.size * self.p, maxima, self.native_exponent)
+        return self._element(limbs, 2 * inversion.size * self.p, maxima, self.native_exponent)
 
     # --- memory
 
@@ -360,7 +363,7 @@ class Ifma52(SpareLimbs):
         limbs = [self._bits_of(words, _BITS * j - shift) for j in range(self.limb_count)]
         bound = ((self.p - 1) << shift) + 1
         exponent = self.memory_exponent + shift
-        return self._made(limbs, bound, [_MASK] * self.limb_count, exponent)
+        return self._element(limbs, bound, [_MASK] * self.limb_count, exponent)
 
     def _bits_of(self, words: Sequence[Value], low: int) -> Value:
         """Return 52 bits of packed words from bit `low` on; bits below zero are zero."""
@@ -380,14 +383,17 @@ class Ifma52(SpareLimbs):
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= _BITS:
-            raise TraceError("an element of this radix cannot be stored: multiply it first")
+            raise TraceError(
+                "an element with this Montgomery radix cannot be stored; multiply it by a constant "
+                "first"
+            )
         # The comparisons below need values within the limbs; clearing low bits adds multiples of p.
-        most = self.room - ((1 << shift) - 1) * self.p
-        if a.bound > most:
-            a = self.reduce(a, max(most, self.p))
+        max_bound = self.room - ((1 << shift) - 1) * self.p
+        if a.bound > max_bound:
+            a = self.reduce(a, max(max_bound, self.p))
         if shift:
             a = self._clear_low_bits(self.normalise(a), shift)
-        a = self._least(a, self.p << shift)
+        a = self._reduce_below_unit(a, self.p << shift)
         words = []
         for index in range(self.word_count):
             low = 64 * index + shift
@@ -417,25 +423,25 @@ class Ifma52(SpareLimbs):
             limbs[j + 1] = _high(k, limbs[j + 1], quotient, modulus[j])
         bound = a.bound + (unit - 1) * self.p
         maxima = [maximum + 2 * _MASK for maximum in a.maxima]
-        return self._made(limbs, bound, maxima, a.exponent)
+        return self._element(limbs, bound, maxima, a.exponent)
 
 
-def _interleaved(streams: Sequence[Steps[T]]) -> list[T]:
-    """Interleave independent computations step by step.
+def _interleaved(computations: Sequence[Steps[T]]) -> list[T]:
+    """Interleave independent computations step by step, and return their results.
 
-    While one product waits for a column the CPU executes the other; its reorder window is too small
-    to reach the next product otherwise.
+    While one product waits for a column, the CPU executes the other. Without interleaving, the
+    CPU's reorder window is too small to reach the next product.
     """
     results: dict[int, T] = {}
-    running = dict(enumerate(streams))
+    running = dict(enumerate(computations))
     while running:
         for index in list(running):
             try:
                 next(running[index])
-            except StopIteration as finished:
-                results[index] = finished.value
+            except StopIteration as stop:
+                results[index] = stop.value
                 del running[index]
-    return [results[index] for index in range(len(streams))]
+    return [results[index] for index in range(len(computations))]
 
 
 def _unmasked(a: Element) -> tuple[Value, ...]:
@@ -461,8 +467,8 @@ def _high(k: Builder, c: Value, a: Value, b: Value) -> Value:
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
     if not Ifma52._holds(modulus):
-        return "limbs of 52 bits do not end where the modulus does"
-    # The halves of products are an instruction each, for eight lanes.
+        return "52-bit limbs exceed the modulus by too many bits"
+    # Each half of a product is one instruction, for eight lanes.
     return 4 * Ifma52._limbs_for(modulus) ** 2 / 8
 
 

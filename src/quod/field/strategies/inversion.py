@@ -7,10 +7,11 @@ f = p, g = x a step is
     if g is odd and delta > 0:  delta, f, g = 1 - delta, g, (g - f)/2
     else:                       delta, f, g = 1 + delta, f, (g + (g mod 2)*f)/2
 
-until g = 0 and f = +-1. The lowest bits of f and g decide a run of steps, and its 2x2 matrix,
-scaled by a power of two, then acts on the whole numbers, and modulo p on d and e with d*x = f,
-e*x = g. The loop ends when g = 0 in every lane, so the result does not rest on a count of steps;
-the size of d and e does, for which the bound of the paper (Theorem 11.2) leaves ample room.
+until g = 0 and f = +-1. The lowest bits of f and g determine a run of steps. The 2x2 matrix of the
+run, scaled by a power of two, is then applied to the long numbers f and g, and modulo p to d and e,
+where d*x = f and e*x = g. The loop ends when g = 0 in every lane, so the result does not depend on
+a count of steps. The size of d and e does depend on it; the bound of the paper (Theorem 11.2)
+leaves ample room.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Limbs = tuple[Value, ...]
 _MASK52 = (1 << 52) - 1
 _MASK64 = (1 << 64) - 1
 
-# Steps of 32-bit words in a turn of their loop.
-_TOGETHER = 5
+# Steps of 32-bit words in one iteration of their loop.
+_UNROLLED_STEPS = 5
 
 
 @frozen
@@ -44,11 +45,11 @@ class Matrix:
     q: Value
     r: Value
 
-    def after(self, first: Matrix) -> Matrix:
-        """Return the transition of the run `first` followed by this one."""
+    def compose(self, earlier: Matrix) -> Matrix:
+        """Return the transition of the run `earlier` followed by this one."""
         return Matrix(
-            self.u * first.u + self.v * first.q, self.u * first.v + self.v * first.r,
-            self.q * first.u + self.r * first.q, self.q * first.v + self.r * first.r,
+            self.u * earlier.u + self.v * earlier.q, self.u * earlier.v + self.v * earlier.r,
+            self.q * earlier.u + self.r * earlier.q, self.q * earlier.v + self.r * earlier.r,
         )  # fmt: skip
 
 
@@ -91,15 +92,15 @@ class Inversion(ABC):
         """Return a constant in the limbs of d and e."""
 
     @abstractmethod
-    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+    def combine(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
         """Return (a*x + b*y)/2**steps, an exact division."""
 
     @abstractmethod
-    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+    def combine_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
         """Return (a*x + b*y)/2**steps modulo p, at most p above the bound of x and y."""
 
     @abstractmethod
-    def raised(self, negative: Value, d: Limbs) -> Limbs:
+    def non_negative(self, negative: Value, d: Limbs) -> Limbs:
         """Return size*p - d where `negative`, else size*p + d, in non-negative limbs."""
 
     # --- the algorithm
@@ -115,18 +116,18 @@ class Inversion(ABC):
                 remaining = remaining | limb
             loop.check(remaining != 0)
             theta, m = self._round(theta, f[0], g[0])
-            following = (self.combined(m.u, f, m.v, g), self.combined(m.q, f, m.r, g))
-            factors = (self.combined_modulo(m.u, d, m.v, e), self.combined_modulo(m.q, d, m.r, e))
-            loop.next((theta, *following, *factors))
+            next_fg = (self.combine(m.u, f, m.v, g), self.combine(m.q, f, m.r, g))
+            next_de = (self.combine_modulo(m.u, d, m.v, e), self.combine_modulo(m.q, d, m.r, e))
+            loop.next((theta, *next_fg, *next_de))
         _, f, _, d, _ = loop.results
-        return self.raised(k.bitcast(f[-1], types.i64) < 0, d)
+        return self.non_negative(k.bitcast(f[-1], types.i64) < 0, d)
 
     def _round(self, theta: Value, f: Value, g: Value) -> tuple[Value, Matrix]:
         """Run one round, two runs of steps; return theta and the product of their matrices."""
         signed = [self.k.bitcast(word, types.i64) for word in (f, g)]
-        theta, f, g, first = self._run(theta, signed[0], signed[1], self.first_sign)
-        theta, _, _, then = self._run(theta, f, g, self.second_sign)
-        return theta, then.after(first)
+        theta, f, g, first_matrix = self._run(theta, signed[0], signed[1], self.first_sign)
+        theta, _, _, second_matrix = self._run(theta, f, g, self.second_sign)
+        return theta, second_matrix.compose(first_matrix)
 
     def _run(
         self, theta: Value, f: Value, g: Value, sign: int
@@ -143,14 +144,14 @@ class Inversion(ABC):
         `unrolled` times.
         """
         k, half = self.k, f.type.bits // 2
-        upper, lower = (k.constant(sign * place, f.type) for place in (1, 1 << half))
+        upper, lower = (k.constant(sign * unit, f.type) for unit in (1, 1 << half))
         with k.range(0, count // unrolled, carry=(theta, f, g, upper, lower)) as loop:
             state = loop.carried
             for _ in range(unrolled):
                 state = self._step(*state)
             loop.next(state)
         theta, f, g, upper, lower = loop.results
-        return theta, f, g, Matrix(*self._unpacked(upper), *self._unpacked(lower))
+        return theta, f, g, Matrix(*self._unpack(upper), *self._unpack(lower))
 
     def _step(
         self, theta: Value, f: Value, g: Value, upper: Value, lower: Value
@@ -168,10 +169,10 @@ class Inversion(ABC):
         )
 
     @staticmethod
-    def _unpacked(row: Value) -> tuple[Value, Value]:
+    def _unpack(row: Value) -> tuple[Value, Value]:
         half = row.type.bits // 2
-        first = (row << half) >> half
-        return first, (row - first) >> half
+        low = (row << half) >> half
+        return low, (row - low) >> half
 
 
 class Inversion52(Inversion):
@@ -199,17 +200,17 @@ class Inversion52(Inversion):
     def long(self, number: int) -> Limbs:
         return self.short(number)
 
-    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
-        return self._without_lowest(self._columns(a, x, b, y))
+    def combine(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        return self._drop_lowest(self._columns(a, x, b, y))
 
-    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+    def combine_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
         k = self.k
         columns = self._columns(a, x, b, y)
         inverse = k.constant(-pow(self.p, -1, 1 << 52) % (1 << 52), types.u64)
         zero = k.constant(0, types.u64)
         quotient = k.emit("madd52_lo", (zero, columns[0], inverse))
         self._add_multiple(columns, quotient, self.short(self.p))
-        return self._without_lowest(columns)
+        return self._drop_lowest(columns)
 
     def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
         """Return a*x + b*y in signed columns; the last column holds all higher bits."""
@@ -217,15 +218,15 @@ class Inversion52(Inversion):
         columns = [k.constant(0, types.u64)] * (n + 1)
         for signed, number in ((a, x), (b, y)):
             factor = k.bitcast(signed, types.u64)
-            # The instructions take 52 bits without sign of either factor.
+            # The instructions use the low 52 bits of both factors, as unsigned numbers.
             self._add_multiple(columns, factor, number)
             negative = signed < 0
             for j in range(n):
-                less = columns[j + 1] - number[j]
-                columns[j + 1] = k.select(negative, less, columns[j + 1])
+                corrected = columns[j + 1] - number[j]
+                columns[j + 1] = k.select(negative, corrected, columns[j + 1])
             below_zero = k.bitcast(number[-1], types.i64) < 0
-            less = columns[n] - (factor & _MASK52)
-            columns[n] = k.select(below_zero, less, columns[n])
+            corrected = columns[n] - (factor & _MASK52)
+            columns[n] = k.select(below_zero, corrected, columns[n])
         return columns
 
     def _add_multiple(self, columns: list[Value], factor: Value, number: Limbs) -> None:
@@ -234,11 +235,11 @@ class Inversion52(Inversion):
         for j in range(self.limb_count):
             columns[j + 1] = self.k.emit("madd52_hi", (columns[j + 1], number[j], factor))
 
-    def _without_lowest(self, columns: Sequence[Value]) -> Limbs:
+    def _drop_lowest(self, columns: Sequence[Value]) -> Limbs:
         """Divide columns by 2**52 and carry them to limbs."""
-        return self._carried(columns[1:], self._arithmetic_carry(columns[0]))
+        return self._carry_columns(columns[1:], self._arithmetic_carry(columns[0]))
 
-    def _carried(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
+    def _carry_columns(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
         limbs = []
         for column in columns[:-1]:
             total = column if carry is None else column + carry
@@ -250,9 +251,9 @@ class Inversion52(Inversion):
     def _arithmetic_carry(self, column: Value) -> Value:
         return self.k.bitcast(self.k.bitcast(column, types.i64) >> 52, types.u64)
 
-    def raised(self, negative: Value, d: Limbs) -> Limbs:
+    def non_negative(self, negative: Value, d: Limbs) -> Limbs:
         base = self.short(self.size * self.p)
-        return self._carried(
+        return self._carry_columns(
             [self.k.select(negative, x - y, x + y) for x, y in zip(base, d, strict=True)]
         )
 
@@ -280,14 +281,14 @@ class Inversion64(Inversion):
             self.k.constant((number >> (64 * j)) & _MASK64, types.u64) for j in range(count)
         )
 
-    def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
-        return self._shifted(self._sum(a, x, b, y))
+    def combine(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+        return self._shift_down(self._sum(a, x, b, y))
 
-    def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
+    def combine_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
         total = self._sum(a, x, b, y)
         unit = 1 << (2 * self.half_steps)
         quotient = (total[0] * (-pow(self.p, -1, unit) % unit)) & (unit - 1)
-        return self._shifted(self._add(total, self._multiple(quotient, self.short(self.p))))
+        return self._shift_down(self._add(total, self._multiple(quotient, self.short(self.p))))
 
     def _sum(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
         return self._add(self._signed_multiple(a, x), self._signed_multiple(b, y))
@@ -298,40 +299,41 @@ class Inversion64(Inversion):
         zero = k.constant(0, types.u64)
         factor = k.bitcast(signed, types.u64)
         product = self._multiple(factor, number)
-        # The words of a negative factor or number stand for 2**64, or a power of it, too much.
-        above = k.bitcast(signed >> 63, types.u64)
-        sign = k.bitcast(k.bitcast(number[-1], types.i64) >> 63, types.u64)
-        correction = [zero, *(limb & above for limb in number)]
+        # As an unsigned word, a negative factor is too large by 2**64, and a negative number by a
+        # power of 2**64; both are corrected.
+        factor_mask = k.bitcast(signed >> 63, types.u64)
+        number_mask = k.bitcast(k.bitcast(number[-1], types.i64) >> 63, types.u64)
+        correction = [zero, *(limb & factor_mask for limb in number)]
         product = self._subtract(product, correction)
-        return (*product[:-1], product[-1] - (factor & sign))
+        return (*product[:-1], product[-1] - (factor & number_mask))
 
     def _multiple(self, factor: Value, number: Limbs) -> Limbs:
         k = self.k
         zero = k.constant(0, types.u64)
-        above: Value = zero
+        high_word: Value = zero
         limbs = []
         for x in number:
-            low, carry = k.emit_many("add_cc", (x * factor, above))
-            above = k.emit("addc", (k.emit("mul_hi", (x, factor)), zero, carry))
+            low, carry = k.emit_many("add_cc", (x * factor, high_word))
+            high_word = k.emit("addc", (k.emit("mul_hi", (x, factor)), zero, carry))
             limbs.append(low)
-        return (*limbs, above)
+        return (*limbs, high_word)
 
     def _add(self, a: Limbs, b: Limbs) -> Limbs:
-        """a + b in as many limbs as a has, which are no fewer than b's."""
+        """Return a + b in len(a) limbs; b may have fewer."""
         zero = self.k.constant(0, types.u64)
         return tuple(with_carry(self.k, "add", a, [*b, *([zero] * (len(a) - len(b)))])[0])
 
     def _subtract(self, a: Limbs, b: Sequence[Value]) -> Limbs:
         return tuple(with_carry(self.k, "sub", a, b)[0])
 
-    def _shifted(self, number: Limbs) -> Limbs:
+    def _shift_down(self, number: Limbs) -> Limbs:
         """Return number / 2**steps in one limb less."""
         steps = 2 * self.half_steps
         return tuple(
             (low >> steps) | (high << (64 - steps)) for low, high in itertools.pairwise(number)
         )
 
-    def raised(self, negative: Value, d: Limbs) -> Limbs:
+    def non_negative(self, negative: Value, d: Limbs) -> Limbs:
         mask = self.k.select(negative, self.k.constant(_MASK64, types.u64), 0)
         base = self.long(self.size * self.p)
         flipped = self._subtract(tuple(limb ^ mask for limb in d), [mask] * len(d))
@@ -349,10 +351,14 @@ class Inversion32(Inversion64):
     def _run(
         self, theta: Value, f: Value, g: Value, sign: int
     ) -> tuple[Value, Value, Value, Matrix]:
-        narrow, low_f, low_g = (number.cast(types.i32) for number in (theta, f, g))
-        narrow, low_f, low_g, first = self._steps(narrow, low_f, low_g, sign, 15, _TOGETHER)
-        narrow, _, _, then = self._steps(narrow, low_f, low_g, sign, 15, _TOGETHER)
-        both = then.after(first)
-        m = Matrix(*(part.cast(types.i64) for part in (both.u, both.v, both.q, both.r)))
+        low_theta, low_f, low_g = (number.cast(types.i32) for number in (theta, f, g))
+        low_theta, low_f, low_g, first_matrix = self._steps(
+            low_theta, low_f, low_g, sign, 15, _UNROLLED_STEPS
+        )
+        low_theta, _, _, second_matrix = self._steps(
+            low_theta, low_f, low_g, sign, 15, _UNROLLED_STEPS
+        )
+        product = second_matrix.compose(first_matrix)
+        m = Matrix(*(part.cast(types.i64) for part in (product.u, product.v, product.q, product.r)))
         f, g = (m.u * f + m.v * g) >> 30, (m.q * f + m.r * g) >> 30
-        return narrow.cast(types.i64), f, g, m
+        return low_theta.cast(types.i64), f, g, m

@@ -24,11 +24,11 @@ from quod.kernel.machine import Machine
 
 Form = Literal["columns", "rows", "apart", "rolled"]
 
-_ROOM_BITS = 3
-"""The fewest spare bits of the limbs above the modulus, for unreduced sums."""
+_SPARE_BITS = 3
+"""The smallest number of spare bits of the limbs above the modulus, for unreduced sums."""
 
-_WHOLE_COLUMNS = 13
-"""The most bits of limbs for which products of 381 bits fit columns of 32 bits."""
+_MAX_UNCARRIED_BITS = 13
+"""The largest size of limbs, in bits, for which products of 381 bits fit 32-bit columns."""
 
 _OTHER_LIMBS = tuple(f"{bits}:rolled" for bits in (13, 15, 12, 14, 16))
 """Limbs for moduli that the machine's own choice does not support."""
@@ -52,38 +52,42 @@ class LimbChoice:
         """Parse a name; raise ValueError if it is invalid."""
         match = re.fullmatch(r"(\d+)(/64)?(?::(\w+))?", name)
         if match is None:
-            raise ValueError(f"{name!r} is no choice of limbs, such as 13, 29/64 or 13:rolled")
+            raise ValueError(f"{name!r} is not a choice of limbs, such as 13, 29/64 or 13:rolled")
         bits, wide = int(match[1]), match[2] is not None
         low, high = (28, 30) if wide else (12, 16)
         if not low <= bits <= high:
             raise ValueError(
-                f"limbs in words of {64 if wide else 32} bits have {low} to {high} bits, not {bits}"
+                f"limbs with columns of {64 if wide else 32} bits have {low} to {high} bits, not "
+                f"{bits}"
             )
-        form = match[3] or ("columns" if wide else "apart" if bits <= _WHOLE_COLUMNS else "rows")
+        form = match[3] or (
+            "columns" if wide else "apart" if bits <= _MAX_UNCARRIED_BITS else "rows"
+        )
         for candidate in get_args(Form):
-            if form == candidate == "apart" and not wide and bits > _WHOLE_COLUMNS:
-                raise ValueError("products apart from their reduction have limbs of 12 or 13 bits")
+            if form == candidate == "apart" and not wide and bits > _MAX_UNCARRIED_BITS:
+                raise ValueError("the form apart needs limbs of 12 or 13 bits")
             if form == candidate:
                 return cls(bits, wide, candidate)
-        raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
+        raise ValueError(f"{form!r} is not one of the forms {', '.join(get_args(Form))}")
 
     def limbs_for(self, modulus: Modulus) -> int:
         """Return the number of limbs of an element."""
-        return -(-max(modulus.bits + _ROOM_BITS, 32 * modulus.words) // self.bits)
+        return -(-max(modulus.bits + _SPARE_BITS, 32 * modulus.words) // self.bits)
 
     def holds(self, modulus: Modulus) -> bool:
         """Return whether the limbs support a modulus.
 
-        It must nearly reach the last limb, and the radix must exceed that of memory by at most one
-        limb.
+        The modulus must nearly reach the last limb, and the radix must exceed that of memory by at
+        most one limb.
         """
         total_bits = self.bits * self.limbs_for(modulus)
-        # Differences add multiples of the modulus, larger ones the further it falls short. For
-        # limbs of 30 bits it must be longer, because they leave only two bits for sums.
-        most_short = -5 if self.bits == 30 else 2
+        # Differences add multiples of the modulus. The fewer bits of the last limb it reaches, the
+        # larger are these multiples. For limbs of 30 bits it must reach more bits, because only two
+        # bits of a word are left for sums.
+        max_missing_bits = -5 if self.bits == 30 else 2
         return (
             total_bits - 32 * modulus.words <= self.bits
-            and total_bits - self.bits <= modulus.bits + most_short
+            and total_bits - self.bits <= modulus.bits + max_missing_bits
         )
 
 
@@ -96,7 +100,7 @@ def chosen(name: str) -> LimbChoice:
 
 
 def limbs_for(machine: Machine, modulus: Modulus) -> str | None:
-    """Return the first limbs that support a modulus, the machine's own first; None if none does."""
+    """Return the first choice of limbs that supports a modulus, or None; the machine's is first."""
     names = filter(None, (machine.limbs, *_OTHER_LIMBS))
     return next((name for name in names if chosen(name).holds(modulus)), None)
 

@@ -1,4 +1,4 @@
-"""Saturated 32-bit limbs: one element an instance, in carry chains of NVIDIA's multiply-add.
+"""Saturated 32-bit limbs: one element per instance, in carry chains of NVIDIA's multiply-add.
 
 See `quod.field.strategies.carry_chains` and `quod.field.strategies.reduction`.
 """
@@ -44,21 +44,21 @@ class Limbs32(SaturatedLimbs):
     # --- products
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        if self._is_apart(pairs):
-            return self._sum_apart(pairs)
-        fitted = self._fit_rows(pairs)
-        if fitted is None:
+        if self._reduces_afterwards(pairs):
+            return self._sum_then_reduce(pairs)
+        fitted_pairs = self._fit_rows(pairs)
+        if fitted_pairs is None:
             half = len(pairs) // 2
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
-        rows = [self._rows_of(b) for _, b in fitted]
+        rows = [self._rows_of(b) for _, b in fitted_pairs]
         limbs = self._call(
-            f"sum_of_{len(fitted)}_products", self._rows_body,
-            [a.limbs[: self.factor_limbs] for a, _ in fitted], rows,
+            f"sum_of_{len(fitted_pairs)}_products", self._rows_body,
+            [a.limbs[: self.factor_limbs] for a, _ in fitted_pairs], rows,
             key=(self.limb_count, tuple(map(len, rows))), inline=True,
         )  # fmt: skip
-        return self._reduced(limbs, fitted)
+        return self._product_element(limbs, fitted_pairs)
 
     def _rows_of(self, b: Element) -> Words:
         """Return the limbs of a second factor without its highest limbs of static 0."""
@@ -67,29 +67,29 @@ class Limbs32(SaturatedLimbs):
             limbs = limbs[:-1]
         return limbs
 
-    def _is_apart(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
+    def _reduces_afterwards(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         """Return whether to reduce after the products, if their sum fits."""
-        squares = all(a is b for a, b in pairs)
-        fewer = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
-        if not squares and not fewer:
+        all_squares = all(a is b for a, b in pairs)
+        uses_karatsuba = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
+        if not all_squares and not uses_karatsuba:
             return False
         total = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
         return self._reducer.takes(total) and not self._overflows(self._reducer.bound(total))
 
-    def _sum_apart(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        square = [a is b for a, b in pairs]
+    def _sum_then_reduce(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        is_square = [a is b for a, b in pairs]
         limbs = self._call(
-            f"sum_of_{len(pairs)}_products", self._apart_body,
+            f"sum_of_{len(pairs)}_products", self._sum_then_reduce_body,
             [a.limbs[: self.factor_limbs] for a, _ in pairs],
             [() if a is b else b.limbs[: self.factor_limbs] for a, b in pairs],
-            key=(self.limb_count, tuple(square)), inline=True,
+            key=(self.limb_count, tuple(is_square)), inline=True,
         )  # fmt: skip
-        return self._reduced(limbs, pairs)
+        return self._product_element(limbs, pairs)
 
-    def _reduced(self, limbs: Words, pairs: Sequence[tuple[Element, Element]]) -> Element:
+    def _product_element(self, limbs: Words, pairs: Sequence[tuple[Element, Element]]) -> Element:
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
-        return self._made(limbs, self._reducer.bound(products), exponent)
+        return self._element(limbs, self._reducer.bound(products), exponent)
 
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         return self._reducer.fits(sum(a.bound for a, _ in pairs))
@@ -97,7 +97,9 @@ class Limbs32(SaturatedLimbs):
     def _rows_body(self, k: Builder, a: Sequence[Words], b: Sequence[Words]) -> tuple[Value, ...]:
         return tuple(self._reducer.multiply(list(zip(a, b, strict=True))))
 
-    def _apart_body(self, k: Builder, a: Sequence[Words], b: Sequence[Words]) -> tuple[Value, ...]:
+    def _sum_then_reduce_body(
+        self, k: Builder, a: Sequence[Words], b: Sequence[Words]
+    ) -> tuple[Value, ...]:
         chains = self._reducer.chains
         total: list[Value] | None = None
         for x, y in zip(a, b, strict=True):
@@ -110,10 +112,10 @@ class Limbs32(SaturatedLimbs):
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
-        words = self._joined((*a.limbs, *[k.constant(0, types.u32)] * self.is_full))
+        words = self._join((*a.limbs, *[k.constant(0, types.u32)] * self.is_full))
         inversion = Inversion32(k, self.modulus, scale, len(words))
         limbs = inversion.inverse(k, words)
-        return self._without_top(self._halves(limbs), 2 * inversion.size * self.p)
+        return self._reduce_long(self._halves(limbs), 2 * inversion.size * self.p)
 
     # --- memory
 
@@ -121,13 +123,13 @@ class Limbs32(SaturatedLimbs):
         return self._from_memory(self._halves(words))
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
-        return self._joined(self._for_memory(a))
+        return self._join(self._for_memory(a))
 
     def _halves(self, words: Words) -> list[Value]:
         """Split 64-bit words into 32-bit words, low half first."""
         return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
 
-    def _joined(self, limbs: Words) -> tuple[Value, ...]:
+    def _join(self, limbs: Words) -> tuple[Value, ...]:
         """Join pairs of 32-bit words to 64-bit words."""
         wide = [limb.cast(types.u64) for limb in limbs]
         return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""Saturated 64-bit limbs: one element an instance, for CPUs without vector multiply-add.
+"""Saturated 64-bit limbs: one element per instance, for CPUs without vector multiply-add.
 
 Products are coarsely integrated operand scanning (Koç, Acar, Kaliski, "Analyzing and comparing
 Montgomery multiplication algorithms", 1996); LLVM turns its carries into mulx, add and adc.
@@ -28,24 +28,24 @@ class Limbs64(SaturatedLimbs):
     # --- products
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        fitted = self._fit_rows(pairs)
-        if fitted is None:
+        fitted_pairs = self._fit_rows(pairs)
+        if fitted_pairs is None:
             half = len(pairs) // 2
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
         limbs = self._call(
-            f"sum_of_{len(fitted)}_products",
+            f"sum_of_{len(fitted_pairs)}_products",
             self._sum_body,
-            [a.limbs[: self.factor_limbs] for a, _ in fitted],
-            [b.limbs[: self.factor_limbs] for _, b in fitted],
+            [a.limbs[: self.factor_limbs] for a, _ in fitted_pairs],
+            [b.limbs[: self.factor_limbs] for _, b in fitted_pairs],
             key=self.limb_count,
         )
         radix = 1 << self.native_exponent
-        products = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted)
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted_pairs)
         bound = (products + (radix - 1) * self.p) // radix + 1
-        exponent = fitted[0][0].exponent + fitted[0][1].exponent - self.native_exponent
-        return self._made(limbs, bound, exponent)
+        exponent = fitted_pairs[0][0].exponent + fitted_pairs[0][1].exponent - self.native_exponent
+        return self._element(limbs, bound, exponent)
 
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         return sum(a.bound for a, _ in pairs) + self.p <= self.room
@@ -59,16 +59,16 @@ class Limbs64(SaturatedLimbs):
         modulus = self.raw_constant(self.p).limbs[:n]
         total = [zero] * self.limb_count
         for i in range(n):
-            total, above = total[:n], [*total[n:], zero]
+            total, upper_limbs = total[:n], [*total[n:], zero]
             for x, y in zip(a, b, strict=True):
                 total, high = self._add_multiple(k, total, x, y[i])
-                above = self._raised(k, above, high)
+                upper_limbs = self._add_limb(k, upper_limbs, high)
             quotient = total[0] * inverse
             total, high = self._add_multiple(k, total, modulus, quotient)
-            total = [*total[1:], *self._raised(k, above, high)]
+            total = [*total[1:], *self._add_limb(k, upper_limbs, high)]
         return tuple(total)
 
-    def _raised(self, k: Builder, number: Sequence[Value], addend: Value) -> list[Value]:
+    def _add_limb(self, k: Builder, number: Sequence[Value], addend: Value) -> list[Value]:
         """Add a limb to a number of one or two limbs."""
         if len(number) == 1:
             return [number[0] + addend]
@@ -81,21 +81,21 @@ class Limbs64(SaturatedLimbs):
         """Return the n limbs of total + a * factor, and the limb above."""
         zero = k.constant(0, types.u64)
         limbs: list[Value] = []
-        above: Value = zero
+        carry_limb: Value = zero
         for limb, x in zip(total, a, strict=True):
             low, high = x * factor, k.emit("mul_hi", (x, factor))
             low, carry = k.emit_many("add_cc", (low, limb))
             high = k.emit("addc", (high, zero, carry))
-            low, carry = k.emit_many("add_cc", (low, above))
-            above = k.emit("addc", (high, zero, carry))
+            low, carry = k.emit_many("add_cc", (low, carry_limb))
+            carry_limb = k.emit("addc", (high, zero, carry))
             limbs.append(low)
-        return limbs, above
+        return limbs, carry_limb
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
         inversion = Inversion64(k, self.modulus, scale, self.limb_count)
         limbs = inversion.inverse(k, a.limbs)
-        return self._without_top(limbs, 2 * inversion.size * self.p)
+        return self._reduce_long(limbs, 2 * inversion.size * self.p)
 
     # --- memory
 

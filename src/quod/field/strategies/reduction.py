@@ -1,14 +1,14 @@
 """Montgomery reduction in 32-bit words, interleaved with the rows of a product or after it.
 
-Montgomery, "Modular multiplication without trial division", 1985, a word a row: a multiple of p is
-added that clears the lowest word, which is then dropped. Where the lowest word of p is 1 the
-multiple needs no product: 2**32 - t clears t, and with u = 2**32 - 1 - t
+This is the reduction of Montgomery, "Modular multiplication without trial division", 1985, one word
+per row: a multiple of p is added that clears the lowest word, which is then dropped. If the lowest
+word of p is 1, the multiple needs no product: 2**32 - t clears t, and with u = 2**32 - 1 - t
 
     t + (u + 1)*p = 2**32 * (1 + (u + 1)*s)      for p = 1 + 2**32 * s,
 
-so a row adds u*s one word up, and 1 + s, which is added for all rows at once before the first. If
-the next word of p is 2**32 - 1, as in the scalar field of BLS12-381, s is 2**32 * z - 1, and u*s is
-u*z another word up, less u.
+so a row adds u*s at the next word, and 1 + s, which is added for all rows at once before the first.
+If the next word of p is 2**32 - 1, as in the scalar field of BLS12-381, s is 2**32 * z - 1. Then
+u*s is u*z at the word after the next, minus u.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class ReductionForm:
 @cache
 def reduction_form(p: int, words: int) -> ReductionForm:
     """Return the cheapest form for an odd modulus below 2**(32 * words)."""
-    each = sum(_WORD**i for i in range(words))
+    all_ones = sum(_WORD**i for i in range(words))
     if p % _WORD != 1:
         inverse = -pow(p, -1, _WORD) % _WORD
         return ReductionForm(words, 0, p, 0, inverse, False, _WORD**words - 1)
     s = p >> 32
     if s % _WORD != _WORD - 1:
-        return ReductionForm(words, 1, s, each * _WORD * (s + 1), None, False, each * _WORD)
+        return ReductionForm(words, 1, s, all_ones * _WORD * (s + 1), None, False, all_ones * _WORD)
     z = (s + 1) >> 32
-    initial = each * (_WORD + _WORD**2 * (z - 1))
-    return ReductionForm(words, 2, z, initial, None, True, each * _WORD)
+    initial = all_ones * (_WORD + _WORD**2 * (z - 1))
+    return ReductionForm(words, 2, z, initial, None, True, all_ones * _WORD)
 
 
 def row_fits(factors: int, p: int, words: int) -> bool:
@@ -86,22 +86,22 @@ class Reducer:
 
     def bound(self, products: int) -> int:
         """Return the exclusive bound of the result, for a sum of products below `products`."""
-        most = products - 1 + self.form.most_multiple * self.p
-        return most // (1 << (32 * self.words)) + 1
+        max_sum = products - 1 + self.form.most_multiple * self.p
+        return max_sum // (1 << (32 * self.words)) + 1
 
     def fits(self, factors: int) -> bool:
         """Return whether `multiply` accepts pairs whose first factors' bounds sum to `factors`."""
         return row_fits(factors, self.p, self.words + self.is_full)
 
     def reduce(self, number: Words) -> list[Value]:
-        """(number + a multiple of p) / 2**(32 * words), for a number of twice as many words."""
+        """Return (number + a multiple of p) / 2**(32 * words), for a number of 2 * words words."""
         form, chains = self.form, self.chains
         if form.initial:
             number, _ = chains.add(number, chains.constant(form.initial, 2 * self.words))
         return self._rows(number, ())
 
     def multiply(self, pairs: Pairs) -> list[Value]:
-        """The sum of a * b over all pairs, reduced: rows of products and reductions in turn.
+        """Return the sum of a * b over all pairs, reduced; each row of products is reduced at once.
 
         The second factors may have fewer words.
         """
@@ -124,13 +124,13 @@ class Reducer:
         for i in range(n):
             carry: Value | None = None
             if i > 0:
-                above = even[1]
+                even_word = even[1]
                 shifted = [*even[2:], number[n + i - 1], *odd[n:], None]
                 even, odd = odd[:n], shifted
-                if above is not None and even[0] is not None:
-                    even[0], carry = k.emit_many("add_cc", (even[0], above))
-                elif above is not None:
-                    even[0] = above
+                if even_word is not None and even[0] is not None:
+                    even[0], carry = k.emit_many("add_cc", (even[0], even_word))
+                elif even_word is not None:
+                    even[0] = even_word
             chains = [(a, b[i]) for a, b in pairs if i < len(b)]
             if carry is not None and chains:
                 # The carry belongs to word i + 1, where the row of odd words begins.
@@ -142,9 +142,9 @@ class Reducer:
                 odd, _ = self._odd_row(odd, row[1::2], factor, None)
                 odd, even = self._even_row(odd, even, 0, row[0::2], factor)
             even, odd = self._reduce_row(even, odd, carry)
-        merged = [self.chains.filled(word) for word in odd]
+        merged = [self.chains.word_or_zero(word) for word in odd]
         last = [*even[1:], number[2 * n - 1], *[None] * self.is_full]
-        total, _ = self.chains.add(merged, [self.chains.filled(word) for word in last])
+        total, _ = self.chains.add(merged, [self.chains.word_or_zero(word) for word in last])
         return total
 
     def _odd_row(
@@ -152,13 +152,13 @@ class Reducer:
     ) -> tuple[list[Value | None], None]:
         """Add a row of the odd words."""
         words, carry = self.chains.multiply_row(odd, 0, row, factor, carry)
-        return self._above(words, carry), None
+        return self._carry_to_top(words, carry), None
 
-    def _above(self, odd: list[Value | None], carry: Value | None) -> list[Value | None]:
+    def _carry_to_top(self, odd: list[Value | None], carry: Value | None) -> list[Value | None]:
         """Add a carry to the last word if `is_full`; otherwise the carry is always 0."""
         if carry is None or not self.is_full:
             return odd
-        top = self.chains.filled(odd[-1])
+        top = self.chains.word_or_zero(odd[-1])
         return [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
 
     def _even_row(
@@ -168,12 +168,12 @@ class Reducer:
         """Add a row of the even words, whose carry goes to the top of the odd ones."""
         even, carry = self.chains.multiply_row(even, at, row, factor, carry)
         if carry is not None and self.is_full:
-            place = self.words - 1
-            operands = (self.chains.filled(odd[place]), self.chains.zero, carry)
+            top_index = self.words - 1
+            operands = (self.chains.word_or_zero(odd[top_index]), self.chains.zero, carry)
             word, carry = self.k.emit_many("addc_cc", operands)
-            odd = self._above([*odd[:place], word, *odd[place + 1 :]], carry)
+            odd = self._carry_to_top([*odd[:top_index], word, *odd[top_index + 1 :]], carry)
         elif carry is not None:
-            top = self.chains.filled(odd[-1])
+            top = self.chains.word_or_zero(odd[-1])
             odd = [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
         return odd, even
 
@@ -189,30 +189,32 @@ class Reducer:
         else:
             factor = ~lowest
         row = self.chains.constant(form.row, n - form.first)
-        at_even, at_odd = (row[0::2], row[1::2]) if form.first % 2 == 0 else (row[1::2], row[0::2])
-        # Where the words of the row begin in each sum.
-        even_from = form.first if form.first % 2 == 0 else form.first + 1
-        odd_from = form.first if form.first % 2 == 0 else form.first - 1
-        if carry is not None and odd_from > 0:
-            odd, carry = self._carried_to(odd, odd_from, carry)
-        odd, carry = self.chains.multiply_row(odd, odd_from, at_odd, factor, carry)
-        odd = self._above(odd, carry)
-        into_even: Value | None = None
+        even_row, odd_row = (
+            (row[0::2], row[1::2]) if form.first % 2 == 0 else (row[1::2], row[0::2])
+        )
+        # The index in each sum at which the words of the row begin.
+        even_start = form.first if form.first % 2 == 0 else form.first + 1
+        odd_start = form.first if form.first % 2 == 0 else form.first - 1
+        if carry is not None and odd_start > 0:
+            odd, carry = self._propagate_carry(odd, odd_start, carry)
+        odd, carry = self.chains.multiply_row(odd, odd_start, odd_row, factor, carry)
+        odd = self._carry_to_top(odd, carry)
+        carry_into_even: Value | None = None
         if form.adds_lowest:
             if even[1] is None:
                 even = [even[0], lowest, *even[2:]]
             else:
-                word, into_even = k.emit_many("add_cc", (even[1], lowest))
+                word, carry_into_even = k.emit_many("add_cc", (even[1], lowest))
                 even = [even[0], word, *even[2:]]
-        odd, even = self._even_row(odd, even, even_from, at_even, factor, into_even)
+        odd, even = self._even_row(odd, even, even_start, even_row, factor, carry_into_even)
         return even, odd
 
-    def _carried_to(
-        self, odd: list[Value | None], place: int, carry: Value
+    def _propagate_carry(
+        self, odd: list[Value | None], count: int, carry: Value
     ) -> tuple[list[Value | None], Value]:
-        """Add a carry to the words below `place`; return the words and the carry into it."""
+        """Add a carry to the lowest `count` words; return the words and the carry out of them."""
         words = list(odd)
-        for j in range(place):
-            word = self.chains.filled(words[j])
+        for j in range(count):
+            word = self.chains.word_or_zero(words[j])
             words[j], carry = self.k.emit_many("addc_cc", (word, self.chains.zero, carry))
         return words, carry

@@ -1,8 +1,8 @@
 """The base class of strategies with saturated limbs: sums, reductions and memory.
 
-The radix is that of memory, so elements have the same words there. A modulus without a spare bit in
-its words gets one more limb for sums and products; factors are reduced below the radix, so that
-products do not need it.
+The Montgomery radix is that of memory, so elements are loaded and stored without conversion. A
+modulus without a spare bit in its words gets one more limb for sums and products. Factors are
+reduced below the radix, so products do not use the additional limb.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class SaturatedLimbs(PrimeField):
     def _holds(self, modulus: Modulus) -> bool:
         return True
 
-    def _made(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
+    def _element(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
         """Return an element of these limbs, with zeros above the limbs that its bound reaches."""
         if self._overflows(bound):
-            raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
+            raise TraceError(f"an element of {self.modulus.name} could overflow its limbs")
         zero = self.k.constant(0, self.limb_type)
-        used = limbs[: self._size(bound)]
+        used = limbs[: self._limbs_below(bound)]
         padded = (*used, *[zero] * (self.limb_count - len(used)))
         return Element(self, padded, bound, self._full_maxima(bound), exponent)
 
-    def _size(self, bound: int) -> int:
+    def _limbs_below(self, bound: int) -> int:
         """Return the number of limbs for a number below a bound."""
         return self.factor_limbs if bound <= 1 << self.native_exponent else self.limb_count
 
@@ -58,7 +58,7 @@ class SaturatedLimbs(PrimeField):
         return a
 
     def _fit(self, a: Element) -> Element:
-        return self._below(a, 1 << self.native_exponent)
+        return self._reduce_below(a, 1 << self.native_exponent)
 
     @property
     def carried_bound(self) -> int:
@@ -77,27 +77,27 @@ class SaturatedLimbs(PrimeField):
     def add(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
         if self._overflows(a.bound + b.bound):
-            a = self._below(a, self.p)
+            a = self._reduce_below(a, self.p)
         if self._overflows(a.bound + b.bound):
-            b = self._below(b, self.p)
+            b = self._reduce_below(b, self.p)
         bound = a.bound + b.bound - 1
-        size = self._size(bound)
+        size = self._limbs_below(bound)
         limbs, _ = with_carry(self.k, "add", a.limbs[:size], b.limbs[:size])
-        return self._made(limbs, bound, a.exponent)
+        return self._element(limbs, bound, a.exponent)
 
     def subtract(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
         if self._overflows(a.bound + self._multiple_above(b)):
-            b = self._below(b, self.p)
+            b = self._reduce_below(b, self.p)
         if self._overflows(a.bound + self._multiple_above(b)):
-            a = self._below(a, self.p)
+            a = self._reduce_below(a, self.p)
         multiple = self._multiple_above(b)
-        size = self._size(a.bound + multiple)
+        size = self._limbs_below(a.bound + multiple)
         raised, _ = with_carry(
             self.k, "add", a.limbs[:size], self.raw_constant(multiple).limbs[:size]
         )
         limbs, _ = with_carry(self.k, "sub", raised, b.limbs[:size])
-        return self._made(limbs, a.bound + multiple, a.exponent)
+        return self._element(limbs, a.bound + multiple, a.exponent)
 
     def _multiple_above(self, b: Element) -> int:
         """Return the smallest multiple of p that is at least every value of b."""
@@ -117,10 +117,10 @@ class SaturatedLimbs(PrimeField):
         """Return the pairs with factors swapped or reduced so that their rows fit, or None.
 
         The total after a row is below the sum of the first factors and p, so during the row it is
-        below that times a limb's range.
+        below this sum times the range of a limb.
         """
         smaller_first = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
-        reduced = [(self._below(a, self.p), b) for a, b in smaller_first]
+        reduced = [(self._reduce_below(a, self.p), b) for a, b in smaller_first]
         return next(filter(self._rows_fit, (pairs, smaller_first, reduced)), None)
 
     @abstractmethod
@@ -130,21 +130,21 @@ class SaturatedLimbs(PrimeField):
     # --- reductions
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        return self._below(a, bound or 2 * self.p)
+        return self._reduce_below(a, bound or 2 * self.p)
 
-    def _below(self, a: Element, wanted: int) -> Element:
-        while a.bound > wanted:
+    def _reduce_below(self, a: Element, target_bound: int) -> Element:
+        while a.bound > target_bound:
             times = 1
             while self.p * 2 * times < a.bound:
                 times *= 2
             amount = self.p * times
-            used_limbs = a.limbs[: self._size(a.bound)]
+            used_limbs = a.limbs[: self._limbs_below(a.bound)]
             limbs, borrow = with_carry(
                 self.k, "sub", used_limbs, self.raw_constant(amount).limbs[: len(used_limbs)]
             )
-            less = self._is_set(borrow)
-            chosen = [self.k.select(less, x, y) for x, y in zip(used_limbs, limbs, strict=True)]
-            a = self._made(chosen, max(amount, a.bound - amount), a.exponent)
+            is_less = self._is_set(borrow)
+            chosen = [self.k.select(is_less, x, y) for x, y in zip(used_limbs, limbs, strict=True)]
+            a = self._element(chosen, max(amount, a.bound - amount), a.exponent)
         return a
 
     def _is_set(self, borrow: Value) -> Value:
@@ -152,9 +152,9 @@ class SaturatedLimbs(PrimeField):
         return self.k.emit("addc", (zero, zero, borrow)) != 0
 
     def _canonical(self, a: Element) -> Element:
-        return self._below(a, self.p)
+        return self._reduce_below(a, self.p)
 
-    def _without_top(self, limbs: Sequence[Value], bound: int) -> Element:
+    def _reduce_long(self, limbs: Sequence[Value], bound: int) -> Element:
         """Reduce an integer with surplus limbs below p."""
         mask = (1 << self.limb_bits) - 1
         while bound > self.p:
@@ -166,18 +166,21 @@ class SaturatedLimbs(PrimeField):
                 self.k.constant((amount >> (self.limb_bits * j)) & mask, self.limb_type)
                 for j in range(len(limbs))
             ]
-            less, borrow = with_carry(self.k, "sub", limbs, constant)
+            difference, borrow = with_carry(self.k, "sub", limbs, constant)
             negative = self._is_set(borrow)
-            limbs = [self.k.select(negative, x, y) for x, y in zip(limbs, less, strict=True)]
+            limbs = [self.k.select(negative, x, y) for x, y in zip(limbs, difference, strict=True)]
             bound = max(amount, bound - amount)
-        return self._made(limbs[: self.limb_count], bound, self.native_exponent)
+        return self._element(limbs[: self.limb_count], bound, self.native_exponent)
 
     # --- memory
 
     def _from_memory(self, limbs: Sequence[Value]) -> Element:
-        return self._made(limbs, self.p, self.native_exponent)
+        return self._element(limbs, self.p, self.native_exponent)
 
     def _for_memory(self, a: Element) -> tuple[Value, ...]:
         if a.exponent != self.memory_exponent:
-            raise TraceError("an element of this radix cannot be stored: multiply it first")
-        return self._below(a, self.p).limbs[: self.factor_limbs]
+            raise TraceError(
+                "an element with this Montgomery radix cannot be stored; multiply it by a constant "
+                "first"
+            )
+        return self._reduce_below(a, self.p).limbs[: self.factor_limbs]

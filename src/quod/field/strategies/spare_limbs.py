@@ -1,8 +1,8 @@
 """The base class of strategies whose limbs have spare bits: sums with delayed carries.
 
 A limb has fewer bits than its word. Exact bounds of every limb allow sums without carries. Code
-that reads a limb relies only on `most` and `last_most`, which leave room for everything added
-before the next carry.
+that reads a limb relies only on its maximum, `most` or `last_most`. These leave room for everything
+that is added before the next carry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SpareLimbs(PrimeField):
 
     @property
     def _added_to_limbs(self) -> int:
-        """The most that normalisation and reduction add to a limb: the carry from a full word."""
+        """The maximum that normalisation and reduction add to a limb: a full word's carry."""
         return (1 << self.limb_type.bits) - 1 >> self.limb_bits
 
     @property
@@ -49,7 +49,9 @@ class SpareLimbs(PrimeField):
         """
         return max(maxima[:-1]) > self.most or self._top(bound) > self.last_most
 
-    def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
+    def _element(
+        self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int
+    ) -> Element:
         """Return an element, bounding its last limb by the whole number."""
         if self._overflows(maxima, bound):
             raise TraceError(
@@ -62,13 +64,13 @@ class SpareLimbs(PrimeField):
 
     def add(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
-        return self._in_room(self._added, a, b)
+        return self._apply_with_room(self._add_limbs, a, b)
 
     def subtract(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
-        return self._in_room(self._subtracted, a, b)
+        return self._apply_with_room(self._subtract_limbs, a, b)
 
-    def _in_room(
+    def _apply_with_room(
         self, operation: Callable[[Element, Element], Element | None], a: Element, b: Element
     ) -> Element:
         """Apply an operation; while it returns None, normalise and then reduce the operands."""
@@ -81,16 +83,16 @@ class SpareLimbs(PrimeField):
         assert result is not None
         return result
 
-    def _added(self, a: Element, b: Element) -> Element | None:
+    def _add_limbs(self, a: Element, b: Element) -> Element | None:
         """Return a + b, or None if it could overflow the limbs."""
         bound = a.bound + b.bound - 1
         maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
         if self._overflows(maxima, bound):
             return None
         limbs = [x + y for x, y in zip(a.limbs, b.limbs, strict=True)]
-        return self._made(limbs, bound, maxima, a.exponent)
+        return self._element(limbs, bound, maxima, a.exponent)
 
-    def _subtracted(self, a: Element, b: Element) -> Element | None:
+    def _subtract_limbs(self, a: Element, b: Element) -> Element | None:
         """Return a - b plus a multiple of p, or None if it could overflow the limbs."""
         multiple, padding = self._padding(b)
         bound = a.bound + multiple
@@ -98,12 +100,12 @@ class SpareLimbs(PrimeField):
         if self._overflows(maxima, bound):
             return None
         limbs = [(x + pad) - y for x, pad, y in zip(a.limbs, padding, b.limbs, strict=True)]
-        return self._made(limbs, bound, maxima, a.exponent)
+        return self._element(limbs, bound, maxima, a.exponent)
 
     def _padding(self, b: Element) -> tuple[int, list[int]]:
         """Return the least multiple of p, and limbs of it that are at least b's maxima."""
         bits, p = self.limb_bits, self.p
-        place = bits * (self.limb_count - 1)
+        last_limb_shift = bits * (self.limb_count - 1)
         multiple = -(-(b.bound - 1) // p) * p
         while True:
             limbs, remainder = [], multiple
@@ -118,4 +120,4 @@ class SpareLimbs(PrimeField):
             if missing <= 0:
                 return multiple, limbs
             # A larger multiple may leave its last limb one lower, so this is repeated.
-            multiple += max(1, (missing - 1 << place) // p) * p
+            multiple += max(1, (missing - 1 << last_limb_shift) // p) * p

@@ -31,35 +31,35 @@ class OneWord(PrimeField):
     # --- what a width provides
 
     @abstractmethod
-    def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
+    def _wide_product(self, a: Value, b: Value) -> tuple[Value, Value]:
         """Return the low and the high word of a product."""
 
-    def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
+    def _product_word(self, a: Element, b: Element) -> tuple[Value, int]:
         """Return the word of a Montgomery product, and its bound, for elements of any bound.
 
         With q = a*b/p modulo the word's range, a*b - q*p has a low word of zeros, so the result is
         the difference of the high words.
         """
-        low, high = self._wide(a.limbs[0], b.limbs[0])
-        return self._halved(low, high, (a.bound - 1) * (b.bound - 1) >> self.limb_bits)
+        low, high = self._wide_product(a.limbs[0], b.limbs[0])
+        return self._reduce_halves(low, high, (a.bound - 1) * (b.bound - 1) >> self.limb_bits)
 
-    def _halved(self, low: Value, high: Value, most: int) -> tuple[Value, int]:
-        """Reduce two words by Montgomery's method; the high word is at most `most`."""
+    def _reduce_halves(self, low: Value, high: Value, max_high: int) -> tuple[Value, int]:
+        """Reduce two words by Montgomery's method; the high word is at most `max_high`."""
         k = self.k
         quotient = low * self._number(pow(self.p, -1, self.room))
-        _, less = self._wide(quotient, self._number(self.p))
+        _, quotient_high = self._wide_product(quotient, self._number(self.p))
         if 2 * self.p <= self.room:
-            high, bound = lessened(k, high, most + 1, self.room - self.p, self.p)
-            most = bound - 1
-        if most + self.p < self.room:
-            return high + self.p - less, most + self.p + 1
-        difference = high - less
-        word = k.select(high < less, difference + self.p, difference)
-        return word, max(most + 1, self.p)
+            high, bound = lessened(k, high, max_high + 1, self.room - self.p, self.p)
+            max_high = bound - 1
+        if max_high + self.p < self.room:
+            return high + self.p - quotient_high, max_high + self.p + 1
+        difference = high - quotient_high
+        word = k.select(high < quotient_high, difference + self.p, difference)
+        return word, max(max_high + 1, self.p)
 
     # --- words
 
-    def _takes(self, modulus: Modulus) -> bool:
+    def _supports(self, modulus: Modulus) -> bool:
         return self._holds(modulus)
 
     def _limbs_for(self, modulus: Modulus) -> int:
@@ -68,7 +68,7 @@ class OneWord(PrimeField):
     def _number(self, number: int) -> Value:
         return self.k.constant(number, self.limb_type)
 
-    def _made(self, word: Value, bound: int, exponent: int) -> Element:
+    def _element(self, word: Value, bound: int, exponent: int) -> Element:
         return Element(self, (word,), bound, (bound - 1,), exponent)
 
     def _normalise(self, a: Element) -> Element:
@@ -80,7 +80,7 @@ class OneWord(PrimeField):
 
     @property
     def carried_bound(self) -> int:
-        """2p, which needs few reductions, or the range of a word."""
+        """The bound of carried elements: 2p, which needs few reductions, or the range of a word."""
         return min(2 * self.p, self.room)
 
     # --- linear operations
@@ -88,33 +88,33 @@ class OneWord(PrimeField):
     def add(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
         if a.bound + b.bound - 1 <= self.room:
-            return self._made(a.limbs[0] + b.limbs[0], a.bound + b.bound - 1, a.exponent)
+            return self._element(a.limbs[0] + b.limbs[0], a.bound + b.bound - 1, a.exponent)
         a, b = (a, b) if a.bound >= b.bound else (b, a)
-        b = self._below(b, self.p)
+        b = self._reduce_below(b, self.p)
         x, y = a.limbs[0], b.limbs[0]
         total = x + y
         if a.bound + b.bound - 1 <= self.room:
-            return self._made(total, a.bound + b.bound - 1, a.exponent)
+            return self._element(total, a.bound + b.bound - 1, a.exponent)
         # A sum that wrapped exceeds the range by less than p, so subtracting p gives a valid word.
-        return self._made(self.k.select(total < x, total - self.p, total), self.room, a.exponent)
+        return self._element(self.k.select(total < x, total - self.p, total), self.room, a.exponent)
 
     def subtract(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
         multiple = -(-(b.bound - 1) // self.p) * self.p
         if a.bound + multiple <= self.room:
             word = a.limbs[0] + multiple - b.limbs[0]
-            return self._made(word, a.bound + multiple, a.exponent)
-        b = self._below(b, self.p)
+            return self._element(word, a.bound + multiple, a.exponent)
+        b = self._reduce_below(b, self.p)
         x, y = a.limbs[0], b.limbs[0]
         difference = x - y
         word = self.k.select(x < y, difference + self.p, difference)
-        return self._made(word, max(a.bound, self.p), a.exponent)
+        return self._element(word, max(a.bound, self.p), a.exponent)
 
     # --- products
 
     def _product(self, a: Element, b: Element) -> Element:
-        word, bound = self._multiplied(a, b)
-        return self._made(word, bound, a.exponent + b.exponent - self.native_exponent)
+        word, bound = self._product_word(a, b)
+        return self._element(word, bound, a.exponent + b.exponent - self.native_exponent)
 
     def _square(self, a: Element) -> Element:
         return self._product(a, a)
@@ -122,20 +122,20 @@ class OneWord(PrimeField):
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         if len(pairs) == 1:
             return self._product(*pairs[0])
-        word, bound = self._summed(pairs)
+        word, bound = self._sum_words(pairs)
         (a, b), *_ = pairs
-        return self._made(word, bound, a.exponent + b.exponent - self.native_exponent)
+        return self._element(word, bound, a.exponent + b.exponent - self.native_exponent)
 
-    def _within(
+    def _reduce_factors(
         self, pairs: Sequence[tuple[Element, Element]], room: int
     ) -> Sequence[tuple[Element, Element]]:
         """Return the pairs; reduce factors below p if the sum of products could reach `room`."""
         if sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) < room:
             return pairs
-        return [(self._below(a, self.p), self._below(b, self.p)) for a, b in pairs]
+        return [(self._reduce_below(a, self.p), self._reduce_below(b, self.p)) for a, b in pairs]
 
     @abstractmethod
-    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+    def _sum_words(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Return the word of a sum of products, reduced once, and its bound."""
 
     def times(self, a: Element, factor: int) -> Element:
@@ -149,22 +149,22 @@ class OneWord(PrimeField):
     # --- reductions
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        return self._below(a, min(bound or 2 * self.p, self.room))
+        return self._reduce_below(a, min(bound or 2 * self.p, self.room))
 
-    def _below(self, a: Element, wanted: int) -> Element:
-        """Subtract multiples of p while the element may not be below `wanted`."""
-        word, bound = lessened(self.k, a.limbs[0], a.bound, wanted, self.p)
-        return self._made(word, bound, a.exponent)
+    def _reduce_below(self, a: Element, target_bound: int) -> Element:
+        """Subtract multiples of p until the element is below `target_bound`."""
+        word, bound = lessened(self.k, a.limbs[0], a.bound, target_bound, self.p)
+        return self._element(word, bound, a.exponent)
 
     def _canonical(self, a: Element) -> Element:
-        return self._below(a, self.p)
+        return self._reduce_below(a, self.p)
 
     # --- inversion
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         """Return a**(p - 2) by a loop over bits, which keeps the code small."""
         bits = (self.p - 2).bit_length()
-        base = self._made(a.limbs[0], a.bound, self.native_exponent)
+        base = self._element(a.limbs[0], a.bound, self.native_exponent)
         # The bits from the highest one on, at the top of the word.
         exponent = self._number((self.p - 2) << (self.limb_bits - bits))
         with k.range(0, bits, carry=(self.carried(self.one()), exponent)) as loop:
@@ -176,7 +176,7 @@ class OneWord(PrimeField):
         inverse: Element = loop.results[0]
         if a.exponent == self.native_exponent:
             return inverse
-        # The base stood for a in another radix.
+        # `base` has the word of a in the native radix; the result is corrected for that.
         correction = pow(2, a.exponent - self.native_exponent, self.p)
         return self.multiply(inverse, self.constant(correction))
 
@@ -184,12 +184,15 @@ class OneWord(PrimeField):
 
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
         (word,) = words
-        return self._made(word, self.p, self.memory_exponent)
+        return self._element(word, self.p, self.memory_exponent)
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         if a.exponent != self.memory_exponent:
-            raise TraceError("an element of this radix cannot be stored: multiply it first")
-        return self._below(a, self.p).limbs
+            raise TraceError(
+                "an element with this Montgomery radix cannot be stored; multiply it by a constant "
+                "first"
+            )
+        return self._reduce_below(a, self.p).limbs
 
 
 def lessened(k: Builder, word: Value, bound: int, wanted: int, p: int) -> tuple[Value, int]:

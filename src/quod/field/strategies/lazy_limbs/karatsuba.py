@@ -17,7 +17,7 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 
 Limb = Value | int
-"""A limb, or its static value."""
+"""A limb of an element: a value of the kernel, or an int if it is static."""
 
 Limbs = Sequence[Limb]
 
@@ -26,7 +26,7 @@ Limbs = Sequence[Limb]
 class RingProducts:
     """Columns of products, modulo a word of `column_type`, of limbs of up to `bits` bits.
 
-    least: limbs of a product from which on it is split in halves.
+    least: the smallest number of limbs for which a product is split in halves.
     """
 
     k: Builder
@@ -35,33 +35,33 @@ class RingProducts:
     bits: int
 
     def product(self, x: Limbs, y: Limbs) -> list[Value]:
-        """The columns of x * y."""
+        """Return the columns of x * y."""
         if len(x) > len(y):
             x, y = y, x
         n = len(x)
         if not self._is_halved(n):
             return self._schoolbook(x, y)
         if n < len(y):
-            return self._joined(n, self.product(x, y[:n]), self.product(x, y[n:]))
+            return self._join(n, self.product(x, y[:n]), self.product(x, y[n:]))
         half = -(-n // 2)
         low, high = self.product(x[:half], y[:half]), self.product(x[half:], y[half:])
-        middle = self._of_sums.product(self._folded(x, half), self._folded(y, half))
-        return self._combined(half, low, middle, high)
+        middle = self._of_sums.product(self._sum_of_halves(x, half), self._sum_of_halves(y, half))
+        return self._combine(half, low, middle, high)
 
     def square(self, x: Limbs) -> list[Value]:
-        """The columns of x * x."""
+        """Return the columns of x * x."""
         n = len(x)
         if not self._is_halved(n):
             return self._schoolbook_square(x)
         half = -(-n // 2)
         low, high = self.square(x[:half]), self.square(x[half:])
-        return self._combined(half, low, self._of_sums.square(self._folded(x, half)), high)
+        return self._combine(half, low, self._of_sums.square(self._sum_of_halves(x, half)), high)
 
     def word_product(self, x: Limb, y: Limb) -> Value:
-        """x * y as a column."""
+        """Return x * y as a column; raises TypeError if both limbs are static."""
         x, y = (y, x) if isinstance(x, int) else (x, y)
         if isinstance(x, int):
-            raise TypeError("a product of two known limbs is known")
+            raise TypeError("a product of two static limbs is static; compute it in Python")
         wide = self.column_type is types.u64
         if isinstance(y, int) and y in (0, 1):
             return x.cast(self.column_type) if y else self.k.constant(0, self.column_type)
@@ -79,28 +79,28 @@ class RingProducts:
     def _of_sums(self) -> RingProducts:
         return replace(self, bits=self.bits + 1)
 
-    def _folded(self, x: Limbs, half: int) -> list[Limb]:
-        """The sum of both halves."""
-        above = [*x[half:], *([0] * (2 * half - len(x)))]
-        return [_sum(a, b) for a, b in zip(x[:half], above, strict=True)]
+    def _sum_of_halves(self, x: Limbs, half: int) -> list[Limb]:
+        """Return the limbs of the sum of both halves."""
+        upper_half = [*x[half:], *([0] * (2 * half - len(x)))]
+        return [_sum(a, b) for a, b in zip(x[:half], upper_half, strict=True)]
 
-    def _combined(
+    def _combine(
         self, half: int, low: list[Value], middle: list[Value], high: list[Value]
     ) -> list[Value]:
         """Return low + (middle - low - high) * B**half + high * B**(2 * half), B one column."""
         zero = self.k.constant(0, self.column_type)
         columns = [*low, zero, *high]
         for j, column in enumerate(middle):
-            both = low[j] + high[j] if j < len(high) else low[j]
-            columns[half + j] = columns[half + j] + (column - both)
+            outer = low[j] + high[j] if j < len(high) else low[j]
+            columns[half + j] = columns[half + j] + (column - outer)
         return columns
 
-    def _joined(self, place: int, low: list[Value], high: list[Value]) -> list[Value]:
-        """Return low plus high shifted by `place` columns."""
+    def _join(self, shift: int, low: list[Value], high: list[Value]) -> list[Value]:
+        """Return low plus high shifted by `shift` columns."""
         zero = self.k.constant(0, self.column_type)
-        columns = low + [zero] * (place + len(high) - len(low))
+        columns = low + [zero] * (shift + len(high) - len(low))
         for j, column in enumerate(high):
-            columns[place + j] = columns[place + j] + column
+            columns[shift + j] = columns[shift + j] + column
         return columns
 
     def _schoolbook(self, x: Limbs, y: Limbs) -> list[Value]:
@@ -116,11 +116,11 @@ class RingProducts:
         for i, a in enumerate(x):
             for j in range(i + 1, len(x)):
                 columns[i + j] = columns[i + j] + self.word_product(a, x[j])
-        for place, column in enumerate(columns):
-            columns[place] = column + column
-            if place % 2 == 0:
-                middle = x[place // 2]
-                columns[place] = columns[place] + self.word_product(middle, middle)
+        for index, column in enumerate(columns):
+            columns[index] = column + column
+            if index % 2 == 0:
+                middle = x[index // 2]
+                columns[index] = columns[index] + self.word_product(middle, middle)
         return columns
 
 

@@ -1,10 +1,10 @@
-"""Montgomery products gathered in columns of small limbs, which are carried only when they must be.
+"""Montgomery products in columns of small limbs, which are carried only where necessary.
 
-A column is a word that sums limb products of one place. While exact bounds prove that the word
-holds the sum nothing is carried; where one product more could overflow it, what exceeds a limb
-moves to the column above first. Limbs of 12 or 13 bits in words of 32, and of 28 or 29 in words of
-64, need no such split in a product modulo 381 bits; of 14, 15 or 16 bits they are fewer, and every
-sixteenth, fourth or single product is followed by one.
+A column is a word that sums the limb products of equal weight. Nothing is carried while exact
+bounds prove that the word holds the sum. If one more product could overflow the word, its bits
+above a limb are first carried to the next column. In a product modulo 381 bits, limbs of 12 or 13
+bits in 32-bit columns, and of 28 or 29 bits in 64-bit columns, need no carries. With limbs of 14,
+15 or 16 bits there are fewer products, but every sixteenth, fourth or single one needs a carry.
 
 Montgomery, "Modular multiplication without trial division", 1985; the orders of its word products
 are those of Koç, Acar and Kaliski, "Analyzing and comparing Montgomery multiplication algorithms",
@@ -46,7 +46,7 @@ class LimbShape:
         return 1 << self.column_type.bits
 
     def split(self, integer: int) -> list[int]:
-        """The limbs of an integer; what exceeds them is dropped."""
+        """Return the limbs of an integer, modulo 2**(bits * count)."""
         return [(integer >> (self.bits * j)) & self.mask for j in range(self.count)]
 
 
@@ -59,37 +59,37 @@ class Columns:
         self.values: list[Value | None] = [None] * count
         self.maxima = [0] * count
 
-    def value(self, place: int) -> Value:
+    def value(self, index: int) -> Value:
         """Return a column; 0 if nothing was added to it."""
-        value = self.values[place]
-        return self.k.constant(0, self.shape.column_type) if value is None else value
+        column = self.values[index]
+        return self.k.constant(0, self.shape.column_type) if column is None else column
 
-    def low(self, place: int) -> Value:
-        """The low 32 bits of a column."""
-        return self.value(place).cast(types.u32)
+    def low(self, index: int) -> Value:
+        """Return the low 32 bits of a column."""
+        return self.value(index).cast(types.u32)
 
-    def add(self, place: int, value: Value, maximum: int) -> None:
+    def add(self, index: int, value: Value, maximum: int) -> None:
         """Add a value of at most `maximum` to a column, carrying it first if it could overflow."""
         if maximum == 0:
             return
-        if self.maxima[place] + maximum >= self.shape.limit:
-            self.carry(place)
-        if self.maxima[place] + maximum >= self.shape.limit:
-            raise TraceError("a column could overflow though it was carried: take smaller limbs")
-        old = self.values[place]
-        self.values[place] = value if old is None else old + value
-        self.maxima[place] += maximum
+        if self.maxima[index] + maximum >= self.shape.limit:
+            self.carry(index)
+        if self.maxima[index] + maximum >= self.shape.limit:
+            raise TraceError("a column could overflow even after a carry; use smaller limbs")
+        column = self.values[index]
+        self.values[index] = value if column is None else column + value
+        self.maxima[index] += maximum
 
     def add_product(
-        self, place: int, x: Value, x_maximum: int, y: Value | int, y_maximum: int
+        self, index: int, x: Value, x_maximum: int, y: Value | int, y_maximum: int
     ) -> None:
         """Add x * y to a column; y may be static."""
         if y_maximum == 0:
             return
-        # Carried before the product is made, so that it can be one multiply-add.
-        if self.maxima[place] + x_maximum * y_maximum >= self.shape.limit:
-            self.carry(place)
-        self.add(place, self._product(x, y), x_maximum * y_maximum)
+        # Carry before computing the product, so that it can be one multiply-add.
+        if self.maxima[index] + x_maximum * y_maximum >= self.shape.limit:
+            self.carry(index)
+        self.add(index, self._product(x, y), x_maximum * y_maximum)
 
     def _product(self, x: Value, y: Value | int) -> Value:
         wide = self.shape.column_type is types.u64
@@ -99,27 +99,27 @@ class Columns:
             y = self.k.constant(y, types.u32)
         return self.k.emit("mul_wide", (x, y)) if wide else x * y
 
-    def carry(self, place: int) -> None:
+    def carry(self, index: int) -> None:
         """Move the bits above a limb to the next column."""
-        value, maximum = self.values[place], self.maxima[place]
+        value, maximum = self.values[index], self.maxima[index]
         if value is None or maximum <= self.shape.mask:
             return
-        self.drop(place)
-        self.values[place] = value & self.shape.mask
-        self.maxima[place] = self.shape.mask
+        self.drop(index)
+        self.values[index] = value & self.shape.mask
+        self.maxima[index] = self.shape.mask
 
-    def drop(self, place: int) -> None:
+    def drop(self, index: int) -> None:
         """Add the bits above a limb to the next column; the caller discards the column itself."""
-        value, high = self.values[place], self.maxima[place] >> self.shape.bits
+        value, high = self.values[index], self.maxima[index] >> self.shape.bits
         if value is not None and high:
-            self.add(place + 1, value >> self.shape.bits, high)
+            self.add(index + 1, value >> self.shape.bits, high)
 
     def limbs(self, first: int) -> list[Value]:
         """Carry the columns from `first` on to limbs; the last one keeps all higher bits."""
         last = len(self.values) - 1
-        for place in range(first, last):
-            self.carry(place)
-        return [self.low(place) for place in range(first, last + 1)]
+        for index in range(first, last):
+            self.carry(index)
+        return [self.low(index) for index in range(first, last + 1)]
 
 
 class MontgomeryProducts:
@@ -142,18 +142,18 @@ class MontgomeryProducts:
         return product & mask
 
     def plus_multiple(
-        self, limbs: Limbs, factor: Value, most: int, integer: int
+        self, limbs: Limbs, factor: Value, max_factor: int, integer: int
     ) -> tuple[Value, ...]:
-        """Return limbs plus factor * integer, for a factor of at most `most`, carried.
+        """Return limbs plus factor * integer, carried, for a factor of at most `max_factor`.
 
         The limbs must be normalised; the last one keeps all higher bits.
         """
         k, n, wide = self.k, self.shape.count, self.shape.column_type
         columns = Columns(k, self.shape, n)
         for j, (limb, part) in enumerate(zip(limbs, self.shape.split(integer), strict=True)):
-            # What the last limb holds is bounded by the whole number.
+            # The last limb is bounded by the whole number.
             columns.add(j, limb.cast(wide), self.shape.mask)
-            columns.add_product(j, factor, most, part, part)
+            columns.add_product(j, factor, max_factor, part, part)
         return tuple(columns.limbs(0))
 
     # --- unrolled
@@ -163,31 +163,31 @@ class MontgomeryProducts:
         n, mask = self.shape.count, self.shape.mask
         columns = Columns(self.k, self.shape, 2 * n)
         quotients: list[Value] = []
-        for place in range(2 * n - 1):
+        for index in range(2 * n - 1):
             for a, b in pairs:
-                self._add_column(columns, place, a, b)
-            for i in range(max(0, place - n + 1), len(quotients)):
-                p = self.modulus[place - i]
-                columns.add_product(place, quotients[i], mask, p, p)
-            if place < n:
-                quotients.append(self.quotient(columns.low(place)))
+                self._add_column(columns, index, a, b)
+            for i in range(max(0, index - n + 1), len(quotients)):
+                p = self.modulus[index - i]
+                columns.add_product(index, quotients[i], mask, p, p)
+            if index < n:
+                quotients.append(self.quotient(columns.low(index)))
                 p = self.modulus[0]
-                columns.add_product(place, quotients[place], mask, p, p)
-                columns.drop(place)
+                columns.add_product(index, quotients[index], mask, p, p)
+                columns.drop(index)
             else:
-                columns.carry(place)
+                columns.carry(index)
         return columns.limbs(n)
 
-    def _add_column(self, columns: Columns, place: int, a: Limbs, b: Limbs) -> None:
+    def _add_column(self, columns: Columns, index: int, a: Limbs, b: Limbs) -> None:
         """Add a column of a product; in a square, products of different limbs once, doubled."""
         n, mask = self.shape.count, self.shape.mask
         square = a is b and 2 * mask * mask + 2 * mask < self.shape.limit
-        for i in range(max(0, place - n + 1), min(place, n - 1) + 1):
-            j = place - i
+        for i in range(max(0, index - n + 1), min(index, n - 1) + 1):
+            j = index - i
             if square and i < j:
-                columns.add_product(place, a[i] + a[i], 2 * mask, a[j], mask)
+                columns.add_product(index, a[i] + a[i], 2 * mask, a[j], mask)
             elif not square or i == j:
-                columns.add_product(place, a[i], mask, b[j], mask)
+                columns.add_product(index, a[i], mask, b[j], mask)
 
     def by_rows(self, pairs: Pairs) -> list[Value]:
         """Multiply row by row: each a times one limb of its b, then a row of the reduction."""
@@ -222,9 +222,9 @@ class MontgomeryProducts:
             product = ring.square(a) if a is b else ring.product(a, b)
             self._add_columns(columns, 0, product, [mask] * n, [mask] * n)
         half = n // 2
-        for place in range(half):
-            columns.carry(place)
-        low = [columns.low(place) for place in range(half)]
+        for index in range(half):
+            columns.carry(index)
+        low = [columns.low(index) for index in range(half)]
         folded = self.shape.split(self._folded_low)
         self._add_columns(columns, half, ring.product(low, folded), [mask] * half, folded)
         self._clear(columns, ring, half, n - half)
@@ -234,34 +234,34 @@ class MontgomeryProducts:
         """Add the multiple of p that clears `count` columns from `first` on."""
         mask, p = self.shape.mask, self.modulus
         quotients: list[Value] = []
-        for place in range(count):
+        for index in range(count):
             for i, quotient in enumerate(quotients):
-                columns.add_product(first + place, quotient, mask, p[place - i], p[place - i])
-            quotients.append(self.quotient(columns.low(first + place)))
-            columns.add_product(first + place, quotients[place], mask, p[0], p[0])
-            columns.drop(first + place)
-        for place in range(count, 2 * count - 1):
-            for i in range(place - count + 1, count):
-                columns.add_product(first + place, quotients[i], mask, p[place - i], p[place - i])
-        above = ring.product(quotients, p[count:])
-        self._add_columns(columns, first + count, above, [mask] * count, p[count:])
+                columns.add_product(first + index, quotient, mask, p[index - i], p[index - i])
+            quotients.append(self.quotient(columns.low(first + index)))
+            columns.add_product(first + index, quotients[index], mask, p[0], p[0])
+            columns.drop(first + index)
+        for index in range(count, 2 * count - 1):
+            for i in range(index - count + 1, count):
+                columns.add_product(first + index, quotients[i], mask, p[index - i], p[index - i])
+        product = ring.product(quotients, p[count:])
+        self._add_columns(columns, first + count, product, [mask] * count, p[count:])
 
     def _add_columns(
         self, columns: Columns, first: int, product: list[Value], x: list[int], y: list[int]
     ) -> None:
         """Add the columns of a product of limbs that are at most x and y."""
         maxima = [0] * len(product)
-        for i, most in enumerate(x):
-            for j, other in enumerate(y):
-                maxima[i + j] += most * other
+        for i, x_maximum in enumerate(x):
+            for j, y_maximum in enumerate(y):
+                maxima[i + j] += x_maximum * y_maximum
         if max(maxima) >= self.shape.limit:
-            raise TraceError("a column of a whole product could overflow: take smaller limbs")
-        for place, (value, maximum) in enumerate(zip(product, maxima, strict=True)):
-            columns.add(first + place, value, maximum)
+            raise TraceError("a column of a product could overflow; use smaller limbs")
+        for index, (value, maximum) in enumerate(zip(product, maxima, strict=True)):
+            columns.add(first + index, value, maximum)
 
     @property
     def _folded_low(self) -> int:
-        """2**-bits modulo p, for the bits of the lower half of the low limbs."""
+        """2**-b modulo p, where b is the number of bits of the lower half of the low limbs."""
         return pow(2, -self.shape.bits * (self.shape.count // 2), self.p)
 
     def bound(self, products: int, *, apart: bool) -> int:
@@ -281,33 +281,33 @@ class MontgomeryProducts:
         The limbs of each b rotate by one in each iteration, so that no dynamic index is needed.
         """
         k, n, shape = self.k, self.shape.count, self.shape
-        uncarried = self._uncarried_rows(len(pairs))
-        maxima, after = uncarried or (self._carried_rows(len(pairs)),) * 2
+        maxima_without_carries = self._uncarried_rows(len(pairs))
+        maxima, final_maxima = maxima_without_carries or (self._carried_rows(len(pairs)),) * 2
         zero = k.constant(0, shape.column_type)
         start = ([zero] * len(maxima), [tuple(b) for _, b in pairs])
         with k.range(0, k.constant(n, types.u32), carry=start) as loop:
-            total, turning = loop.carried
+            total, b_limbs = loop.carried
             columns = Columns(k, shape, n + 1)
             for j, (value, maximum) in enumerate(zip(total, maxima, strict=True)):
                 columns.values[j], columns.maxima[j] = value, maximum
-            self._add_row(columns, 0, [(a, b[0]) for (a, _), b in zip(pairs, turning, strict=True)])
-            if uncarried is None:
-                following = self._carried_apart(columns)
+            self._add_row(columns, 0, [(a, b[0]) for (a, _), b in zip(pairs, b_limbs, strict=True)])
+            if maxima_without_carries is None:
+                next_columns = self._carry_in_parallel(columns)
             else:
                 columns.drop(0)
-                following = [columns.value(j) for j in range(1, n)]
-            loop.next((following, [(*b[1:], b[0]) for b in turning]))
+                next_columns = [columns.value(j) for j in range(1, n)]
+            loop.next((next_columns, [(*b[1:], b[0]) for b in b_limbs]))
         columns = Columns(k, shape, n)
         total, _ = loop.results
-        for j, (value, maximum) in enumerate(zip(total, after, strict=True)):
+        for j, (value, maximum) in enumerate(zip(total, final_maxima, strict=True)):
             columns.values[j], columns.maxima[j] = value, maximum
         return columns.limbs(0)
 
-    def _carried_apart(self, columns: Columns) -> list[Value]:
+    def _carry_in_parallel(self, columns: Columns) -> list[Value]:
         """Carry all columns above the lowest by one column, in parallel."""
         n, bits, mask = self.shape.count, self.shape.bits, self.shape.mask
-        kept = [columns.value(j) & mask for j in range(1, n)] + [columns.value(n)]
-        return [value + (columns.value(j) >> bits) for j, value in enumerate(kept)]
+        low_parts = [columns.value(j) & mask for j in range(1, n)] + [columns.value(n)]
+        return [value + (columns.value(j) >> bits) for j, value in enumerate(low_parts)]
 
     def _uncarried_rows(self, terms: int) -> tuple[list[int], list[int]] | None:
         """Return the maxima of columns before the last row and after it, without carries.
@@ -316,9 +316,9 @@ class MontgomeryProducts:
         """
         n, mask = self.shape.count, self.shape.mask
         before = [0] * (n - 1)
-        following = before
+        next_maxima = before
         for _ in range(n):
-            before = following
+            before = next_maxima
             row = [
                 maximum + terms * mask * mask + mask * p
                 for maximum, p in zip([*before, 0], self.modulus, strict=True)
@@ -326,12 +326,12 @@ class MontgomeryProducts:
             row[1] += row[0] >> self.shape.bits
             if max(row) >= self.shape.limit:
                 return None
-            following = row[1:]
-        return before, following
+            next_maxima = row[1:]
+        return before, next_maxima
 
     def _carried_rows(self, terms: int) -> list[int]:
         """Return the maxima of columns before a row, if each row ends with carries."""
         n, bits = self.shape.count, self.shape.bits
-        # What rows leave is below the sum of the first factors and p.
+        # After each row the total is below the sum of the first factors and p.
         top = terms * (1 << bits) + self.modulus[-1] + 1
         return [self.shape.mask + (self.shape.limit - 1 >> bits)] * (n - 1) + [top]

@@ -1,8 +1,8 @@
 """Small limbs in 32-bit words, for targets without carry chains and wide products, such as WGSL.
 
 A limb has far fewer bits than its word, so sums and columns of products delay their carries. Exact
-static bounds of every limb determine when to carry. `quod.field.strategies.limb_choice` lists the
-limbs.
+static bounds of every limb determine when to carry. `quod.field.strategies.limb_choice` describes
+the sizes of limbs to choose from.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
 
 _WORD_LIMIT = 1 << 32
-_MOST_PARAMETERS = 255
-"""The most parameters of a function in WGSL."""
+_MAX_PARAMETERS = 255
+"""The largest number of parameters of a function in WGSL."""
 
 
 class LazyLimbs(SpareLimbs):
-    """Elements in small limbs, one u32 each; `limbs` names them, by default `k.machine.limbs`."""
+    """Elements in small limbs, one u32 each.
+
+    limbs: the name of a `LimbChoice`. Default: `k.machine.limbs`.
+    Raises TraceError for 64-bit columns on a machine without 64-bit integers.
+    """
 
     limb_type = types.u32
 
@@ -57,21 +61,21 @@ class LazyLimbs(SpareLimbs):
 
     @property
     def last_most(self) -> int:
-        """Half a word: differences have a sign."""
+        """The maximum of the last limb: half a word, since differences have a sign."""
         return (_WORD_LIMIT >> 1) - 1
 
-    def _full(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
+    def _normalised_element(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
         """Return an element of normalised limbs."""
         maxima = [self._mask] * (self.limb_count - 1) + [_WORD_LIMIT - 1]
-        return self._made(limbs, bound, maxima, exponent)
+        return self._element(limbs, bound, maxima, exponent)
 
     def _normalise(self, a: Element) -> Element:
         if max(a.maxima[:-1]) <= self._mask:
             return a
-        limbs = self._call("normalise", self._carried_limbs, a.limbs)
-        return self._full(limbs, a.bound, a.exponent)
+        limbs = self._call("normalise", self._carry_limbs, a.limbs)
+        return self._normalised_element(limbs, a.bound, a.exponent)
 
-    def _carried_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+    def _carry_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
         """Carry each limb to the next; the last limb keeps all higher bits."""
         carried: list[Value] = []
         total = limbs[0]
@@ -81,9 +85,9 @@ class LazyLimbs(SpareLimbs):
         return (*carried, total)
 
     def _fit(self, a: Element) -> Element:
-        return self.normalise(self._within(a, self.room))
+        return self.normalise(self._reduce_to_bound(a, self.room))
 
-    def _within(self, a: Element, bound: int) -> Element:
+    def _reduce_to_bound(self, a: Element, bound: int) -> Element:
         return a if a.bound <= bound else self.reduce(a, bound)
 
     # --- products
@@ -97,28 +101,30 @@ class LazyLimbs(SpareLimbs):
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
         bound = self.products.bound(products, apart=self.choice.form == "apart")
-        if len(pairs) > self._most_terms or bound > self.room:
+        if len(pairs) > self._max_terms or bound > self.room:
             if len(pairs) == 1:
-                return self._sum_of_products([(self._below(pairs[0][0]), pairs[0][1])])
+                return self._sum_of_products([(self._reduce_below(pairs[0][0]), pairs[0][1])])
             half = len(pairs) // 2
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
         # A loop gains nothing from a square, which would be another function.
-        square = [a is b and self.choice.form != "rolled" for a, b in pairs]
-        second = [() if same else b.limbs for same, (_, b) in zip(square, pairs, strict=True)]
+        is_square = [a is b and self.choice.form != "rolled" for a, b in pairs]
+        second_factors = [
+            () if is_same else b.limbs for is_same, (_, b) in zip(is_square, pairs, strict=True)
+        ]
         limbs = self._call(
             f"sum_of_{len(pairs)}_products", self._sum_body,
-            [a.limbs for a, _ in pairs], second, key=(self.limb_count, tuple(square)),
+            [a.limbs for a, _ in pairs], second_factors, key=(self.limb_count, tuple(is_square)),
         )  # fmt: skip
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
-        return self._full(limbs, bound, exponent)
+        return self._normalised_element(limbs, bound, exponent)
 
     @property
-    def _most_terms(self) -> int:
-        return _MOST_PARAMETERS // (2 * self.limb_count)
+    def _max_terms(self) -> int:
+        return _MAX_PARAMETERS // (2 * self.limb_count)
 
-    def _below(self, a: Element) -> Element:
+    def _reduce_below(self, a: Element) -> Element:
         return self.normalise(self.reduce(a, 2 * self.p))
 
     def _sum_body(
@@ -137,21 +143,21 @@ class LazyLimbs(SpareLimbs):
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
         """Reduce by a quotient estimated from the highest bits, to slightly above 2p."""
-        wanted = bound or 2 * self.p + (self.p >> 2)
-        while a.bound > wanted:
+        target_bound = bound or 2 * self.p + (self.p >> 2)
+        while a.bound > target_bound:
             a = self.normalise(a)
-            guess = self._best_estimate(a.bound)
-            if guess.bound < a.bound and a.bound > 2 * self.p:
-                limbs = self._call("reduce", guess.limbs, a.limbs, key=a.bound)
-                a = self._full(limbs, guess.bound, a.exponent)
+            estimate = self._best_estimate(a.bound)
+            if estimate.bound < a.bound and a.bound > 2 * self.p:
+                limbs = self._call("reduce", estimate.limbs, a.limbs, key=a.bound)
+                a = self._normalised_element(limbs, estimate.bound, a.exponent)
             else:
                 a = self._subtract_if_not_less(a, self._amount(a.bound, self.p))
         return a
 
     def _best_estimate(self, bound: int) -> QuotientEstimate:
         """Return the estimate with the smallest remainder."""
-        guesses = [QuotientEstimate(self, bound, shown) for shown in range(1, 32)]
-        return min(guesses, key=lambda guess: guess.bound)
+        estimates = [QuotientEstimate(self, bound, shown) for shown in range(1, 32)]
+        return min(estimates, key=lambda estimate: estimate.bound)
 
     @staticmethod
     def _amount(bound: int, unit: int) -> int:
@@ -165,22 +171,22 @@ class LazyLimbs(SpareLimbs):
         """Return a - amount if a is not less, else a; a must be normalised."""
 
         def body(k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
-            less: list[Value] = []
+            difference: list[Value] = []
             top = self.limb_count - 1
-            places = self.shape.split(amount)
-            places[top] = amount >> (self.limb_bits * top)
+            amount_limbs = self.shape.split(amount)
+            amount_limbs[top] = amount >> (self.limb_bits * top)
             total = k.constant(0, types.i32)
-            for j, (limb, place) in enumerate(zip(limbs, places, strict=True)):
-                total = k.bitcast(limb - place, types.i32) + (total >> self.limb_bits)
+            for j, (limb, amount_limb) in enumerate(zip(limbs, amount_limbs, strict=True)):
+                total = k.bitcast(limb - amount_limb, types.i32) + (total >> self.limb_bits)
                 word = k.bitcast(total, types.u32)
-                less.append(word & self._mask if j < top else word)
+                difference.append(word & self._mask if j < top else word)
             negative = total < 0
-            return tuple(k.select(negative, x, y) for x, y in zip(limbs, less, strict=True))
+            return tuple(k.select(negative, x, y) for x, y in zip(limbs, difference, strict=True))
 
         limbs = self._call("subtract", body, a.limbs, key=amount)
-        return self._full(limbs, max(amount, a.bound - amount), a.exponent)
+        return self._normalised_element(limbs, max(amount, a.bound - amount), a.exponent)
 
-    def _least(self, a: Element, unit: int) -> Element:
+    def _reduce_below_unit(self, a: Element, unit: int) -> Element:
         """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
         a = self.normalise(a)
         while a.bound > unit:
@@ -188,7 +194,7 @@ class LazyLimbs(SpareLimbs):
         return a
 
     def _canonical(self, a: Element) -> Element:
-        return self._least(self.reduce(self.fit(a)), self.p)
+        return self._reduce_below_unit(self.reduce(self.fit(a)), self.p)
 
     # --- inversion
 
@@ -196,21 +202,24 @@ class LazyLimbs(SpareLimbs):
         """Return a**(p - 2) by a loop over bits: small code for a rare operation."""
         exponent = self.p - 2
         words = [(exponent >> (32 * j)) & 0xFFFFFFFF for j in range(self.modulus.words)]
-        turning = tuple(k.constant(word, types.u32) for word in reversed(words))
+        start_words = tuple(k.constant(word, types.u32) for word in reversed(words))
         native = Element(self, a.limbs, a.bound, a.maxima, self.native_exponent)
         (base,) = self.carried_many([native])
         (one,) = self.carried_many([self.one()])
-        with k.range(0, k.constant(32 * len(words), types.u32), carry=(one, turning)) as loop:
-            power, turned = loop.carried
+        with k.range(0, k.constant(32 * len(words), types.u32), carry=(one, start_words)) as loop:
+            power, exponent_words = loop.carried
             squared = self.carried(self.square(power))
-            with k.if_((turned[0] >> 31) != 0) as branch:
+            with k.if_((exponent_words[0] >> 31) != 0) as branch:
                 branch.give(self.carried(self.multiply(squared, base)))
             with branch.otherwise():
                 branch.give(squared)
-            following = [(word << 1) | (after >> 31) for word, after in itertools.pairwise(turned)]
-            loop.next((branch.results, (*following, turned[-1] << 1)))
+            shifted_words = [
+                (word << 1) | (next_word >> 31)
+                for word, next_word in itertools.pairwise(exponent_words)
+            ]
+            loop.next((branch.results, (*shifted_words, exponent_words[-1] << 1)))
         inverse, _ = loop.results
-        # The base stood for a in another radix.
+        # `native` has the limbs of a in the native radix; the result is corrected for that.
         correction = pow(2, a.exponent - self.native_exponent, self.p)
         return self.multiply(inverse, self.constant(correction))
 
@@ -218,10 +227,12 @@ class LazyLimbs(SpareLimbs):
 
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
         shift = 0 if linear else self.native_exponent - self.memory_exponent
-        limbs = self._shifting("unpack", self._unpacked, halves(words), shift)
-        return self._full(limbs, ((self.p - 1) << shift) + 1, self.memory_exponent + shift)
+        limbs = self._call_shifted("unpack", self._unpack, halves(words), shift)
+        return self._normalised_element(
+            limbs, ((self.p - 1) << shift) + 1, self.memory_exponent + shift
+        )
 
-    def _shifting(
+    def _call_shifted(
         self,
         what: str,
         body: Callable[[Builder, Sequence[Value], int], tuple[Value, ...]],
@@ -234,27 +245,30 @@ class LazyLimbs(SpareLimbs):
         )
         return result
 
-    def _unpacked(self, k: Builder, words: Sequence[Value], shift: int) -> tuple[Value, ...]:
+    def _unpack(self, k: Builder, words: Sequence[Value], shift: int) -> tuple[Value, ...]:
         """Return the limbs of the packed 32-bit words' integer times 2**shift."""
         bits = self.limb_bits
         limbs = []
         for j in range(self.limb_count):
-            limb = _gathered(k, words, 32, bits * j - shift, bits)
+            limb = _extract_bits(k, words, 32, bits * j - shift, bits)
             limbs.append(limb & self._mask)
         return tuple(limbs)
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= self.limb_bits:
-            raise TraceError("an element of this radix cannot be stored: multiply it first")
+            raise TraceError(
+                "an element with this Montgomery radix cannot be stored; multiply it by a constant "
+                "first"
+            )
         if shift:
             # Clearing the low bits adds multiples of p, which must fit the limbs.
             room = self.room - ((1 << shift) - 1) * self.p
-            a = self._clear_low_bits(self.normalise(self._within(a, room)), shift)
+            a = self._clear_low_bits(self.normalise(self._reduce_to_bound(a, room)), shift)
         elif a.bound > 2 * self.p:
             a = self.reduce(a)
-        a = self._least(a, self.p << shift)
-        words = self._shifting("pack", self._packed, a.limbs, shift)
+        a = self._reduce_below_unit(a, self.p << shift)
+        words = self._call_shifted("pack", self._pack, a.limbs, shift)
         return joined(words)
 
     def to_register(self, a: Element) -> tuple[Value, ...]:
@@ -262,88 +276,94 @@ class LazyLimbs(SpareLimbs):
         # If the modulus nearly fills its words, carried elements may exceed them.
         a = self.unify([a], min(self.carried_bound, 1 << self.memory_exponent))[0]
         if a.exponent != self.native_exponent:
-            raise TraceError(f"an element of {self.modulus.name} has another radix here")
-        return self._shifting("pack", self._packed, a.limbs, 0)
+            raise TraceError(
+                f"an element of {self.modulus.name} needs the native Montgomery radix to be packed"
+            )
+        return self._call_shifted("pack", self._pack, a.limbs, 0)
 
     def from_register(self, words: Sequence[Value]) -> Element:
         """Unpack the words of `to_register`; zeros are the element 0."""
-        limbs = self._shifting("unpack", self._unpacked, words, 0)
+        limbs = self._call_shifted("unpack", self._unpack, words, 0)
         top = self._full_maxima(self.carried_bound)
         return Element(self, limbs, self.carried_bound, top, self.native_exponent)
 
-    def _packed(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
+    def _pack(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
         """Return the 32-bit words of the limbs' integer divided by 2**shift."""
         return tuple(
-            _gathered(k, limbs, self.limb_bits, 32 * index + shift, 32)
+            _extract_bits(k, limbs, self.limb_bits, 32 * index + shift, 32)
             for index in range(self.modulus.words)
         )
 
     def _clear_low_bits(self, a: Element, count: int) -> Element:
         """Add the multiple of p that makes a a multiple of 2**count."""
-        limbs = self._shifting("clear_bits", self._cleared, a.limbs, count)
-        return self._full(limbs, a.bound + ((1 << count) - 1) * self.p, a.exponent)
+        limbs = self._call_shifted("clear_bits", self._clear_bits_body, a.limbs, count)
+        return self._normalised_element(limbs, a.bound + ((1 << count) - 1) * self.p, a.exponent)
 
-    def _cleared(self, k: Builder, limbs: Sequence[Value], count: int) -> tuple[Value, ...]:
-        most = (1 << count) - 1
-        quotient = (limbs[0] * (-pow(self.p, -1, most + 1) % (most + 1))) & most
-        return self.products.plus_multiple(limbs, quotient, most, self.p)
+    def _clear_bits_body(self, k: Builder, limbs: Sequence[Value], count: int) -> tuple[Value, ...]:
+        mask = (1 << count) - 1
+        quotient = (limbs[0] * (-pow(self.p, -1, mask + 1) % (mask + 1))) & mask
+        return self.products.plus_multiple(limbs, quotient, mask, self.p)
 
 
 def halves(words: Sequence[Value]) -> list[Value]:
-    """The 32-bit halves of 64-bit words, the low ones first."""
+    """Return the 32-bit halves of 64-bit words, low half first."""
     return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
 
 
 def joined(parts: Sequence[Value]) -> tuple[Value, ...]:
-    """Join 32-bit halves to 64-bit words, the inverse of `halves`."""
+    """Join 32-bit halves, low half first, to 64-bit words."""
     wide = [part.cast(types.u64) for part in parts]
     return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
 
 
-def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
+def _extract_bits(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
     """Return at least `count` bits from bit `low` on of `width`-bit parts; bits below 0 are 0."""
     bits: Value | None = None
     for index, part in enumerate(parts):
         offset = width * index - low
         if offset >= count or offset <= -width:
             continue
-        moved = part << offset if offset >= 0 else part >> -offset
-        bits = moved if bits is None else bits | moved
+        shifted = part << offset if offset >= 0 else part >> -offset
+        bits = shifted if bits is None else bits | shifted
     return k.constant(0, types.u32) if bits is None else bits
 
 
 class QuotientEstimate:
     """An estimate, never too large, of the quotient by p from the highest bits of a number.
 
-    With v the number without its lowest `hidden` bits, and c = floor(2**(t + hidden) / p), the
-    estimate is floor(v*c / 2**t). The remainder is less than the sum of p for the last rounding,
-    2**hidden for the hidden bits, and v*p / 2**t for the rounding of c. If the estimate does not
-    fit, `bound` stays unchanged.
+    Let v be the number without its lowest h bits, and c = floor(2**(t + h) / p). The estimate is
+    floor(v*c / 2**t). The remainder is less than the sum of p for the last rounding, 2**h for the
+    omitted bits, and v*p / 2**t for the rounding of c.
+
+    bound: the exclusive bound of the numbers. The attribute `bound` is that of the remainder; it is
+        unchanged if the estimate does not fit its word.
+    shown: how many of the bits of p are in v.
     """
 
     def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
         self._field = field
         p, shape = field.p, field.shape
         self._hidden = p.bit_length() - shown
-        most = (bound - 1) >> self._hidden
-        fitting = [
+        largest_v = (bound - 1) >> self._hidden
+        shifts = [
             t
             for t in range(32)
-            if most * ((1 << (t + self._hidden)) // p) < _WORD_LIMIT and most < _WORD_LIMIT
+            if largest_v * ((1 << (t + self._hidden)) // p) < _WORD_LIMIT
+            and largest_v < _WORD_LIMIT
         ]
-        self._shift = max(fitting, default=0)
+        self._shift = max(shifts, default=0)
         self._scale = (1 << (self._shift + self._hidden)) // p
-        self._most = most * self._scale >> self._shift
-        self.bound = p + (1 << self._hidden) - (-most * p >> self._shift)
+        self._most = largest_v * self._scale >> self._shift
+        self.bound = p + (1 << self._hidden) - (-largest_v * p >> self._shift)
         # The remainder must fit the limbs, because the subtraction discards higher bits.
-        is_held = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
-        if not fitting or not is_held:
+        fits = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
+        if not shifts or not fits:
             self.bound = bound
 
     def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
         """Subtract the estimate times p from normalised limbs."""
         field, bits = self._field, self._field.limb_bits
-        top = _gathered(k, limbs, bits, self._hidden, 32)
+        top = _extract_bits(k, limbs, bits, self._hidden, 32)
         quotient = (top * self._scale) >> self._shift
         complement = (1 << (bits * len(limbs))) - field.p
         wrapped = field.products.plus_multiple(limbs, quotient, self._most, complement)
@@ -353,7 +373,7 @@ class QuotientEstimate:
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
     limbs = limbs_for(machine, modulus)
     if limbs is None:
-        return f"neither limbs {machine.limbs} nor any others end where the modulus does"
+        return f"neither limbs {machine.limbs} nor others support the modulus"
     return 2 * chosen(limbs).limbs_for(modulus) ** 2
 
 

@@ -1,10 +1,10 @@
 """MSMs whose scalars are mostly 0 and 1, over bases in device memory.
 
-    scalars ── split ─┬─ ones: sums of even chunks ── one sum
-                      └─ others, gathered ── an MSM as any other
+    scalars ── split ─┬─ ones: sums of equal chunks ── one sum
+                      └─ others, gathered ── an ordinary MSM
 
 The number of scalars that are neither 0 nor 1 determines the windows and the memory of the second
-MSM. So the split is a separate recording, which the host waits for. The MSM is then recorded for
+MSM. So the split is a separate recording, and the host waits for it. The MSM is then recorded for
 that number, rounded up by at most an eighth, so that witnesses of one circuit share the recording.
 """
 
@@ -129,7 +129,7 @@ class BinaryScalarMsm:
     room: int
 
     @cached_property
-    def _ones(self) -> GpuMsmPlan:
+    def _ones_plan(self) -> GpuMsmPlan:
         """The plan for the scalars that are 1, all in one bucket."""
         lanes = _WAVES * self.device.resident_lanes
         longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
@@ -139,26 +139,27 @@ class BinaryScalarMsm:
         )  # fmt: skip
 
     @cached_property
-    def _others(self) -> GpuMsmPlan:
+    def _others_plan(self) -> GpuMsmPlan:
+        """The plan for the scalars above 1."""
         return plain_plan(self.device, self.group, self.room)
 
     @cached_property
     def workspace_bytes(self) -> int:
         """The bytes of the workspace that `record` needs."""
         arena = Arena(self.device)
-        self._take_others(arena)
+        self._allocate_others(arena)
         arena.rewind(0)
-        self._take_ones(arena)
+        self._allocate_ones(arena)
         return arena.peak
 
-    def _take_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
+    def _allocate_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
         """Allocate the gathered scalars, their bases, and the buffers of their MSM."""
         words, bases = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
-        return words, bases, MsmBuffers.of(self.device, self._others, arena)
+        return words, bases, MsmBuffers.of(self.device, self._others_plan, arena)
 
-    def _take_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
+    def _allocate_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
         """Allocate chunks, their sums, scratch memory and lines."""
-        plan, allocate = self._ones, arena.allocate
+        plan, allocate = self._ones_plan, arena.allocate
         starts, lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
         chunks = Chunks(starts, lengths, numbers, allocate(plan.all_buckets + 1), allocate(1))
         scratch = max(
@@ -195,8 +196,8 @@ class BinaryScalarMsm:
     def _record_ones(
         self, recording: RecordingStream, scalar_split: ScalarSplit, bases: Buffer, arena: Arena
     ) -> RecordedMsm:
-        plan, device = self._ones, self.device
-        chunks, sums, scratch, lines = self._take_ones(arena)
+        plan, device = self._ones_plan, self.device
+        chunks, sums, scratch, lines = self._allocate_ones(arena)
         lanes = max(plan.most_chunks, plan.all_buckets + 1)
         recording.launch(
             device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
@@ -210,21 +211,21 @@ class BinaryScalarMsm:
         host = device.pinned(lines.nbytes)
         recording.download(lines, host, label="reduce")
         # The split has already checked the range of all scalars.
-        nothing = np.full(4, NOT_TOO_LARGE, np.uint32).view(np.uint8)
-        return RecordedMsm(device, plan, host, [Span(nothing, 0, 1)])
+        in_range_word = np.full(4, NOT_TOO_LARGE, np.uint32).view(np.uint8)
+        return RecordedMsm(device, plan, host, [Span(in_range_word, 0, 1)])
 
     def _record_others(
         self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
-        plan, device, room = self._others, self.device, self.room
-        words, places, arrays = self._take_others(arena)
+        plan, device, room = self._others_plan, self.device, self.room
+        words, base_indices, buffers = self._allocate_others(arena)
         gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)
         recording.launch(
             gather, -(-room // device.lanes), room, scalars, scalar_split.indices or scalars,
-            scalar_split.others, scalar_split.counters, words, places, label="gather",
+            scalar_split.others, scalar_split.counters, words, base_indices, label="gather",
             bytes=2 * room * SCALAR_BYTES,
         )  # fmt: skip
-        source = Scalars(words, room, self.count, 0, places, None, listed=True)
-        record_buckets(recording, device, plan, source, bases, arrays)
-        return record_result(recording, device, plan, arrays, room)
+        source = Scalars(words, room, self.count, 0, base_indices, None, listed=True)
+        record_buckets(recording, device, plan, source, bases, buffers)
+        return record_result(recording, device, plan, buffers, room)

@@ -1,6 +1,8 @@
-"""The stages of a recorded MSM from scalars to lines, and its results, which the host finishes.
+"""The stages of a recorded MSM from scalars to lines, and the MSM's results.
 
-The lines are the points to which a GPU reduces the bucket sums; see `weighted_sums`."""
+Lines are the few weighted sums to which a GPU reduces the bucket sums (see `weighted_sums`); the
+host adds them up.
+"""
 
 from __future__ import annotations
 

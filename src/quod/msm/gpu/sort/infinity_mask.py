@@ -30,9 +30,9 @@ def mark_infinite(
     """
     i = k.global_id()
     with k.if_(i < count):
-        loaded = k.load(bases, i.cast(types.u64) * words, words)
-        union = loaded[0]
-        for word in loaded[1:]:
+        base_words = k.load(bases, i.cast(types.u64) * words, words)
+        union = base_words[0]
+        for word in base_words[1:]:
             union = union | word
         with k.if_(union == 0):
             k.atomic_or(marks, i // 32, k.constant(1, types.u32) << (i % 32))
@@ -69,17 +69,17 @@ def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer)
         device.allocate(infinity_mask_bytes(count), zero=False),
         device.allocate(16, zero=False),
     )
-    # Nothing is written if all bases are finite. A second launch, on an infinite base, shows that
-    # the kernel has run.
+    # The kernel writes nothing if all bases are finite. So a second launch, on an infinite base,
+    # tests that the kernel runs at all.
     infinite = device.upload(np.zeros(words, np.uint64))
     probe_mask, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
     record_infinity_mask(recording, device, count, words, bases, mask, any_flag)
     record_infinity_mask(recording, device, 1, words, infinite, probe_mask, probe)
     recording.finish().run()
-    any_infinite, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
-    device.download(any_flag, any_infinite)
-    device.download(probe, ran)
-    if ran[0] != 1:
+    mask_result, probe_result = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
+    device.download(any_flag, mask_result)
+    device.download(probe, probe_result)
+    if probe_result[0] != 1:
         raise not_written(device, "which bases are infinite")
-    return mask if any_infinite[0] else None
+    return mask if mask_result[0] else None

@@ -1,8 +1,8 @@
 """One step of a partition: move a workgroup's tile of entries to their parts, in long runs.
 
-A workgroup counts its tile in shared memory, which ranks each entry, and reserves space in each
-part by one atomic addition to a cursor in device memory. Before it writes, it sorts the tile in
-shared memory, so that neighbouring lanes write neighbouring words: scattered stores of four bytes
+A workgroup counts its tile in shared memory, which also ranks each entry. It reserves space in each
+part by one atomic addition to a cursor in device memory. Then it sorts the tile in shared memory
+and writes it, so that neighbouring lanes write neighbouring words. Scattered stores of four bytes
 would cost the L2 cache eight times the traffic.
 """
 
@@ -51,7 +51,7 @@ class Partition:
         room = items * k.workgroup_size
         needed = 4 * parts + (4 + tag.bytes) * room + _OTHER_BYTES
         if k.machine.has(Capability.SLOW_SUBGROUPS):
-            needed += 4 * k.workgroup_size  # what a scan takes there
+            needed += 4 * k.workgroup_size  # the shared memory of a scan without shuffles
         self._k = k
         self._part_of = part_of
         self._packed = tag is types.u16
@@ -69,43 +69,43 @@ class Partition:
         self, items: Sequence[Item], cursors: Value, first: Value | int,
         write: Callable[[Value, Value, Value], None],
     ) -> None:  # fmt: skip
-        """Call ``write(place, tag, entry)`` once for each item, in an arbitrary instance.
+        """Call ``write(index, tag, entry)`` once for each item, in an arbitrary instance.
 
-        Places of part p are reserved by adding to ``cursors[first + p]``. All instances must call
+        Indices of part p are reserved by adding to ``cursors[first + p]``. All instances must call
         this; it contains barriers.
         """
         k, table = self._k, self._tally.table
-        ranked = [self._hold(item, voter) for voter, item in enumerate(items)]
+        ranked_items = [self._pack_item(item, voter) for voter, item in enumerate(items)]
         k.barrier()
         if not self._staged:
-            self._take_places(cursors, first)
+            self._reserve_indices(cursors, first)
             k.barrier()
-            for item, (tag, rank) in zip(items, ranked, strict=True):
+            for item, (tag, rank) in zip(items, ranked_items, strict=True):
                 with k.if_(rank != NOTHING):
-                    tag, rank = self._open(tag, rank)
+                    tag, rank = self._unpack_item(tag, rank)
                     write(table[self._part_of(tag)] + rank, tag, item.entry)
             k.barrier()
             return
-        distances, total = self._take_slots(cursors, first)
+        distances, total = self._reserve_slots(cursors, first)
         k.barrier()
-        for item, (tag, rank) in zip(items, ranked, strict=True):
+        for item, (tag, rank) in zip(items, ranked_items, strict=True):
             with k.if_(rank != NOTHING):
-                tag, rank = self._open(tag, rank)
+                tag, rank = self._unpack_item(tag, rank)
                 slot = table[self._part_of(tag)] + rank
                 self._tags[slot], self._entries[slot] = tag, item.entry
         k.barrier()
-        for part, inside, distance in distances:
-            with k.if_(inside):
+        for part, exists, distance in distances:
+            with k.if_(exists):
                 table[part] = distance
         k.barrier()
-        for number in range(len(items)):
-            slot = k.local_id() + number * k.workgroup_size
+        for j in range(len(items)):
+            slot = k.local_id() + j * k.workgroup_size
             with k.if_(slot < total):
                 tag = self._tags[slot]
                 write(table[self._part_of(tag)] + slot, tag, self._entries[slot])
         k.barrier()
 
-    def _hold(self, item: Item, voter: int) -> tuple[Value, Value]:
+    def _pack_item(self, item: Item, voter: int) -> tuple[Value, Value]:
         """Return tag and rank of an item, packed in one register if possible.
 
         The rank is `NOTHING` if the item does not exist.
@@ -113,49 +113,49 @@ class Partition:
         k = self._k
         rank = self._tally.rank(self._part_of(item.tag), item.exists, voter)
         if self._packed:
-            both = k.select(item.exists, item.tag | (rank << _RANK_SHIFT), NOTHING)
-            return both, both
+            packed = k.select(item.exists, item.tag | (rank << _RANK_SHIFT), NOTHING)
+            return packed, packed
         return item.tag, k.select(item.exists, rank, NOTHING)
 
-    def _open(self, tag: Value, rank: Value) -> tuple[Value, Value]:
+    def _unpack_item(self, tag: Value, rank: Value) -> tuple[Value, Value]:
         if self._packed:
             return tag & ((1 << _RANK_SHIFT) - 1), rank >> _RANK_SHIFT
         return tag, rank
 
-    def _take_places(self, cursors: Value, first: Value | int) -> None:
-        """Reserve places in device memory; set each counter to its part's first place."""
+    def _reserve_indices(self, cursors: Value, first: Value | int) -> None:
+        """Reserve indices in device memory; set each counter to the first index of its part."""
         k, tally = self._k, self._tally
         with k.range(k.local_id(), tally.size, k.workgroup_size) as loop:
-            number = tally.table[loop.index]
-            with k.if_(number != 0):
-                tally.table[loop.index] = k.atomic_add(cursors, first + loop.index, number)
+            count = tally.table[loop.index]
+            with k.if_(count != 0):
+                tally.table[loop.index] = k.atomic_add(cursors, first + loop.index, count)
 
-    def _take_slots(
+    def _reserve_slots(
         self, cursors: Value, first: Value | int
     ) -> tuple[list[tuple[Value, Value, Value]], Value]:  # fmt: skip
-        """Reserve places in device memory; set each counter to its first slot in shared memory.
+        """Reserve indices in device memory; set each counter to its first slot in shared memory.
 
-        Returns (part, exists, place - slot) of each counter of the instance, and the total of
-        slots.
+        Returns (part, exists, first index - first slot) for each counter of the instance, and the
+        number of slots of the workgroup.
         """
         k, tally = self._k, self._tally
         counters = []
         slots = k.constant(0, types.u32)
-        for number in range(-(-tally.size // k.workgroup_size)):
-            part = k.local_id() + number * k.workgroup_size
-            inside = part < tally.size
-            count = k.select(inside, tally.table[k.select(inside, part, 0)], 0)
+        for j in range(-(-tally.size // k.workgroup_size)):
+            part = k.local_id() + j * k.workgroup_size
+            exists = part < tally.size
+            count = k.select(exists, tally.table[k.select(exists, part, 0)], 0)
             with k.if_(count != 0) as branch:
                 branch.give(k.atomic_add(cursors, first + part, count))
             with branch.otherwise():
                 branch.give(k.constant(0, types.u32))
-            counters.append((part, inside, count, branch.results))
+            counters.append((part, exists, count, branch.results))
             slots = slots + count
         slot, total = self._scan.exclusive(slots)
         distances = []
-        for part, inside, count, place in counters:
-            with k.if_(inside):
+        for part, exists, count, part_start in counters:
+            with k.if_(exists):
                 tally.table[part] = slot
-            distances.append((part, inside, place - slot))
+            distances.append((part, exists, part_start - slot))
             slot = slot + count
         return distances, total

@@ -53,10 +53,10 @@ def split_scalars(
     s = k.global_id()
     active = s < count
     position = k.select(active, s, 0)
-    place = indices[position] if indexed else position
-    words = k.load(scalars, place.cast(types.u64) * _WORDS, _WORDS)
+    scalar_index = indices[position] if indexed else position
+    words = k.load(scalars, scalar_index.cast(types.u64) * _WORDS, _WORDS)
     with k.if_(active & is_above(k, words, maximum)):
-        k.atomic_max(counters, TOO_LARGE, (1 << 32) - 1 - place)
+        k.atomic_max(counters, TOO_LARGE, (1 << 32) - 1 - scalar_index)
     if masked:
         active = active & (((marks[position // 32] >> (position % 32)) & 1) == 0)
     high = words[1]
@@ -67,16 +67,16 @@ def split_scalars(
     is_other = active & ~is_bit
     kind = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
     packed_flags = k.select(is_one, 1, kind)
-    before, total = scan.exclusive(packed_flags)
+    prefix, total = scan.exclusive(packed_flags)
     low = (1 << _HALF) - 1
     with k.if_(k.local_id() == 0):
         shared[ONES] = k.atomic_add(counters, ONES, total & low)
         shared[OTHERS] = k.atomic_add(counters, OTHERS, total >> _HALF)
     k.barrier()
     with k.if_(is_one):
-        ones[shared[ONES] + (before & low)] = s
+        ones[shared[ONES] + (prefix & low)] = s
     with k.if_(is_other):
-        others[shared[OTHERS] + (before >> _HALF)] = s
+        others[shared[OTHERS] + (prefix >> _HALF)] = s
 
 
 @kernel
@@ -89,7 +89,10 @@ def cut_evenly(
     first_chunk: Pointer[U32],
     count: Pointer[U32],
 ) -> None:
-    """Write the chunks of the first of `buckets` buckets, which holds all of `ones`."""
+    """Split `ones`, all in bucket 0, into chunks of at most `longest` entries.
+
+    The other `buckets` - 1 buckets get no chunks. count[0] is the number of chunks.
+    """
     i, entries = k.global_id(), counters[ONES]
     chunks = (entries + (longest - 1)) // longest
     with k.if_(i < chunks):
@@ -124,7 +127,7 @@ def gather_scalars(
     with k.if_(i < room):
         exists = i < counters[OTHERS]
         base = k.select(exists, others[k.select(exists, i, 0)], 0)
-        place = indices[base] if indexed else base
-        words = k.load(scalars, place.cast(types.u64) * _WORDS, _WORDS)
+        scalar_index = indices[base] if indexed else base
+        words = k.load(scalars, scalar_index.cast(types.u64) * _WORDS, _WORDS)
         bases[i] = base
         k.store(out, i.cast(types.u64) * _WORDS, *(k.select(exists, word, 0) for word in words))
