@@ -93,8 +93,8 @@ def append_to_pages(
     table's row, or a slot that two tokens share. Otherwise a token without a valid slot is not
     stored, and of two tokens that share a slot either may be stored.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     new_keys = tensor(device, "k", k)
