@@ -507,8 +507,8 @@ def test_parameters() -> None:
         (unannotated, "parameter n needs a kernel type, such as U32 or Pointer[U32]"),
         (
             of_no_kernel_type,
-            "parameter n is annotated with <class 'int'>, which is not a kernel type; use U32, U64, "
-            "F32, ..., Pointer[...] of one, or a Struct of these",
+            "parameter n is annotated with <class 'int'>, which is not a kernel type; use U32, "
+            "U64, F32, ..., Pointer[...] of one, or a Struct of these",
         ),
         (many, "a kernel must name each of its parameters; it cannot take *values"),
     ):

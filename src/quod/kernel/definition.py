@@ -224,7 +224,7 @@ class KernelDefinition:
         if math.prod(self.shape) != machine.workgroup_size:
             raise TraceError(
                 f"the kernel {self.name} has workgroups of {' * '.join(map(str, self.shape))} "
-                f"instances, not of {machine.workgroup_size}; omit `lanes`, or pass that number",
+                f"instances, not of {machine.workgroup_size}; omit `lanes` or pass that number",
                 self.location,
             )
         return self.shape
@@ -253,8 +253,8 @@ class KernelDefinition:
         function: Callable[..., object] = self.function
         if function(builder, *arguments, **static) is not None:
             raise TraceError(
-                f"the kernel {self.name} returns a value, which is lost; store it through a pointer "
-                "instead",
+                f"the kernel {self.name} returns a value, which is lost; store it through a "
+                "pointer instead",
                 self.location,
             )
 
