@@ -383,7 +383,7 @@ def test_bodies_that_record_nothing() -> None:
 
     for word, body in (("yield", suspends), ("async", awaits)):
         for decorator in (kernel, function):
-            with pytest.raises(TraceError, match=f"`{word}` makes {body.__name__} something"):
+            with pytest.raises(TraceError, match=f"`{word}` in {body.__name__} makes a generator"):
                 decorator(body)  # type: ignore[operator]
 
 
