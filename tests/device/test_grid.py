@@ -151,7 +151,7 @@ def test_what_is_refused() -> None:
         "the grid has 1 axis, counted from 0, and no axis 1; write @kernel(axes=...)",
     )  # fmt: skip
     with pytest.raises(
-        TraceError, match=r"has workgroups of 4 \* 2 instances, not of 4; leave out how many"
+        TraceError, match=r"has workgroups of 4 \* 2 instances, not of 4; omit `lanes`"
     ):
         transpose.trace(Machine("llvm", 4, frozenset()))
     with pytest.raises(TraceError, match=r"a grid has 1, 2 or 3 axes"):

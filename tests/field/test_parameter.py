@@ -122,7 +122,7 @@ def test_fields_that_are_none() -> None:
 
     def pointing(k: Builder, x: Pointer[Annotated[Any, ElementOf(M31)]]) -> None: ...
 
-    with pytest.raises(TraceError, match="which is no kernel type; use U32"):
+    with pytest.raises(TraceError, match="which is not a kernel type; use U32"):
         kernel(pointing)
 
 

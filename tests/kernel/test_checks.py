@@ -161,7 +161,7 @@ def test_what_is_refused() -> None:
         (shown, item),
         (shown_element, item),
         (told, in_text + "k.print shows values: k.print('x is', x)"),
-        (known, "this condition is known while the kernel is traced; use Python's own `if`"),
+        (known, "this condition is a Python value, known while the kernel is traced; use `if`"),
         (silent, "k.assert_ takes a condition and a text that says what is wrong"),
     ):
         refuses(body, TraceError, message)

@@ -258,7 +258,7 @@ def test_a_constant_array_is_only_read() -> None:
     [
         (("w", "v"), r"constant=\('w', 'v'\) names no parameter 'v'"),
         ("n", "parameter n is u32, and arrays alone are constant"),
-        (None, "constant=None is no name of a parameter, and no tuple"),
+        (None, "constant=None is neither a parameter name nor a tuple"),
     ],
 )
 def test_what_is_constant_is_an_array(constant: Any, message: str) -> None:

@@ -82,7 +82,7 @@ def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
         (f"{path}:add_amont", "there is no kernel add_amont in .*; did you mean add_amount"),
         (f"{path}:zzz", "it has add_amount, add_any"),
         (f"{path}:", "there is no kernel without a name"),
-        (f"{path}:number", "number of .* is no kernel; write @kernel above"),
+        (f"{path}:number", "number in .* is not a kernel; write @kernel above"),
         (f"{tmp_path / 'none.py'}:add", "there is no file .*none.py"),
         (f"{'n' * 300}.py:add", r"n\.py: could not be read \(File name too long\)"),
     ]:

@@ -39,8 +39,8 @@ def test_effects_between_a_branch_and_its_otherwise() -> None:
         with branch.otherwise():
             branch.give(x)
 
-    text = "stands between a branch and its `otherwise`, and would run before or after both sides; "
-    hint = "move it before the branch or behind `otherwise`"
+    text = "is between a branch and its `otherwise`, and would run before or after both sides; "
+    hint = "move it before the branch or after `otherwise`"
     refuses(plain, TraceError, f"a store {text}{hint}")
     refuses(giving, TraceError, f"a load {text}{hint}")
 
@@ -165,7 +165,7 @@ def test_no_kernel_of_the_package_leaves_a_region() -> None:
 
 def never(what: str, spelling: str) -> str:
     return (
-        f"what {what} gives was never entered, so nothing depends on it; write `with {spelling}:`"
+        f"the result of {what} was never entered, so it has no effect; write `with {spelling}:`"
     )
 
 
@@ -224,10 +224,10 @@ def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
         branch.give(n)  # here
 
     where = (
-        "stands in the region of its own `with`, not in one inside or behind it: it is said once, "
-        "whichever way an instance goes"
+        "must be directly in the region of its own `with`, neither in a nested region nor after "
+        "the `with`"
     )
-    refuses(twice, TraceError, "`with k.if_(condition)` is entered once; write another")
+    refuses(twice, TraceError, "`with k.if_(condition)` was entered twice; write another one")
     refuses(deeper, TraceError, f"loop.next(...) {where}")
     refuses(behind, TraceError, f"branch.give(...) {where}")
 
@@ -272,8 +272,8 @@ def test_an_error_that_is_caught_outside_its_region() -> None:
     ):
         refuses(
             kernel_of, TraceError,
-            f"{error} left the region of `with {spelling}`, so the kernel lacks it, and was caught "
-            "outside; catch it within, or not at all",
+            f"{error} left the region of `with {spelling}` and was caught outside, so the kernel "
+            "lacks the region; catch it inside the region, or not at all",
         )  # fmt: skip
 
 

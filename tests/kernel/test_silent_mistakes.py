@@ -371,7 +371,7 @@ def test_bodies_that_record_nothing() -> None:
     def gives(k: Builder, y: Pointer[U32]) -> Value:  # here
         return y[0]
 
-    told = "gives something back, which nobody gets; store it through a pointer"
+    told = "returns a value, which is lost; store it through a pointer instead"
     refuses(gives, TraceError, f"the kernel gives {told}", line="# here")
 
     def suspends(k: Builder, y: Pointer[U32]) -> Iterator[None]:
@@ -383,7 +383,7 @@ def test_bodies_that_record_nothing() -> None:
 
     for word, body in (("yield", suspends), ("async", awaits)):
         for decorator in (kernel, function):
-            with pytest.raises(TraceError, match=f"`{word}` makes {body.__name__} something"):
+            with pytest.raises(TraceError, match=f"`{word}` in {body.__name__} makes a generator"):
                 decorator(body)  # type: ignore[operator]
 
 
@@ -395,7 +395,7 @@ def test_what_is_compiled_and_launched(name: str) -> None:
     definition, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
     with pytest.raises(KernelError, match="plain is not a kernel; write @kernel above"):
         device.compile(plain)  # type: ignore[arg-type]
-    with pytest.raises(KernelError, match=r"plain is not compiled; launch what device\.compile"):
+    with pytest.raises(KernelError, match=r"plain is not compiled; launch the result of device"):
         device.launch(definition, 1, words)
     with pytest.raises(TraceError, match=r"plain is not called; run it with device\.launch"):
         definition(words)

@@ -97,7 +97,7 @@ def test_missing_next() -> None:
         with k.while_(n) as loop:  # here
             loop.check(loop.carried < 5)
 
-    message = "a loop that carries values must say what comes next: loop.next(...)"
+    message = "a loop that carries values must set their next values by loop.next(...)"
     refuses(no_next, TraceError, message)
     refuses(no_next_in_while, TraceError, message)
 
@@ -153,7 +153,7 @@ def test_while_needs_one_check() -> None:
             loop.next(n)
 
     refuses(none, TraceError, "a while loop needs loop.check(condition)")
-    refuses(two, TraceError, "a loop has one check")
+    refuses(two, TraceError, "a while loop can have only one loop.check(...)")
     refuses(number, TraceError, "a condition is a bool, not a u32; write x != 0")
 
 
@@ -162,11 +162,11 @@ def test_loop_results_inside() -> None:
         with k.range(0, n, carry=n) as loop:  # here
             loop.next(loop.results)
 
-    refuses(early, TraceError, "a loop has its results after its `with` block")
+    refuses(early, TraceError, "loop.results is available only after the `with` block")
 
 
 ONE_SIDED = (
-    "the branch gave values on one side only; add `with branch.otherwise():` with branch.give(...)"
+    "the branch has values on one side only; add `with branch.otherwise():` with branch.give(...)"
 )
 
 
@@ -195,7 +195,7 @@ def test_branch_without_values() -> None:
             y[0] = n
         y[1] = branch.results  # here
 
-    refuses(nothing, TraceError, "the branch gave no values; give them with branch.give(...)")
+    refuses(nothing, TraceError, "the branch has no results; set them by branch.give(...)")
 
 
 def test_sides_that_differ() -> None:
@@ -238,8 +238,8 @@ def test_otherwise_out_of_place() -> None:
         with k.if_(n < 4), branch.otherwise():  # here
             branch.give(n)
 
-    refuses(twice, TraceError, "a branch has one `otherwise`")
-    refuses(deeper, TraceError, "`otherwise` stands in the same region as its branch")
+    refuses(twice, TraceError, "a branch can have only one `otherwise`")
+    refuses(deeper, TraceError, "`otherwise` must be in the same region as its branch")
 
 
 def test_conditions() -> None:
@@ -255,7 +255,7 @@ def test_conditions() -> None:
     refuses(
         known,
         TraceError,
-        "this condition is known while the kernel is traced; use Python's own `if`",
+        "this condition is a Python value, known while the kernel is traced; use `if`",
     )
 
 
@@ -507,10 +507,10 @@ def test_parameters() -> None:
         (unannotated, "parameter n needs a kernel type, such as U32 or Pointer[U32]"),
         (
             of_no_kernel_type,
-            "parameter n is annotated with <class 'int'>, which is no kernel type; use U32, U64, "
-            "F32, ..., Pointer[...] of one, or a Struct of these",
+            "parameter n is annotated with <class 'int'>, which is not a kernel type; use U32, "
+            "U64, F32, ..., Pointer[...] of one, or a Struct of these",
         ),
-        (many, "a kernel names each of its parameters; it cannot take *values"),
+        (many, "a kernel must name each of its parameters; it cannot take *values"),
     ):
         with pytest.raises(TraceError) as caught:
             kernel(body)
@@ -554,7 +554,7 @@ def test_types_that_cannot_be_read() -> None:
     for body, message in (
         (missing, "cannot be read (name 'NoSuchType' is not defined); import it where the kernel"),
         (malformed, "cannot be read (invalid syntax"),
-        (circular, "is annotated with 'Itself', which is no kernel type"),
+        (circular, "is annotated with 'Itself', which is not a kernel type"),
     ):
         with pytest.raises(TraceError) as caught:
             kernel(body)

@@ -274,13 +274,13 @@ def append(**other: Any) -> Any:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (lambda: call(q=Q[0]), "q has the axes sequences, heads, queries, size"),
-        (lambda: call(q=Q[:, :3].copy()), "key_pages has 2 heads, which do not divide the 3 of q"),
+        (lambda: call(q=Q[0]), "q must have the axes"),
+        (lambda: call(q=Q[:, :3].copy()), "key_pages has 2 heads, but must divide the 3 of q"),
         (lambda: call(key_pages=POOL[0]), "key_pages must be f32 of shape"),
         (lambda: call(key_pages=POOL.astype(np.float16)), "key_pages must be f32 of shape"),
         (lambda: call(key_pages=POOL[..., :4].copy()), "key_pages must be f32 of shape"),
-        (lambda: call(key_pages=POOL[:0]), "there is a key at least"),
-        (lambda: call(key_pages=POOL[:, :, :0].copy()), "there is a key at least"),
+        (lambda: call(key_pages=POOL[:0]), "no axis may be empty"),
+        (lambda: call(key_pages=POOL[:, :, :0].copy()), "no axis may be empty"),
         (lambda: call(value_pages=POOL[:4]), "value_pages must be f32 of shape"),
         (lambda: call(table=TABLE[0]), "table must have the shape"),
         (lambda: call(table=TABLE[:1]), "table must have the shape"),
@@ -288,8 +288,8 @@ def append(**other: Any) -> Any:
         (lambda: call(table=np.zeros((2, 4), np.int32)[:, :2]), "table has strides"),
         (lambda: call(lengths=LENGTHS[:1]), "lengths must have the shape"),
         (lambda: call(lengths=LENGTHS.astype(np.float32)), "lengths is of float32"),
-        (lambda: call(table=TABLE + 2), r"table\[1, 1\] is 5, and the 5 pages .* from 0; 1 such"),
-        (lambda: call(table=-TABLE), r"table\[0, 1\] is -1, .*; 3 such"),
+        (lambda: call(table=TABLE + 2), r"table\[1, 1\] is 5, but pages .* 0 to 4; 1 entries"),
+        (lambda: call(table=-TABLE), r"table\[0, 1\] is -1, .*; 3 entries"),
         (lambda: call(scale=0), "scale must be at least"),
         (lambda: call(parts=0), "parts must be"),
         (lambda: call(log_sums=Q), "log_sums must be f32 of shape"),
@@ -298,7 +298,7 @@ def append(**other: Any) -> Any:
         (lambda: call(out=POOL.reshape(-1)[:64].reshape(Q.shape)), "in the memory of key_pages"),
         (lambda: call(q=np.ones((2, 2, 1, 257), np.float32),
                       key_pages=np.ones((1, 1, 1, 257), np.float32)), "heads of 257"),
-        (lambda: append(k=NEW[0]), "k has the axes sequences, kv_heads, tokens and size"),
+        (lambda: append(k=NEW[0]), "k must have the axes"),
         (lambda: append(v=NEW[:1]), "v must be f32 of shape"),
         (lambda: append(k=NEW[:, :1].copy(), v=NEW[:, :1].copy()), "key_pages has 2 heads, and k"),
         (lambda: append(value_pages=POOL), "key_pages is in the memory of value_pages"),
@@ -317,7 +317,7 @@ def test_bad_input(bad: Callable[[], Any], message: str) -> None:
 
 def test_a_place_of_two_tokens_is_refused() -> None:
     table, lengths = np.array([[0, 1], [2, 1]], np.int32), np.array([6, 6], np.int32)
-    with pytest.raises(InputError, match="table gives line 0 of page 1 to two new keys"):
+    with pytest.raises(InputError, match="table assigns slot 0 of page 1 to two new keys"):
         append(table=table, lengths=lengths)
     lengths[1] = 8
     pools = [np.zeros_like(POOL) for _ in range(2)]

@@ -97,7 +97,7 @@ def test_its_text_computes_the_same(by_roles: None, causal: bool) -> None:
             lambda *_: None,
             "named barrier 2 is of 256 instances, and 128 come",
         ),
-        (RoleAttention, "_bring_tile", lambda *_: None, "waits for ever: 0 bytes"),
+        (RoleAttention, "_copy_tile", lambda *_: None, "waits for ever: 0 bytes"),
     ],
 )
 def test_mistakes_are_noticed(

@@ -253,9 +253,9 @@ A, B = np.zeros((4, 6), np.float32), np.zeros((6, 5), np.float32)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: gemm("cpu", A[0], B), "a is a matrix at least"),
-        (lambda: gemm("cpu", A, B[0]), "b is a matrix at least"),
-        (lambda: gemm("cpu", A, A), "b has 4 elements along the axis that is summed, and a 6"),
+        (lambda: gemm("cpu", A[0], B), "a must have at least two axes"),
+        (lambda: gemm("cpu", A, B[0]), "b must have at least two axes"),
+        (lambda: gemm("cpu", A, A), "the summed axis of b has 4 elements, but that of a has 6"),
         (lambda: gemm("cpu", A, B, transpose_b=True), "b has 5 elements"),
         (lambda: gemm("cpu", A.T, B), "a has strides"),
         (lambda: gemm("cpu", A, B.astype(np.float16)), "b must be of f32, as a is, not of f16"),

@@ -235,8 +235,8 @@ F = np.zeros(5, np.float32)
     [
         (lambda: gemm_int8("cpu", A.astype(np.uint8), B), "a is of uint8; 8-bit integers are int8"),
         (lambda: gemm_int8("cpu", A, B.astype(np.float32)), "b is of float32; 8-bit integers"),
-        (lambda: gemm_int8("cpu", A[0], B), "a is a matrix at least"),
-        (lambda: gemm_int8("cpu", A, A), "b has 4 elements along the axis that is summed, and a 6"),
+        (lambda: gemm_int8("cpu", A[0], B), "a must have at least two axes"),
+        (lambda: gemm_int8("cpu", A, A), "the summed axis of b has 4 elements, but that of a"),
         (lambda: gemm_int8("cpu", A, B, row_scales=F), r"row_scales must be f32 of shape \(4,\)"),
         (lambda: gemm_int8("cpu", A, B, column_scales=F[1:]), r"column_scales must be f32 of"),
         (lambda: gemm_int8("cpu", A, B, bias=F.astype(np.float16)), r"bias must be f32 of shape"),

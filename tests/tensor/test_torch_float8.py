@@ -164,7 +164,7 @@ def test_empty_tensors() -> None:
     ("call", "message"),
     [
         (lambda: ops.gemm_fp8(BIAS, B), r"^a is of torch.float32; 8-bit floats are of float8_e4"),
-        (lambda: ops.gemm_fp8(A, B), r"^b has 4 elements along the axis that is summed, and a 5$"),
+        (lambda: ops.gemm_fp8(A, B), r"^the summed axis of b has 4 elements, but that of a has 5$"),
         (
             lambda: ops.gemm_fp8(A, B, transpose_b=True, scale_a=OF_COLUMNS),
             r"^scale_a must be of shape \(2, 3\), not \(4,\)$",

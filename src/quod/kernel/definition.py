@@ -107,7 +107,7 @@ class KernelDefinition:
         """Compile the kernel for a device; return a launcher to call with its arguments.
 
         The launcher computes the number of workgroups. `lanes` and `static` are those of
-        `device.compile`. KernelError for an invalid kernel, or one without an instance count.
+        `device.compile`. Raises KernelError for an invalid kernel or an unknown instance count.
         """
         from quod.kernel.launcher import bind
 
@@ -116,8 +116,8 @@ class KernelDefinition:
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_COMPILED:
             raise KernelError(
-                f"the kernel {self.name} is not compiled; launch what device.compile({self.name}) "
-                "gives"
+                f"the kernel {self.name} is not compiled; launch the result of "
+                f"device.compile({self.name})"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -126,8 +126,8 @@ class KernelDefinition:
     ) -> tuple[dict[str, ParameterType], dict[str, Type]]:
         """Return the parameters for static arguments, and the scalars and pointers they consist of.
 
-        Both are one object if every parameter is a scalar or pointer. TraceError if a parameter
-        depends on a missing static argument.
+        Both are the same object if every parameter is a scalar or pointer. Raises TraceError if a
+        parameter depends on a missing static argument.
         """
         if self._is_simple:
             return self.parameters, self.parameters  # type: ignore[return-value]
@@ -224,7 +224,7 @@ class KernelDefinition:
         if math.prod(self.shape) != machine.workgroup_size:
             raise TraceError(
                 f"the kernel {self.name} has workgroups of {' * '.join(map(str, self.shape))} "
-                f"instances, not of {machine.workgroup_size}; leave out how many, or say the same",
+                f"instances, not of {machine.workgroup_size}; omit `lanes` or pass that number",
                 self.location,
             )
         return self.shape
@@ -253,8 +253,8 @@ class KernelDefinition:
         function: Callable[..., object] = self.function
         if function(builder, *arguments, **static) is not None:
             raise TraceError(
-                f"the kernel {self.name} gives something back, which nobody gets; store it through "
-                "a pointer",
+                f"the kernel {self.name} returns a value, which is lost; store it through a "
+                "pointer instead",
                 self.location,
             )
 
@@ -302,7 +302,7 @@ def _define(
 ) -> KernelDefinition:  # fmt: skip
     if not hasattr(function, "__code__"):
         name = getattr(function, "__name__", type(function).__name__)
-        raise TraceError(f"@kernel makes a kernel of a Python function, not of {name}")
+        raise TraceError(f"@kernel decorates a Python function, not {name}")
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
@@ -336,7 +336,7 @@ def _parameters(function: Callable[..., None], location: Location) -> dict[str, 
     names, stars = _names(function)
     if stars:
         raise TraceError(
-            f"a kernel names each of its parameters; it cannot take {stars[0]}", location
+            f"a kernel must name each of its parameters; it cannot take {stars[0]}", location
         )
     unwrapped = inspect.unwrap(function)
     annotated: dict[str, ParameterType] = {}
@@ -429,8 +429,8 @@ def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
     ):
         if body.__code__.co_flags & flags:
             raise TraceError(
-                f"`{word}` makes {body.__name__} something that is not run when it is called; "
-                "write a plain function",
+                f"`{word}` in {body.__name__} makes a generator or coroutine, whose body does not "
+                "run when it is called; write a plain function",
                 location,
             )
 
@@ -449,7 +449,7 @@ def _annotated_type(
         if isinstance(extra, (Type, Composite)):
             return extra
     raise TraceError(
-        f"parameter {name} is annotated with {hint!r}, which is no kernel type; use U32, U64, "
+        f"parameter {name} is annotated with {hint!r}, which is not a kernel type; use U32, U64, "
         "F32, ..., Pointer[...] of one, or a Struct of these",
         location,
     )
@@ -475,7 +475,7 @@ def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, Pa
 def _constant(allowed: Mapping[str, object], option: Names, location: Location) -> tuple[str, ...]:
     """Return the names of constant parameters; TraceError for an unknown one."""
     if not isinstance(option, (str, tuple, list)):
-        raise TraceError(f"constant={option!r} is no name of a parameter, and no tuple", location)
+        raise TraceError(f"constant={option!r} is neither a parameter name nor a tuple", location)
     names = (option,) if isinstance(option, str) else tuple(option)
     if unknown := [name for name in names if name not in allowed]:
         raise TraceError(f"constant={option!r} names no parameter {unknown[0]!r}", location)

@@ -33,7 +33,7 @@ def an(noun: object) -> str:
 
 @frozen
 class Location:
-    """The Python source line that made an op."""
+    """The Python source line that recorded an op."""
 
     file: str
     line: int

@@ -50,7 +50,7 @@ class Launcher(Generic[K]):
     def groups(self, *instances: int) -> Groups:
         """Return the workgroups for a number of instances per axis: a tuple for several axes.
 
-        DeviceError for a number of instances out of the parameter's range.
+        Raises DeviceError if a number of instances is out of the parameter's range.
         """
         pairs = zip(self._instances, instances, self._shape, strict=True)
         counts = tuple(self._along(*pair) for pair in pairs)
@@ -73,8 +73,8 @@ class Launcher(Generic[K]):
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launch enough workgroups for the instances and wait for them.
 
-        Arguments are those of `device.launch`, by position or name. DeviceError for a missing,
-        unknown or unsuitable one.
+        Arguments are those of `device.launch`, by position or name. Raises DeviceError if one is
+        missing, unknown or invalid.
         """
         ordered = self._ordered(arguments, named)
         groups = self.groups(*(ordered[at] for at in self._at))
@@ -104,7 +104,10 @@ class Launcher(Generic[K]):
 def bind(
     definition: Any, device: Launches[K], lanes: int | None, static: dict[str, Any]
 ) -> Launcher[K]:
-    """Compile a kernel and return its launcher; KernelError without a parameter of instances."""
+    """Compile a kernel and return its launcher.
+
+    Raises KernelError if no parameter is known to be the number of instances.
+    """
     if not definition.instances:
         raise KernelError(
             f"no parameter of kernel {definition.name} is known to be the number of instances; "

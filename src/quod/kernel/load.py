@@ -15,7 +15,7 @@ from quod.names import nearest
 def load(name: str) -> KernelDefinition:
     """Load the kernel ``path.py:name``; this executes the file, as `import` would.
 
-    InputError if the file or the kernel does not exist, or if executing the file fails.
+    Raises InputError if the file or the kernel does not exist, or if executing the file fails.
     """
     stem, _, wanted = name.rpartition(".py:")
     path = Path(f"{stem}.py")
@@ -30,7 +30,7 @@ def load(name: str) -> KernelDefinition:
     if isinstance(member, KernelDefinition):
         return member
     if member is not None:
-        raise InputError(f"{wanted} of {path} is no kernel; write @kernel above its definition")
+        raise InputError(f"{wanted} in {path} is not a kernel; write @kernel above its definition")
     there = sorted(
         key for key, value in vars(module).items() if isinstance(value, KernelDefinition)
     )

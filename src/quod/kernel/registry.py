@@ -41,7 +41,7 @@ class RegisteredKernel:
     static: Mapping[str, Any] = MappingProxyType({})
 
     def check_static(self) -> None:
-        """Raise KernelError for static parameters without a value, or unknown ones."""
+        """Raise KernelError if a static parameter has no value, or if a static name is unknown."""
         wanted = inspect.signature(self.definition.function).parameters
         parameters = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
         missing = [
@@ -68,7 +68,7 @@ _registered: dict[str, RegisteredKernel] = {}
 def register(name: str, definition: KernelDefinition, **static: Any) -> KernelDefinition:
     """Register a kernel with static arguments under a name; return the definition.
 
-    KernelError if the name is taken.
+    Raises KernelError if the name is taken.
     """
     if name in _registered:
         raise KernelError(f"the kernel name {name} is taken; name each instance once")

@@ -94,10 +94,16 @@ def ntt(
     plan = NttPlan(resolve_device(device), modulus, log2_size, family, root=root)
     transform = plan.inverse if inverse else plan.forward
     vectors = array.reshape(batch, plan.size, modulus.words)
-    before = known_values(modulus, vectors, spectrum=inverse, reversed_order=ordering[0] == "R")
+    input_values = known_values(
+        modulus, vectors, spectrum=inverse, reversed_order=ordering[0] == "R"
+    )
     transform(array, batch=batch, ordering=ordering, coset=coset)
-    after = known_values(modulus, vectors, spectrum=not inverse, reversed_order=ordering[1] == "R")
-    check_transform(plan.device, modulus, plan.size, before, after, inverse=inverse, coset=coset)
+    output_values = known_values(
+        modulus, vectors, spectrum=not inverse, reversed_order=ordering[1] == "R"
+    )
+    check_transform(
+        plan.device, modulus, plan.size, input_values, output_values, inverse=inverse, coset=coset
+    )
     return array if isinstance(values, np.ndarray) else to_integers(modulus, array)
 
 

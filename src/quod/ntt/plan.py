@@ -47,7 +47,7 @@ rows."""
 
 # A pass of fewer static levels keeps all rows in registers and writes no scratch memory, by which
 # launches that did not run are detected.
-_LEAST_STATIC_LEVELS = 4
+_MIN_STATIC_LEVELS = 4
 
 _GROUPS_PER_THREAD = 8
 """Workgroups per thread, each with its own scratch memory, to balance the load of threads."""
@@ -121,11 +121,11 @@ class NttPlan:
         `peak_bytes` exceeds the device's memory budget, if a launch did not run on a CPU, or if no
         launch ran on a GPU. Results in device memory and of recordings are not checked.
         """
-        batch, coset, shift = self._checked(data, batch, ordering, coset)
+        batch, coset, shift = self._check_arguments(data, batch, ordering, coset)
         if self.log2_size == 0:
             return
         if not self.device.host_memory:
-            self._run_recorded("forward", data, batch, ordering, coset, scaled=True)
+            self._run_on_gpu("forward", data, batch, ordering, coset, scaled=True)
             return
         with store_of(self.device).lock:
             if ordering == "NR":
@@ -156,11 +156,11 @@ class NttPlan:
 
         Raises the errors of `forward`.
         """
-        batch, coset, shift = self._checked(data, batch, ordering, coset)
+        batch, coset, shift = self._check_arguments(data, batch, ordering, coset)
         if self.log2_size == 0:
             return
         if not self.device.host_memory:
-            self._run_recorded("inverse", data, batch, ordering, coset, scaled=scaled)
+            self._run_on_gpu("inverse", data, batch, ordering, coset, scaled=scaled)
             return
         with store_of(self.device).lock:
             scale = pow(self.size, -1, self.modulus.value) if scaled else 1
@@ -199,7 +199,7 @@ class NttPlan:
         The recording keeps `data` and the tables alive. Raises the errors of `forward`, and
         DeviceError on a device that computes in host memory: call `forward` or `inverse` there.
         """
-        batch, coset, shift = self._checked(data, batch, ordering, coset)
+        batch, coset, shift = self._check_arguments(data, batch, ordering, coset)
         check_way(way)
         if self.device.host_memory:
             raise DeviceError(
@@ -216,11 +216,13 @@ class NttPlan:
         transform_bytes = self.size * self.modulus.bytes
         # The number of transforms whose data fits the largest buffer that a kernel can address.
         batch_limit = min(batch, self.device.largest_buffer // transform_bytes)
-        for first in range(0, batch, batch_limit):
-            count = min(batch_limit, batch - first)
+        for first_transform in range(0, batch, batch_limit):
+            count = min(batch_limit, batch - first_transform)
             record_transform(
                 recording, self.device, transform,
-                data.slice(first * transform_bytes, (first + count) * transform_bytes),
+                data.slice(
+                    first_transform * transform_bytes, (first_transform + count) * transform_bytes
+                ),
                 batch=count, permuted=permuted, tuning=self._tuning, label=f"NTT {way} {ordering}",
             )  # fmt: skip
 
@@ -257,19 +259,19 @@ class NttPlan:
 
     # --- checks
 
-    def _checked(
+    def _check_arguments(
         self, data: Data, batch: int, ordering: Ordering, coset: int | None
     ) -> tuple[int, int | None, int]:
         """Check the arguments; return batch and coset as int, and the coset's shift modulo p."""
         batch, coset = whole_number("batch", batch, 1), whole_number_or_none("coset", coset)
         check_ordering(ordering)
         check_data(data, self.modulus, self.log2_size, batch)
-        what = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
-        check_reach(what, self.size * self.modulus.bytes, self.device.largest_buffer)
-        needed = self.peak_bytes(batch=batch, ordering=ordering)
+        description = f"a transform of 2^{self.log2_size} elements of {self.modulus.name}"
+        check_reach(description, self.size * self.modulus.bytes, self.device.largest_buffer)
+        needed_bytes = self.peak_bytes(batch=batch, ordering=ordering)
         if not self.device.host_memory and isinstance(data, np.ndarray):
-            needed += data.nbytes
-        self.device.check_budget(what, needed)
+            needed_bytes += data.nbytes
+        self.device.check_budget(description, needed_bytes)
         shift = 1 if coset is None else coset % self.modulus.value
         if shift == 0:
             raise InputError("the shift of a coset must not be 0")
@@ -283,7 +285,7 @@ class NttPlan:
 
         return self.tuning or tuning_of(self.device, self.modulus)
 
-    def _run_recorded(
+    def _run_on_gpu(
         self,
         way: Way,
         data: Data,
@@ -308,7 +310,7 @@ class NttPlan:
                 ordering=ordering, coset=coset, scaled=scaled,
             )  # fmt: skip
 
-    # --- passes on a processor
+    # --- passes on a CPU
 
     @property
     def _cpu(self) -> HostDevice:
@@ -325,9 +327,11 @@ class NttPlan:
         """Run ascending passes: from bit-reversed to natural order."""
         log_rows = self._log_rows(batch)
         tables = tables_of(self._cpu, domain, log_rows, scale)
-        places = places_of(log_rows)
-        for place in places:
-            self._launch("ascending", data, place, tables, batch, last=place is places[-1])
+        passes = places_of(log_rows)
+        for pass_place in passes:
+            self._launch(
+                "ascending", data, pass_place, tables, batch, last=pass_place is passes[-1]
+            )
 
     def _decimate_in_frequency(
         self, data: Data, batch: int, domain: Domain, scale: int = 1
@@ -335,41 +339,41 @@ class NttPlan:
         """Run descending passes: from natural to bit-reversed order."""
         log_rows = self._log_rows(batch)
         tables = tables_of(self._cpu, domain, log_rows, scale)
-        for place in reversed(places_of(log_rows)):
-            self._launch("descending", data, place, tables, batch, last=place.number == 0)
+        for pass_place in reversed(places_of(log_rows)):
+            self._launch("descending", data, pass_place, tables, batch, last=pass_place.number == 0)
 
     def _launch(
         self,
         direction: Direction,
         data: Data,
-        place: PassPlace,
+        pass_place: PassPlace,
         tables: Tables,
         batch: int,
         *,
         last: bool,
     ) -> None:
-        columns = (batch * self.size) >> place.log_rows
-        is_static = self.log2_size >= STATIC_FROM and place.log_rows >= _LEAST_STATIC_LEVELS
+        columns = (batch * self.size) >> pass_place.log_rows
+        is_static = self.log2_size >= STATIC_FROM and pass_place.log_rows >= _MIN_STATIC_LEVELS
         shape = PassShape(
             direction,
-            place.lanes(columns, self._lanes),
+            pass_place.lanes(columns, self._lanes),
             trivial=tables.domain.shift == 1,
             scaled=last and tables.scale != 1,
-            log_rows=place.log_rows if is_static else None,
+            log_rows=pass_place.log_rows if is_static else None,
         )
-        groups = self._groups(place.log_rows, batch)
-        scratch = store_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
+        groups = self._groups(pass_place.log_rows, batch)
+        scratch = store_of(self.device).scratch(self._scratch_bytes(pass_place.log_rows, batch))
         # In-place results do not show that the pass ran, but the first row of the last workgroup in
         # scratch memory does: no element has all bits set.
-        start, row_bytes = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
+        start, row_bytes = ((groups - 1) << pass_place.log_rows) * self._row_bytes, self._row_bytes
         row = scratch.view(np.uint8)[start : start + row_bytes]
         row.fill(0xFF)
         self.device.launch(
             self.device.compile(
                 transform_pass, lanes=self._lanes, modulus=self.modulus, shape=shape
             ),
-            groups, data, tables.twiddles[place.number],
-            tables.factors, scratch, columns, place.log_rows, place.log_stride,
+            groups, data, tables.twiddles[pass_place.number],
+            tables.factors, scratch, columns, pass_place.log_rows, pass_place.log_stride,
         )  # fmt: skip
         if (row == 0xFF).all():
             check_canonical(self.modulus, host_bytes(data).view(np.uint32))
@@ -398,13 +402,19 @@ class NttPlan:
         lanes, total = self._lanes, batch * self.size
         index, factor = (0, first) if first != 1 else (1, base)
         factors = factors_by_squaring(self.modulus, first, base, lanes, self.log2_size)
-        run = max(1, min(RUN, self.size // lanes))
+        elements_per_lane = max(1, min(RUN, self.size // lanes))
         compiled = self.device.compile(scale_by_powers, lanes=lanes, modulus=self.modulus)
         with checked(
             self.device, multiplied(self.modulus, self._last_transform(data)[index], factor)
         ):
             self.device.launch(
-                compiled, -(-total // (run * lanes)), data, factors, total, self.log2_size, run
+                compiled,
+                -(-total // (elements_per_lane * lanes)),
+                data,
+                factors,
+                total,
+                self.log2_size,
+                elements_per_lane,
             )
 
     def _reverse_bits(self, data: Data, batch: int) -> None:
@@ -415,7 +425,7 @@ class NttPlan:
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
         groups, half_reversal = batch << middle, _reversed_halves(middle)
         last_transform = self._last_transform(data)
-        # Bit reversal does not move two points.
+        # Bit reversal leaves all elements in place if there are only two.
         canaries = (
             exchanged(last_transform[1], last_transform[self.size // 2]) if self.size > 2 else []
         )
@@ -425,8 +435,8 @@ class NttPlan:
     def _last_transform(self, data: Data) -> NDArray[np.uint32]:
         """Return a view of the last transform's elements."""
         words = host_bytes(data).view(np.uint32)
-        run: NDArray[np.uint32] = words.reshape(-1, self.size, self.modulus.words)[-1]
-        return run
+        transform: NDArray[np.uint32] = words.reshape(-1, self.size, self.modulus.words)[-1]
+        return transform
 
 
 @functools.cache
@@ -438,10 +448,10 @@ def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None
     """Raise InputError unless the data holds `batch` transforms and is contiguous and writable."""
     if not isinstance(data, Buffer):
         plain_array("the data of a transform, where it is no buffer,", data)
-    wanted = (batch << log2_size) * modulus.bytes
-    if data.nbytes != wanted:
+    expected_bytes = (batch << log2_size) * modulus.bytes
+    if data.nbytes != expected_bytes:
         raise InputError(
-            f"{batch} x 2^{log2_size} elements of {modulus.name} take {wanted} bytes, "
+            f"{batch} x 2^{log2_size} elements of {modulus.name} take {expected_bytes} bytes, "
             f"but the data has {data.nbytes}"
         )
     if isinstance(data, np.ndarray) and not (data.flags.c_contiguous and data.flags.writeable):

@@ -7,12 +7,12 @@ from quod.ntt.host.passes import Lanes
 
 MOST_LOG2_SIZE = 32
 
-_LEAST_COLUMNS = 3
+_MIN_LOG_COLUMNS = 3
 """log2 of the minimum number of columns of a pass if there are several passes: the lanes of a
 vector."""
 
-_SINGLE = 2 * _LEAST_COLUMNS - 1
-_SINGLE_WIDE = 10
+_MAX_SINGLE_PASS = 2 * _MIN_LOG_COLUMNS - 1
+_MAX_SINGLE_PASS_WIDE = 10
 _UPPER_PASSES = ([3], [6], [9], [6, 6], [6, 9], [9, 9], [6, 9, 9])
 
 
@@ -21,7 +21,7 @@ def split(log_size: int, *, wide: bool) -> list[int]:
 
     wide: there are at least as many transforms as lanes.
     """
-    if log_size <= (_SINGLE_WIDE if wide else _SINGLE):
+    if log_size <= (_MAX_SINGLE_PASS_WIDE if wide else _MAX_SINGLE_PASS):
         return [log_size]
     upper = next(levels for levels in _UPPER_PASSES if log_size - sum(levels) <= max(levels) + 2)
     return [log_size - sum(upper), *upper]

@@ -34,8 +34,12 @@ def known_values(
     if not spectrum:
         firsts = words_to_integers(modulus, runs[:, 0])
         return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
-    parts = (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
-    even, odd = (part.sum(axis=1, dtype=np.uint64).tolist() for part in parts)
+    half_spectra = (
+        (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
+    )
+    even, odd = (
+        half_spectrum.sum(axis=1, dtype=np.uint64).tolist() for half_spectrum in half_spectra
+    )
     return [
         (_integer_of_sums(first), _integer_of_sums(second))
         for first, second in zip(even, odd, strict=True)

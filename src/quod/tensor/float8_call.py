@@ -50,8 +50,8 @@ def quantise_fp8(
     `gemm_fp8`. A row with a NaN is NaN, as is its scale; one with an infinity has an infinite
     scale.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     stored = NAMED[choice("dtype", dtype, tuple(NAMED))]
@@ -104,8 +104,8 @@ def dequantise_fp8(
     from `quantise_fp8`. A product is rounded to float32, then to the type of `out`: float32,
     float16 or bfloat16.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     named = None if dtype is None else NAMED[choice("dtype", dtype, tuple(NAMED))]

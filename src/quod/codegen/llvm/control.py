@@ -46,14 +46,14 @@ def _emit_if(body: BodyEmitter, op: Op) -> None:
 
 
 def _emit_divergent_if(body: BodyEmitter, op: Op, condition: str) -> None:
-    outer = body.mask
+    outer_mask = body.mask
     then_region, else_region = op.regions
     negated = body.fresh(f"xor {_masks(body)} {condition}, splat (i1 true)")
-    then_values = _emit_side(body, op, then_region, _combine(body, outer, condition))
+    then_values = _emit_side(body, op, then_region, _combine(body, outer_mask, condition))
     else_values = None
     if len(else_region.ops) > 1 or op.results:
-        else_values = _emit_side(body, op, else_region, _combine(body, outer, negated))
-    body.mask = outer
+        else_values = _emit_side(body, op, else_region, _combine(body, outer_mask, negated))
+    body.mask = outer_mask
     if else_values is None:
         return
     for result, a, b in zip(op.results, then_values, else_values, strict=True):
@@ -66,50 +66,50 @@ def _emit_side(body: BodyEmitter, op: Op, region: Block, mask: str) -> list[str]
     """Emit one side of a divergent branch, skipped at run time if no lane needs it."""
     if len(region.ops) == 1:
         return [body.get(value, varying=True) for value in region.yielded]
-    run, after = body.new_label("run"), body.new_label("after")
-    skipped_from = body.label
-    body.line(f"br i1 {_any(body, mask)}, label %{run}, label %{after}")
-    body.start(run)
+    run_label, after_label = body.new_label("run"), body.new_label("after")
+    entry_label = body.label
+    body.line(f"br i1 {_any(body, mask)}, label %{run_label}, label %{after_label}")
+    body.start(run_label)
     body.mask = mask
     values = body.emit_block(region, [True] * len(op.results))
-    ran_from = body.label
-    body.line(f"br label %{after}")
-    body.start(after)
-    merged = []
+    exit_label = body.label
+    body.line(f"br label %{after_label}")
+    body.start(after_label)
+    results = []
     for result, value in zip(op.results, values, strict=True):
-        choices = f"[ {value}, %{ran_from} ], [ zeroinitializer, %{skipped_from} ]"
-        merged.append(body.fresh(f"phi {body.type_of(result, varying=True)} {choices}"))
-    return merged
+        choices = f"[ {value}, %{exit_label} ], [ zeroinitializer, %{entry_label} ]"
+        results.append(body.fresh(f"phi {body.type_of(result, varying=True)} {choices}"))
+    return results
 
 
 class _Phis:
     """The phi nodes of a loop's carried values, completed after its body is emitted."""
 
     def __init__(
-        self, body: BodyEmitter, carried: tuple[Value, ...], initial: list[str], before: str
+        self, body: BodyEmitter, carried: tuple[Value, ...], initial: list[str], entry_label: str
     ) -> None:
         self._body = body
         self._carried = carried
         self._initial = initial
-        self._before = before
+        self._entry_label = entry_label
         self._lines = []
         for value in carried:
             body.names[value] = body.reserve()
             self._lines.append(body.line(""))
 
-    def close(self, following: list[str], latch: str) -> None:
-        for line, value, first, then in zip(
-            self._lines, self._carried, self._initial, following, strict=True
+    def close(self, next_values: list[str], latch: str) -> None:
+        for line, value, initial_value, next_value in zip(
+            self._lines, self._carried, self._initial, next_values, strict=True
         ):
             body = self._body
             text = (
                 f"{body.names[value]} = phi {body.type_of(value)} "
-                f"[ {first}, %{self._before} ], [ {then}, %{latch} ]"
+                f"[ {initial_value}, %{self._entry_label} ], [ {next_value}, %{latch} ]"
             )
             body.patch(line, text)
 
 
-def _following(
+def _emit_next_values(
     body: BodyEmitter, carried: tuple[Value, ...], region: Block, active: str | None
 ) -> list[str]:
     """Emit the next carried values; lanes that have left the loop keep theirs."""
@@ -118,13 +118,13 @@ def _following(
     for value, name in zip(carried, yielded, strict=True):
         if active is not None:
             kind = body.type_of(value)
-            old = body.names[value]
-            name = body.fresh(f"select {_masks(body)} {active}, {kind} {name}, {kind} {old}")
+            old_value = body.names[value]
+            name = body.fresh(f"select {_masks(body)} {active}, {kind} {name}, {kind} {old_value}")
         values.append(name)
     return values
 
 
-def _behind_lane0(body: BodyEmitter, start: Value, stride: int | None, code: str) -> str | None:
+def _unwrapped_lanes(body: BodyEmitter, start: Value, stride: int | None, code: str) -> str | None:
     """Emit the lane of a loop whose index has not wrapped around, as i32.
 
     None if the active lanes are not known to be a prefix of the lanes.
@@ -133,12 +133,12 @@ def _behind_lane0(body: BodyEmitter, start: Value, stride: int | None, code: str
         return None
     if not (body.lane0_is_active and body.strides.never_wraps(start)):
         return None
-    scalar, most = scalar_name(start.type), body.lanes - 1
-    first = of_lane0(body, start)
-    last = body.fresh(f"add {scalar} {first}, {most * stride}")
-    wraps = body.fresh(f"icmp {code} {scalar} {last}, {first}")
-    otherwise = "0" if body.mask is None else body.beginning[body.mask]
-    return body.fresh(f"select i1 {wraps}, i32 {most}, i32 {otherwise}")
+    scalar, last_lane = scalar_name(start.type), body.lanes - 1
+    lane0_index = of_lane0(body, start)
+    last_index = body.fresh(f"add {scalar} {lane0_index}, {last_lane * stride}")
+    wraps = body.fresh(f"icmp {code} {scalar} {last_index}, {lane0_index}")
+    default_lane = "0" if body.mask is None else body.beginning[body.mask]
+    return body.fresh(f"select i1 {wraps}, i32 {last_lane}, i32 {default_lane}")
 
 
 def _emit_for(body: BodyEmitter, op: Op) -> None:
@@ -154,39 +154,42 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     ]
     bound = body.get(stop, varying=divergent)
     increment = body.get(step, varying=divergent)
-    outer = body.mask
+    outer_mask = body.mask
     code = "slt" if index.type.kind == "signed" else "ult"
-    behind = None
+    first_wrapped = None
     if divergent and body.strides.of(stop) == 0:
-        behind = _behind_lane0(body, start, body.strides.of(index), code)
-    header, inside, leave = (body.new_label(hint) for hint in ("head", "body", "done"))
-    before = body.label
+        first_wrapped = _unwrapped_lanes(body, start, body.strides.of(index), code)
+    header, body_label, exit_label = (body.new_label(hint) for hint in ("head", "body", "done"))
+    entry_label = body.label
     body.line(f"br label %{header}")
     body.start(header)
-    phis = _Phis(body, region.arguments, initial, before)
+    phis = _Phis(body, region.arguments, initial, entry_label)
     kind = body.type_of(index)
     active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
-    below = body.fresh(f"icmp {code} {kind} {body.names[index]}, {bound}")
+    in_range = body.fresh(f"icmp {code} {kind} {body.names[index]}, {bound}")
     if active is None:
-        running, now = below, None
+        running, active_mask = in_range, None
     else:
-        now = body.fresh(f"and {_masks(body)} {active}, {below}")
-        running = _any(body, now)
-        if behind is not None:
-            body.beginning[now] = behind
-        body.mask = now
-    body.line(f"br i1 {running}, label %{inside}, label %{leave}")
-    body.start(inside)
-    following = _following(body, carried, region, now)
+        active_mask = body.fresh(f"and {_masks(body)} {active}, {in_range}")
+        running = _any(body, active_mask)
+        if first_wrapped is not None:
+            body.beginning[active_mask] = first_wrapped
+        body.mask = active_mask
+    body.line(f"br i1 {running}, label %{body_label}, label %{exit_label}")
+    body.start(body_label)
+    next_values = _emit_next_values(body, carried, region, active_mask)
     advanced = body.fresh(f"add {kind} {body.names[index]}, {increment}")
-    phis.close([advanced, *following], body.label)
+    phis.close([advanced, *next_values], body.label)
     if active is not None:
-        first = outer or "splat (i1 true)"
-        text = f"{active} = phi {_masks(body)} [ {first}, %{before} ], [ {now}, %{body.label} ]"
+        initial_mask = outer_mask or "splat (i1 true)"
+        text = (
+            f"{active} = phi {_masks(body)} [ {initial_mask}, %{entry_label} ], "
+            f"[ {active_mask}, %{body.label} ]"
+        )
         body.patch(active_line, text)
     body.line(f"br label %{header}")
-    body.start(leave)
-    body.mask = outer
+    body.start(exit_label)
+    body.mask = outer_mask
     for result, argument in zip(op.results, carried, strict=True):
         body.names[result] = body.names[argument]
 
@@ -199,33 +202,36 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
         body.get(value, varying=body.is_varying(argument))
         for value, argument in zip(op.operands, head.arguments, strict=True)
     ]
-    outer = body.mask
-    header, inside, leave = (body.new_label(hint) for hint in ("head", "body", "done"))
-    before = body.label
+    outer_mask = body.mask
+    header, body_label, exit_label = (body.new_label(hint) for hint in ("head", "body", "done"))
+    entry_label = body.label
     body.line(f"br label %{header}")
     body.start(header)
-    phis = _Phis(body, head.arguments, initial, before)
+    phis = _Phis(body, head.arguments, initial, entry_label)
     active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
     if active is not None:
         body.mask = active
     (condition,) = body.emit_block(head, [divergent])
-    now = None
+    active_mask = None
     if active is None:
-        body.line(f"br i1 {condition}, label %{inside}, label %{leave}")
+        body.line(f"br i1 {condition}, label %{body_label}, label %{exit_label}")
     else:
-        now = body.fresh(f"and {_masks(body)} {active}, {condition}")
-        body.line(f"br i1 {_any(body, now)}, label %{inside}, label %{leave}")
-        body.mask = now
-    body.start(inside)
-    following = _following(body, head.arguments, region, now)
-    phis.close(following, body.label)
+        active_mask = body.fresh(f"and {_masks(body)} {active}, {condition}")
+        body.line(f"br i1 {_any(body, active_mask)}, label %{body_label}, label %{exit_label}")
+        body.mask = active_mask
+    body.start(body_label)
+    next_values = _emit_next_values(body, head.arguments, region, active_mask)
+    phis.close(next_values, body.label)
     if active is not None:
-        first = outer or "splat (i1 true)"
-        text = f"{active} = phi {_masks(body)} [ {first}, %{before} ], [ {now}, %{body.label} ]"
+        initial_mask = outer_mask or "splat (i1 true)"
+        text = (
+            f"{active} = phi {_masks(body)} [ {initial_mask}, %{entry_label} ], "
+            f"[ {active_mask}, %{body.label} ]"
+        )
         body.patch(active_line, text)
     body.line(f"br label %{header}")
-    body.start(leave)
-    body.mask = outer
+    body.start(exit_label)
+    body.mask = outer_mask
     for result, argument in zip(op.results, head.arguments, strict=True):
         body.names[result] = body.names[argument]
 

@@ -39,25 +39,25 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
     source_lanes = body.known_lanes.of(lane)
     if source_lanes is not None:
         sources = [
-            lane_number // size * size + int(at) % size
-            for lane_number, at in enumerate(source_lanes)
+            lane_number // size * size + int(source_lane) % size
+            for lane_number, source_lane in enumerate(source_lanes)
         ]
         kind, text = body.vector(scalar_name(value.type)), body.get(value, varying=True)
-        body.names[result] = _moved(body, kind, text, sources)
+        body.names[result] = _permute_lanes(body, kind, text, sources)
         return
     scalar = memory_name(value.type)
     kind, indices = body.vector(scalar), body.vector("i32")
-    room = body.allocate(f"[{body.lanes} x {scalar}]", 64)
-    body.line(f"store {kind} {body.get(value, varying=True)}, ptr {room}, align 64")
-    taken = body.get(lane, varying=True)
-    within = body.fresh(f"urem {indices} {taken}, splat (i32 {size})")
-    firsts = ", ".join(f"i32 {number // size * size}" for number in range(body.lanes))
-    source = body.fresh(f"add {indices} {within}, <{firsts}>")
-    places = body.fresh(f"getelementptr {scalar}, ptr {room}, {indices} {source}")
-    body.names[result] = gather(body, kind, scalar, places, value.type.bytes)
+    buffer = body.allocate(f"[{body.lanes} x {scalar}]", 64)
+    body.line(f"store {kind} {body.get(value, varying=True)}, ptr {buffer}, align 64")
+    lane_operand = body.get(lane, varying=True)
+    lane_in_subgroup = body.fresh(f"urem {indices} {lane_operand}, splat (i32 {size})")
+    subgroup_starts = ", ".join(f"i32 {number // size * size}" for number in range(body.lanes))
+    source = body.fresh(f"add {indices} {lane_in_subgroup}, <{subgroup_starts}>")
+    addresses = body.fresh(f"getelementptr {scalar}, ptr {buffer}, {indices} {source}")
+    body.names[result] = gather(body, kind, scalar, addresses, value.type.bytes)
 
 
-def _moved(body: BodyEmitter, kind: str, text: str, sources: Sequence[int]) -> str:
+def _permute_lanes(body: BodyEmitter, kind: str, text: str, sources: Sequence[int]) -> str:
     """Emit a vector whose lane i is lane sources[i] of another."""
     indices = ", ".join(f"i32 {source}" for source in sources)
     return body.fresh(
@@ -69,20 +69,20 @@ def _ballot(body: BodyEmitter, op: Op) -> None:
     (condition,), (result,) = op.operands, op.results
     size, lanes = min(body.module.kernel.subgroup_size, body.lanes), body.lanes
     if not body.is_varying(condition):
-        ones = (1 << size) - 1
-        body.names[result] = body.fresh(f"select i1 {body.get(condition)}, i32 {ones}, i32 0")
+        all_ones = (1 << size) - 1
+        body.names[result] = body.fresh(f"select i1 {body.get(condition)}, i32 {all_ones}, i32 0")
         return
     bits = body.fresh(f"bitcast {body.vector('i1')} {body.get(condition)} to i{lanes}")
     if not body.is_varying(result):
         body.names[result] = _as_32_bits(body, bits, lanes)
         return
     kind, vector = body.vector("i32"), "poison"
-    for first in range(0, lanes, size):
-        part = body.fresh(f"lshr i{lanes} {bits}, {first}")
-        part = _as_32_bits(body, part, lanes)
-        part = body.fresh(f"and i32 {part}, {(1 << size) - 1}")
-        for lane in range(first, first + size):
-            vector = body.fresh(f"insertelement {kind} {vector}, i32 {part}, i64 {lane}")
+    for first_lane in range(0, lanes, size):
+        subgroup_bits = body.fresh(f"lshr i{lanes} {bits}, {first_lane}")
+        subgroup_bits = _as_32_bits(body, subgroup_bits, lanes)
+        subgroup_bits = body.fresh(f"and i32 {subgroup_bits}, {(1 << size) - 1}")
+        for lane in range(first_lane, first_lane + size):
+            vector = body.fresh(f"insertelement {kind} {vector}, i32 {subgroup_bits}, i64 {lane}")
     body.names[result] = vector
 
 
@@ -92,27 +92,27 @@ def _as_32_bits(body: BodyEmitter, bits: str, count: int) -> str:
     return body.fresh(f"{'zext' if count < 32 else 'trunc'} i{count} {bits} to i32")
 
 
-def _combined(body: BodyEmitter, op: Op) -> None:
+def _reduce(body: BodyEmitter, op: Op) -> None:
     """Emit a subgroup reduction as a butterfly of shuffles."""
     (value,), (result,) = op.operands, op.results
     size, lanes = min(body.module.kernel.subgroup_size, body.lanes), body.lanes
     kind = body.vector(memory_name(value.type))
     text = body.get(value, varying=True)
     for distance in distances(size):
-        others = [lane ^ distance for lane in range(lanes)]
-        there = [other < lanes for other in others]
+        partners = [lane ^ distance for lane in range(lanes)]
+        has_partner = [other < lanes for other in partners]
         indices = ", ".join(
             f"i32 {other if exists else lane}"
-            for lane, (other, exists) in enumerate(zip(others, there, strict=True))
+            for lane, (other, exists) in enumerate(zip(partners, has_partner, strict=True))
         )
         order = f"<{lanes} x i32> <{indices}>"
         other = body.fresh(f"shufflevector {kind} {text}, {kind} poison, {order}")
-        both = _of_vectors(body, op, [text, other])
-        if not all(there):
-            bits = ", ".join(f"i1 {'true' if exists else 'false'}" for exists in there)
-            choice = f"select <{lanes} x i1> <{bits}>, {kind} {both}, {kind} {text}"
-            both = body.fresh(choice)
-        text = both
+        combined = _combine_vectors(body, op, [text, other])
+        if not all(has_partner):
+            bits = ", ".join(f"i1 {'true' if exists else 'false'}" for exists in has_partner)
+            choice = f"select <{lanes} x i1> <{bits}>, {kind} {combined}, {kind} {text}"
+            combined = body.fresh(choice)
+        text = combined
     if size & (size - 1):
         text = body.fresh(
             f"shufflevector {kind} {text}, {kind} poison, <{lanes} x i32> zeroinitializer"
@@ -122,7 +122,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
     body.names[result] = text
 
 
-def _of_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
+def _combine_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
     """Combine vectors with the binary op of a reduction."""
     type_, builder = op.operands[0].type, op.results[0].builder
     values = [Value(type_, builder) for _ in operands]
@@ -138,5 +138,5 @@ RULES: dict[str, Rule] = {
     "uniform": _uniform,
     "shuffle": _shuffle,
     "ballot": _ballot,
-    **dict.fromkeys(COMBINING, _combined),
+    **dict.fromkeys(COMBINING, _reduce),
 }

@@ -49,17 +49,19 @@ class Facts:
         self, carried: Sequence[Value], initial: Sequence[Value], following: Sequence[Value]
     ) -> None:
         """Set the multiples of a loop's carried values, as a fixed point over its rounds."""
-        before = dict(self._multiples)
+        outer_multiples = dict(self._multiples)
         multiples = [self.multiple(value) for value in initial]
         while True:
-            self._multiples = dict(before)
+            self._multiples = dict(outer_multiples)
             self._multiples.update(zip(carried, multiples, strict=True))
-            then = [min(m, self.multiple(v)) for m, v in zip(multiples, following, strict=True)]
-            if then == multiples:
+            next_multiples = [
+                min(m, self.multiple(v)) for m, v in zip(multiples, following, strict=True)
+            ]
+            if next_multiples == multiples:
                 break
-            multiples = then
+            multiples = next_multiples
         # Drop the multiples cached for values in the body, which predate inner loops' facts.
-        self._multiples = before
+        self._multiples = outer_multiples
         self._multiples.update(zip(carried, multiples, strict=True))
 
     def multiple(self, value: Value, depth: int = 0) -> int:
@@ -74,8 +76,8 @@ class Facts:
         """Return an upper bound of an unsigned value."""
         bound = self._maxima.get(value)
         if bound is None:
-            most = (1 << value.type.bits) - 1
-            bound = min(most, self._find_maximum(value, most, depth))
+            type_maximum = (1 << value.type.bits) - 1
+            bound = min(type_maximum, self._find_maximum(value, type_maximum, depth))
             self._maxima[value] = bound
         return bound
 
@@ -89,8 +91,10 @@ class Facts:
         if op.definition.declares:
             return BASE_ALIGNMENT
         if op.name == "if":
-            at = next(n for n, result in enumerate(op.results) if result is value)
-            return min(self.multiple(region.yielded[at], depth + 1) for region in op.regions)
+            result_index = next(n for n, result in enumerate(op.results) if result is value)
+            return min(
+                self.multiple(region.yielded[result_index], depth + 1) for region in op.regions
+            )
         rule = _MULTIPLES.get(op.name)
         if rule is None:
             return _natural(value)
@@ -98,13 +102,13 @@ class Facts:
             assert isinstance(value.type, PointerType)
             step = self.multiple(op.operands[1], depth + 1) * value.type.element.bytes
             return min(self.multiple(op.operands[0], depth + 1), power_of_two(step))
-        parts = [self.multiple(operand, depth + 1) for operand in op.operands]
-        return min(MOST, rule(op, parts))
+        multiples = [self.multiple(operand, depth + 1) for operand in op.operands]
+        return min(MOST, rule(op, multiples))
 
-    def _find_maximum(self, value: Value, most: int, depth: int) -> int:
+    def _find_maximum(self, value: Value, type_maximum: int, depth: int) -> int:
         op = value.op
         if op is None or depth > _DEPTH or value.type.kind != "unsigned":
-            return most
+            return type_maximum
         number = value.constant
         if number is not None:
             return int(number)
@@ -115,12 +119,12 @@ class Facts:
             assert isinstance(pointer, PointerType)
             return (1 << pointer.element.bits) - 1
         if op.name not in _MAXIMA:
-            return most
+            return type_maximum
         if any(operand.type.kind not in ("unsigned", "bool") for operand in op.operands):
-            return most
+            return type_maximum
         parts = [self.maximum(operand, depth + 1) for operand in op.operands]
         bound = _MAXIMA[op.name](op, parts)
-        return most if bound is None or bound > most else bound
+        return type_maximum if bound is None or bound > type_maximum else bound
 
 
 def _natural(value: Value) -> int:

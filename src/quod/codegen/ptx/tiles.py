@@ -16,37 +16,37 @@ from quod.kernel.ir.nodes import Op
 from quod.kernel.ir.value import Value
 from quod.kernel.ops.tile import PATTERN
 
-_SINCE = (8, 0)
+_MIN_PTX_VERSION = (8, 0)
 _WINDOW = 1 << 18  # bytes of shared memory that a descriptor can address
 _SWIZZLED_BY_128 = 1 << 30  # the 128-byte swizzle mode, in the descriptor's upper half
 
 
-def _first(body: BodyEmitter, op: Op) -> str:
+def _first_thread_guard(body: BodyEmitter, op: Op) -> str:
     """Return the guard predicate of the first thread that reaches an op."""
     thread = body.shared_result("r", "mov.u32", "%tid.x")
-    first = body.module.first_instance(op)
-    return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, {first}')}"
+    instance = body.module.first_instance(op)
+    return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, {instance}')}"
 
 
-def _first_of_warp(body: BodyEmitter) -> str:
+def _first_of_warp_guard(body: BodyEmitter) -> str:
     """Return the guard predicate of the first thread of each warp."""
     lane = body.shared_result("r", "mov.u32", "%laneid")
     return f"@{body.shared_result('p', 'setp.eq.u32', f'{lane}, 0')}"
 
 
-def _gather_warp(body: BodyEmitter) -> None:
+def _sync_warp(body: BodyEmitter) -> None:
     """Emit a warp barrier: the warp's earlier accesses precede an arrival of one thread."""
     tell_tiles(body)
     body.line("bar.warp.sync 0xffffffff;")
 
 
 def _cluster_rank(body: BodyEmitter, op: Op) -> None:
-    body.require(op, _SINCE, 90)
+    body.require(op, _MIN_PTX_VERSION, 90)
     body.define(op.results[0], "mov.u32", "%cluster_ctarank")
 
 
 def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
-    body.require(op, _SINCE, 90)
+    body.require(op, _MIN_PTX_VERSION, 90)
     tell_tiles(body)
     if body.module.kernel.cluster == 1:
         body.line("bar.sync 0;")
@@ -58,66 +58,70 @@ def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
 
 
 def _mbarrier_init(body: BodyEmitter, op: Op) -> None:
-    body.require(op, _SINCE, 90)
-    place = address_of(body, *op.operands).text()
-    first = _first(body, op)
-    body.line(f"{first} mbarrier.init.shared::cta.b64 {place}, {op.attributes['count']};")
-    body.line(f"{first} fence.mbarrier_init.release.cluster;")
+    body.require(op, _MIN_PTX_VERSION, 90)
+    address = address_of(body, *op.operands).text()
+    guard = _first_thread_guard(body, op)
+    body.line(f"{guard} mbarrier.init.shared::cta.b64 {address}, {op.attributes['count']};")
+    body.line(f"{guard} fence.mbarrier_init.release.cluster;")
 
 
 def _mbarrier_expect(body: BodyEmitter, op: Op) -> None:
     pointer, index, count = op.operands
-    place = address_of(body, pointer, index).text()
-    expected = f"{place}, {body.get(count)}"
+    address = address_of(body, pointer, index).text()
+    expected = f"{address}, {body.get(count)}"
     if body.module.has_roles:
-        _gather_warp(body)
-    body.line(f"{_first(body, op)} mbarrier.arrive.expect_tx.shared::cta.b64 _, {expected};")
+        _sync_warp(body)
+    body.line(
+        f"{_first_thread_guard(body, op)} mbarrier.arrive.expect_tx.shared::cta.b64 _, {expected};"
+    )
 
 
 def _mbarrier_arrive(body: BodyEmitter, op: Op) -> None:
-    place = address_of(body, *op.operands).text()
-    _gather_warp(body)
-    body.line(f"{_first_of_warp(body)} mbarrier.arrive.shared::cta.b64 _, {place};")
+    address = address_of(body, *op.operands).text()
+    _sync_warp(body)
+    body.line(f"{_first_of_warp_guard(body)} mbarrier.arrive.shared::cta.b64 _, {address};")
 
 
 def _mbarrier_wait(body: BodyEmitter, op: Op) -> None:
     pointer, index, phase = op.operands
-    place = address_of(body, pointer, index).text()
+    address = address_of(body, pointer, index).text()
     parity = body.fresh("r", "and.b32", f"{body.register(phase)}, 1")
-    again, ended = body.new_label("wait"), body.new("p")
-    body.start(again)
-    body.line(f"mbarrier.try_wait.parity.shared::cta.b64 {ended}, {place}, {parity};")
-    body.line(f"@!{ended} bra {again};")
+    wait_label, ended = body.new_label("wait"), body.new("p")
+    body.start(wait_label)
+    body.line(f"mbarrier.try_wait.parity.shared::cta.b64 {ended}, {address}, {parity};")
+    body.line(f"@!{ended} bra {wait_label};")
 
 
 def _tensor_map_acquire(body: BodyEmitter, op: Op) -> None:
     body.require(op, (8, 3), 90)
-    place = body.get(op.operands[0])
+    address = body.get(op.operands[0])
     # With roles, the first thread of any warp may issue copies.
-    first = _first_of_warp(body) if body.module.has_roles else _first(body, op)
-    body.line(f"{first} fence.proxy.tensormap::generic.acquire.sys [{place}], 128;")
+    guard = _first_of_warp_guard(body) if body.module.has_roles else _first_thread_guard(body, op)
+    body.line(f"{guard} fence.proxy.tensormap::generic.acquire.sys [{address}], 128;")
 
 
 def _copy_tile(body: BodyEmitter, op: Op) -> None:
     shared, to, bars, bar, tensor_map = op.operands[:5]
     start = ", ".join(body.register(value) for value in op.operands[9:])
     multicast = op.attributes["multicast"] and body.module.kernel.cluster > 1
-    many, mask = "", ""
+    modifier, mask = "", ""
     if multicast:
-        many = ".multicast::cluster"
-        everyone = body.shared_result("h", "mov.b16", str((1 << body.module.kernel.cluster) - 1))
-        mask = f", {everyone}"
+        modifier = ".multicast::cluster"
+        workgroup_mask = body.shared_result(
+            "h", "mov.b16", str((1 << body.module.kernel.cluster) - 1)
+        )
+        mask = f", {workgroup_mask}"
     target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
     tell_tiles(body)
     source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
-        f"{_first(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier"
-        f"::complete_tx::bytes{many} {target}, {source}, {barrier}{mask};"
+        f"{_first_thread_guard(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+        f".mbarrier::complete_tx::bytes{modifier} {target}, {source}, {barrier}{mask};"
     )
 
 
 def _mma_begin(body: BodyEmitter, op: Op) -> None:
-    body.require(op, _SINCE, 90)
+    body.require(op, _MIN_PTX_VERSION, 90)
     body.module.require_specific()
     body.line("wgmma.fence.sync.aligned;")
 
@@ -126,14 +130,14 @@ def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool,
     """Emit a matrix's wgmma descriptor: start, leading and stride offsets in 16-byte units."""
     register, offset = address_of(body, pointer, index).parts()
     # Higher bits hold the workgroup's rank in its cluster.
-    within = body.shared_result("r", "and.b32", f"{register}, {_WINDOW - 1}")
-    start = body.shared_result("r", "shr.u32", f"{within}, 4")
+    window_address = body.shared_result("r", "and.b32", f"{register}, {_WINDOW - 1}")
+    start = body.shared_result("r", "shr.u32", f"{window_address}, 4")
     leading = apart * 4 if along else 0
     constant = (offset >> 4) + (leading >> 4 << 16)
     if constant:
         start = body.shared_result("r", "add.u32", f"{start}, {constant}")
-    upper = PATTERN >> 4 | _SWIZZLED_BY_128
-    return body.shared_result("rd", "mov.b64", f"{{{start}, {upper}}}")
+    upper_word = PATTERN >> 4 | _SWIZZLED_BY_128
+    return body.shared_result("rd", "mov.b64", f"{{{start}, {upper_word}}}")
 
 
 def _mma_tiles(body: BodyEmitter, op: Op) -> None:
@@ -164,7 +168,7 @@ _PRODUCTS = {
 
 
 def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
-    body.require(op, _SINCE, 90)
+    body.require(op, _MIN_PTX_VERSION, 90)
     body.module.require_specific()
     sums = op.operands[first:]
     none = all(_is_zero(value) for value in sums)

@@ -1,4 +1,4 @@
-"""Run-time control flow: the objects that `with k.if_`, `k.range` and `k.while_` give."""
+"""Run-time control flow: the context managers that `k.if_`, `k.range` and `k.while_` return."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_condition(condition: Value) -> None:
     """Raise TraceError unless the condition is a kernel value of type bool."""
     if not isinstance(condition, Value):
         raise TraceError(
-            "this condition is known while the kernel is traced; use Python's own `if`"
+            "this condition is a Python value, known while the kernel is traced; use `if`"
         )
     if condition.type is not bool_:
         raise TraceError(f"a condition is a bool, not {an(condition.type)}; write x != 0")
@@ -80,7 +80,7 @@ class Form(ABC):
 
     def _enter(self) -> None:
         if self._is_entered:
-            raise TraceError(f"`with {self.spelling}` is entered once; write another")
+            raise TraceError(f"`with {self.spelling}` was entered twice; write another one")
         self._check_leaving()
         self._is_entered = True
         self._tracer.enter(self)
@@ -98,8 +98,8 @@ class Form(ABC):
     def never_entered(self) -> TraceError:
         """Return the error for a form created without a `with` statement."""
         return TraceError(
-            f"what {self.spelling.partition('(')[0]} gives was never entered, so nothing depends "
-            f"on it; write `with {self.spelling}:`",
+            f"the result of {self.spelling.partition('(')[0]} was never entered, so it has no "
+            f"effect; write `with {self.spelling}:`",
             self._location,
         )
 
@@ -109,8 +109,9 @@ class Form(ABC):
             self._tracer.abandon_region()
         self._tracer.note_abandoned(
             TraceError(
-                f"{error.__name__} left the region of `with {self.spelling}`, so the kernel lacks "
-                "it, and was caught outside; catch it within, or not at all",
+                f"{error.__name__} left the region of `with {self.spelling}` and was caught "
+                "outside, so the kernel lacks the region; catch it inside the region, or not at "
+                "all",
                 self._location,
             )
         )
@@ -127,8 +128,8 @@ class Form(ABC):
             raise self.never_entered()
         if self._region is not self._tracer.innermost:
             raise TraceError(
-                f"{what} stands in the region of its own `with`, not in one inside or behind it: "
-                "it is said once, whichever way an instance goes"
+                f"{what} must be directly in the region of its own `with`, neither in a nested "
+                "region nor after the `with`"
             )
 
 
@@ -163,14 +164,14 @@ class Branch(Form):
         """Set the results of this side."""
         self._check_place("branch.give(...)")
         if self._given is not None:
-            raise TraceError("a side of a branch gives its values once")
+            raise TraceError("branch.give(...) was called twice on one side of a branch")
         self._given = structures
         self._given_at = self._tracer.locate()
 
     def one_sided(self) -> TraceError:
         """Return the error for a branch with results on one side only."""
         return TraceError(
-            "the branch gave values on one side only; add `with branch.otherwise():` with "
+            "the branch has values on one side only; add `with branch.otherwise():` with "
             "branch.give(...)",
             self._location,
         )
@@ -208,7 +209,7 @@ class Branch(Form):
             if not self._is_entered:
                 raise self.never_entered()
             if self._has_both_sides or not self._given:
-                raise TraceError("the branch gave no values; give them with branch.give(...)")
+                raise TraceError("the branch has no results; set them by branch.give(...)")
             raise self.one_sided()
         return self._results if len(self._results) > 1 else self._results[0]
 
@@ -228,11 +229,11 @@ class Otherwise(Form):
     def _begin(self) -> None:
         branch = self._branch
         if branch._has_both_sides:
-            raise TraceError("a branch has one `otherwise`")
+            raise TraceError("a branch can have only one `otherwise`")
         if branch._then is None:
             raise branch.never_entered()
         if branch.home is not branch._tracer.innermost:
-            raise TraceError("`otherwise` stands in the same region as its branch")
+            raise TraceError("`otherwise` must be in the same region as its branch")
         self._check_between()
         branch._has_both_sides = True
         branch._given, branch._given_at = None, None
@@ -246,8 +247,8 @@ class Otherwise(Form):
         for op in self._branch.home.ops[self._branch._ops_before :]:
             if not only_computes(op):
                 raise TraceError(
-                    f"{an(op.name)} stands between a branch and its `otherwise`, and would run "
-                    "before or after both sides; move it before the branch or behind `otherwise`",
+                    f"{an(op.name)} is between a branch and its `otherwise`, and would run before "
+                    "or after both sides; move it before the branch or after `otherwise`",
                     None if is_library(op.location.file) else op.location,
                 )
 
@@ -297,7 +298,7 @@ class _Loop(Form):
         """Set the carried values of the next iteration."""
         self._check_place("loop.next(...)")
         if self._next_at is not None:
-            raise TraceError("a loop says once what comes next")
+            raise TraceError("loop.next(...) was called twice in a loop")
         values, key, _ = flatten(carry)
         if self._key != key:
             raise TraceError(
@@ -313,11 +314,13 @@ class _Loop(Form):
         if self._results is None:
             if not self._is_entered:
                 raise self.never_entered()
-            raise TraceError("a loop has its results after its `with` block", self._location)
+            raise TraceError(
+                "loop.results is available only after the `with` block", self._location
+            )
         return self._results
 
     def __getattr__(self, name: str) -> NoReturn:
-        # These are there from the loop's begin on.
+        # These attributes exist once the loop has been entered.
         if name in ("carried", "index") and not self._is_entered:
             raise self.never_entered()
         raise AttributeError(f"{an(type(self).__name__)} has no {name}")
@@ -326,7 +329,7 @@ class _Loop(Form):
         self._region = None
         if self._next is None:
             raise TraceError(
-                "a loop that carries values must say what comes next: loop.next(...)",
+                "a loop that carries values must set their next values by loop.next(...)",
                 self._location,
             )
         self._tracer.close_region(self._next, self._next_at)
@@ -371,7 +374,7 @@ class CountedLoop(_Loop):
 class WhileLoop(_Loop):
     """`with k.while_(x) as loop:`: `loop.carried`, `loop.check(condition)`, `loop.next(x)`.
 
-    The part before `check` runs once more than the part after it.
+    The statements before `check` run once more than those after it.
     """
 
     spelling = "k.while_(carried) as loop"
@@ -390,7 +393,7 @@ class WhileLoop(_Loop):
         """Leave the loop unless the condition holds."""
         self._check_place("loop.check(...)")
         if self._condition is not None:
-            raise TraceError("a loop has one check")
+            raise TraceError("a while loop can have only one loop.check(...)")
         check_condition(condition)
         self._condition = condition
         self._checked_at = self._tracer.locate()

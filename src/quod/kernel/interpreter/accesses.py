@@ -14,71 +14,74 @@ import numpy as np
 from quod.kernel.ops.semantics import Array
 
 NOBODY, MANY = -1, -2
-"""Values in place of an instance's index: none; several, or all of a subgroup."""
+"""Special values of an instance's index: no instance; several instances, or a whole subgroup."""
 
 
 class Record(Protocol):
-    """The accesses of one kind; `places` are units of shared memory, one row per lane."""
+    """The accesses of one kind. `units` are indices of units of shared memory, one row per lane."""
 
-    def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
-        """Mark the units accessed by another instance, with `by_itself` by any, since a barrier."""
+    def unordered(self, units: Array, lanes: Array, *, by_itself: bool = False) -> Array:
+        """Mark the units that another instance has accessed since a barrier.
 
-    def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+        With `by_itself`, accesses by the lane's own instance count as well.
+        """
+
+    def add(self, units: Array, lanes: Array, *, for_others: bool = False) -> None:
         """Record accesses of the lanes to the units; with `for_others`, of their subgroups."""
 
-    def forget(self, places: slice | Array) -> None:
+    def forget(self, units: slice | Array) -> None:
         """Forget the accesses to some units: they are ordered before all later accesses."""
 
 
 class Accesses(ABC):
-    """The recorded accesses to units of shared memory; `places` has one row per lane."""
+    """The recorded accesses to units of shared memory; `units` has one row per lane."""
 
     def __init__(self, loads: Record, products: Record, stores: Record, atomics: Record) -> None:
         self._loads, self._products = loads, products
         self._stores, self._atomics = stores, atomics
 
     def stored(
-        self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
+        self, units: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
     ) -> Array:
         """Mark the units that another instance has stored to since a barrier.
 
         `by_itself` counts the lane's own stores too; `atomically` counts atomic changes.
         """
-        marks = self._stores.unordered(places, lanes, by_itself=by_itself)
+        marks = self._stores.unordered(units, lanes, by_itself=by_itself)
         if atomically:
-            marks |= self._atomics.unordered(places, lanes, by_itself=by_itself)
+            marks |= self._atomics.unordered(units, lanes, by_itself=by_itself)
         return marks
 
-    def loaded(self, places: Array, lanes: Array) -> Array:
+    def loaded(self, units: Array, lanes: Array) -> Array:
         """Mark the units that another instance has loaded since a barrier."""
-        marks = self._loads.unordered(places, lanes)
-        marks |= self._products.unordered(places, lanes)
+        marks = self._loads.unordered(units, lanes)
+        marks |= self._products.unordered(units, lanes)
         return marks
 
-    def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+    def record_loads(self, units: Array, lanes: Array, *, for_others: bool = False) -> None:
         """Record loads of the lanes; with `for_others`, of their subgroups."""
-        self._loads.add(places, lanes, for_others=for_others)
+        self._loads.add(units, lanes, for_others=for_others)
 
-    def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+    def record_stores(self, units: Array, lanes: Array, *, for_others: bool = False) -> None:
         """Record stores of the lanes; with `for_others`, of their subgroups."""
-        self._stores.add(places, lanes, for_others=for_others)
+        self._stores.add(units, lanes, for_others=for_others)
 
-    def record_atomics(self, places: Array, lanes: Array) -> None:
+    def record_atomics(self, units: Array, lanes: Array) -> None:
         """Record atomic changes by the lanes."""
-        self._atomics.add(places, lanes)
+        self._atomics.add(units, lanes)
 
-    def record_products(self, places: Array, lanes: Array) -> None:
+    def record_products(self, units: Array, lanes: Array) -> None:
         """Record loads by asynchronous products of the lanes."""
-        self._products.add(places, lanes, for_others=True)
+        self._products.add(units, lanes, for_others=True)
 
-    def forget_stores(self, places: slice | Array) -> None:
+    def forget_stores(self, units: slice | Array) -> None:
         """Forget the stores to some units: they are visible to all instances."""
-        self._stores.forget(places)
-        self._atomics.forget(places)
+        self._stores.forget(units)
+        self._atomics.forget(units)
 
-    def copied(self, places: slice) -> None:
+    def copied(self, units: slice) -> None:
         """Record that a copy to some units has been waited for."""
-        self.forget_stores(places)
+        self.forget_stores(units)
 
     @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
@@ -89,37 +92,39 @@ class _Record:
     """For each unit, the instance behind all accesses of one kind, or `NOBODY` or `MANY`."""
 
     def __init__(self, groups: int, units: int) -> None:
-        self._who = np.full((groups, units), NOBODY, np.int64)
-        self._flat = self._who.reshape(-1)
+        self._instances = np.full((groups, units), NOBODY, np.int64)
+        self._flat = self._instances.reshape(-1)
         self._is_empty = True
 
-    def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
+    def unordered(self, units: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         if self._is_empty:
-            return np.zeros(places.shape, np.bool_)
-        who = self._flat[places]
-        marks: Array = who != NOBODY
+            return np.zeros(units.shape, np.bool_)
+        instance = self._flat[units]
+        marks: Array = instance != NOBODY
         if not by_itself:
-            marks &= who != lanes[:, None]
+            marks &= instance != lanes[:, None]
         return marks
 
-    def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+    def add(self, units: Array, lanes: Array, *, for_others: bool = False) -> None:
         was_empty, self._is_empty = self._is_empty, False
         if for_others:
-            self._flat[places] = MANY
+            self._flat[units] = MANY
             return
-        who = lanes[:, None]
+        instance = lanes[:, None]
         if was_empty:
-            self._flat[places] = who
+            self._flat[units] = instance
         else:
-            before = self._flat[places]
-            self._flat[places] = np.where((before == NOBODY) | (before == who), who, MANY)
+            previous = self._flat[units]
+            self._flat[units] = np.where(
+                (previous == NOBODY) | (previous == instance), instance, MANY
+            )
         # If two lanes access one unit, the assignment above kept only the last.
-        several = self._flat[places] != who
-        if np.count_nonzero(several):
-            self._flat[places[several]] = MANY
+        has_several = self._flat[units] != instance
+        if np.count_nonzero(has_several):
+            self._flat[units[has_several]] = MANY
 
-    def forget(self, places: slice | Array) -> None:
-        self._flat[places] = NOBODY
+    def forget(self, units: slice | Array) -> None:
+        self._flat[units] = NOBODY
 
     def forget_all(self, groups: Array | None) -> None:
         """Forget the accesses of some workgroups, or of all."""
@@ -129,7 +134,7 @@ class _Record:
             self._flat.fill(NOBODY)
             self._is_empty = True
         else:
-            self._who[groups] = NOBODY
+            self._instances[groups] = NOBODY
 
 
 class SinceBarrier(Accesses):

@@ -1,4 +1,4 @@
-"""Instances that reach an op which a workgroup, or a role, executes once collectively."""
+"""Active instances of collective ops, which a workgroup or a role executes once."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
     rows = mask.bits.reshape(-1, WARPGROUP)
     split = rows.any(axis=1) & ~rows.all(axis=1)
     if split.any():
-        number = int(np.argmax(split)) * WARPGROUP
+        first_lane = int(np.argmax(split)) * WARPGROUP
         raise run.place(op.location).error(
-            number + int(np.argmin(rows[number // WARPGROUP])),
+            first_lane + int(np.argmin(rows[first_lane // WARPGROUP])),
             f"does not come to the {op.name} of its warpgroup",
         )
     return np.flatnonzero(rows[:, 0]).tolist()
@@ -82,10 +82,10 @@ def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) ->
     assert isinstance(pointers, Pointers)
     if isinstance(pointers.buffer, int):
         return pointers.buffer, pointers.offset[active.lanes]
-    numbers = pointers.buffer[active.lanes]
-    if (numbers != numbers[0]).any():
+    buffer_indices = pointers.buffer[active.lanes]
+    if (buffer_indices != buffer_indices[0]).any():
         raise _differs(op, run, active.group)
-    return int(numbers[0]), pointers.offset[active.lanes]
+    return int(buffer_indices[0]), pointers.offset[active.lanes]
 
 
 def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, int]:
@@ -93,22 +93,22 @@ def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> 
 
     Raises InterpreterError if either differs between instances.
     """
-    number, offsets = places_of(op, run, frame, slot, active)
+    buffer_index, offsets = places_of(op, run, frame, slot, active)
     if (offsets != offsets[0]).any():
         raise _differs(op, run, active.group)
-    return number, int(offsets[0])
+    return buffer_index, int(offsets[0])
 
 
-def room_of(op: Op, run: Run, group: int, number: int) -> SharedBuffer:
+def room_of(op: Op, run: Run, group: int, buffer_index: int) -> SharedBuffer:
     """Return the shared array of a tile.
 
     Raises InterpreterError if its alignment does not suit the swizzle.
     """
-    room = run.buffers[number]
-    assert isinstance(room, SharedBuffer)
-    if room.alignment % PATTERN:
+    shared_buffer = run.buffers[buffer_index]
+    assert isinstance(shared_buffer, SharedBuffer)
+    if shared_buffer.alignment % PATTERN:
         raise error_of(
-            op, run, group, f"has tiles in {room.name}, which begins at a multiple of "
-            f"{room.alignment} bytes; k.shared(..., alignment={PATTERN}) makes room for them",
+            op, run, group, f"has tiles in {shared_buffer.name}, which begins at a multiple of "
+            f"{shared_buffer.alignment} bytes; declare it by k.shared(..., alignment={PATTERN})",
         )  # fmt: skip
-    return room
+    return shared_buffer

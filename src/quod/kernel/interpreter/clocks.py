@@ -30,12 +30,12 @@ class Clocks:
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)
         self._knowledge: dict[int, Array] = {}
-        self._came: dict[int, Array] = {}
-        self._met: dict[int, Array] = {}
-        self._waiting: dict[int, Array] = {}
-        self._ended: dict[int, Array] = {}
-        self._waited: dict[int, Array] = {}
-        self._made: dict[int, tuple[int, int]] = {}
+        self._arrival_times: dict[int, Array] = {}
+        self._completed_times: dict[int, Array] = {}
+        self._waiting_subgroups: dict[int, Array] = {}
+        self._phase_ends: dict[int, Array] = {}
+        self._wait_times: dict[int, Array] = {}
+        self._initialisations: dict[int, tuple[int, int]] = {}
         self._records: list[_Record] = []
 
     def come(self, number: int, lanes: Array, *, waits: bool) -> bool:
@@ -44,23 +44,28 @@ class Clocks:
         Returns whether each arrival is ordered after all arrivals of the barrier's previous use. If
         not, another schedule could mix the two uses.
         """
-        here = np.zeros(len(self.now), np.bool_)
-        here[self.subgroup_of[lanes]] = True
-        came = self._came.setdefault(number, np.zeros_like(self.now))
-        unknown = self._met.setdefault(number, np.zeros_like(self.now)) > self.known
+        arriving = np.zeros(len(self.now), np.bool_)
+        arriving[self.subgroup_of[lanes]] = True
+        arrival_times = self._arrival_times.setdefault(number, np.zeros_like(self.now))
+        unknown = self._completed_times.setdefault(number, np.zeros_like(self.now)) > self.known
         np.fill_diagonal(unknown, val=False)
-        came[here] = self.now[here]
-        knowledge = np.where(here, self.now, self.known[here].max(axis=0))
+        arrival_times[arriving] = self.now[arriving]
+        knowledge = np.where(arriving, self.now, self.known[arriving].max(axis=0))
         self._knowledge[number] = np.maximum(knowledge, self._knowledge.get(number, knowledge))
-        self.now[here] += 1
+        self.now[arriving] += 1
         if waits:
-            self._waiting[number] = here | self._waiting.get(number, here)
-        return not unknown[here].any()
+            self._waiting_subgroups[number] = arriving | self._waiting_subgroups.get(
+                number, arriving
+            )
+        return not unknown[arriving].any()
 
     def meet(self, number: int) -> None:
         """Complete a barrier: the waiting subgroups learn what the arrivals knew."""
-        knowledge, self._met[number] = self._knowledge.pop(number), self._came.pop(number)
-        waited = self._waiting.pop(number, None)
+        knowledge, self._completed_times[number] = (
+            self._knowledge.pop(number),
+            self._arrival_times.pop(number),
+        )
+        waited = self._waiting_subgroups.pop(number, None)
         if waited is not None:
             self.known[waited] = knowledge  # their own knowledge is in it
 
@@ -69,13 +74,14 @@ class Clocks:
     def begin_mbarrier(self, lane: int) -> int:
         """Add a clock for an mbarrier that an instance initialises; return its index."""
         index, subgroup = len(self.now), int(self.subgroup_of[lane])
-        self._made[index] = lane, int(self.now[subgroup])
+        self._initialisations[index] = lane, int(self.now[subgroup])
         self.now = np.append(self.now, np.int32(1))
         self.known = np.pad(self.known, (0, 1))
-        for kept in (
-            self._knowledge, self._came, self._met, self._waiting, self._ended, self._waited,
+        for table in (
+            self._knowledge, self._arrival_times, self._completed_times, self._waiting_subgroups,
+            self._phase_ends, self._wait_times,
         ):  # fmt: skip
-            kept.update({number: np.pad(row, (0, 1)) for number, row in kept.items()})
+            table.update({number: np.pad(row, (0, 1)) for number, row in table.items()})
         for record in self._records:
             record.add_row()
         return index
@@ -86,7 +92,7 @@ class Clocks:
 
     def knows(self, mbarrier: int, lanes: Array) -> bool:
         """Return whether the initialisation of an mbarrier is visible to all these instances."""
-        lane, time = self._made[mbarrier]
+        lane, time = self._initialisations[mbarrier]
         visible = self.known[self.subgroup_of[lanes], self.subgroup_of[lane]] >= time
         return bool((visible | (lanes == lane)).all())
 
@@ -95,8 +101,8 @@ class Clocks:
 
         Returns whether the order is safe, as `come`, and none has arrived in this phase before.
         """
-        before = self._came.get(~mbarrier)
-        is_first = before is None or not before[self.subgroup_of[lanes]].any()
+        previous_arrivals = self._arrival_times.get(~mbarrier)
+        is_first = previous_arrivals is None or not previous_arrivals[self.subgroup_of[lanes]].any()
         return self.come(~mbarrier, lanes, waits=False) and is_first
 
     def end_phase(self, mbarrier: int) -> bool:
@@ -107,11 +113,11 @@ class Clocks:
         """
         nobody = np.zeros_like(self.now)
         knowledge = self._knowledge.get(~mbarrier, nobody).copy()
-        waited = self._waited.pop(mbarrier, nobody)
+        waited = self._wait_times.pop(mbarrier, nobody)
         knowledge[mbarrier] = self.now[mbarrier]
         self.now[mbarrier] += 1
         self.meet(~mbarrier)
-        self._ended[mbarrier] = knowledge
+        self._phase_ends[mbarrier] = knowledge
         return bool((waited <= knowledge).all())
 
     def learn(self, mbarrier: int, lanes: Array) -> bool:
@@ -120,14 +126,14 @@ class Clocks:
         Returns whether they knew that the previous phase had ended. If not, in another schedule
         they could take the end of an older phase, of equal parity, for this one.
         """
-        here = np.unique(self.subgroup_of[lanes])
+        subgroups = np.unique(self.subgroup_of[lanes])
         # An mbarrier's time is the number of ended phases plus one.
-        knew = bool((self.known[here, mbarrier] >= self.now[mbarrier] - 2).all())
-        if mbarrier in self._ended:
-            self.known[here] = np.maximum(self.known[here], self._ended[mbarrier])
-        waited = self._waited.setdefault(mbarrier, np.zeros_like(self.now))
-        waited[here] = self.now[here]
-        return knew
+        is_ordered = bool((self.known[subgroups, mbarrier] >= self.now[mbarrier] - 2).all())
+        if mbarrier in self._phase_ends:
+            self.known[subgroups] = np.maximum(self.known[subgroups], self._phase_ends[mbarrier])
+        waited = self._wait_times.setdefault(mbarrier, np.zeros_like(self.now))
+        waited[subgroups] = self.now[subgroups]
+        return is_ordered
 
 
 class _Record:
@@ -141,8 +147,8 @@ class _Record:
 
     def _clear(self) -> None:
         shape = (len(self._clocks.now), self._units)
-        self._time = np.zeros(shape, np.int32)  # 0 is before all
-        self._who = np.zeros(shape, np.int32)
+        self._times = np.zeros(shape, np.int32)  # 0 is before all
+        self._instances = np.zeros(shape, np.int32)
         self._is_empty = True
 
     def add_row(self) -> None:
@@ -150,45 +156,47 @@ class _Record:
         if self._is_empty:
             self._clear()
         else:
-            self._time, self._who = (
-                np.pad(rows, ((0, 1), (0, 0))) for rows in (self._time, self._who)
+            self._times, self._instances = (
+                np.pad(rows, ((0, 1), (0, 0))) for rows in (self._times, self._instances)
             )
 
-    def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
+    def unordered(self, units: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         """Mark units with accesses by another instance, or any, not ordered before the lanes'."""
         if self._is_empty:
-            return np.zeros(places.shape, np.bool_)
+            return np.zeros(units.shape, np.bool_)
         known_times = self._clocks.known[self._clocks.subgroup_of[lanes]].T
-        late = self._time[:, places] > known_times[:, :, None]
+        is_unordered = self._times[:, units] > known_times[:, :, None]
         if not by_itself:
-            late &= self._who[:, places] != lanes[:, None]
-        unordered: Array = np.any(late, axis=0)
+            is_unordered &= self._instances[:, units] != lanes[:, None]
+        unordered: Array = np.any(is_unordered, axis=0)
         return unordered
 
-    def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        clocks, who = self._clocks, lanes[:, None]
-        subgroup = np.broadcast_to(clocks.subgroup_of[who], places.shape)
-        at = subgroup, places
+    def add(self, units: Array, lanes: Array, *, for_others: bool = False) -> None:
+        clocks, instance = self._clocks, lanes[:, None]
+        subgroup = np.broadcast_to(clocks.subgroup_of[instance], units.shape)
+        entries = subgroup, units
         self._is_empty = False
         if for_others:
-            self._who[at] = MANY
+            self._instances[entries] = MANY
         else:
             # Instances that learn of this access also learn of the earlier one.
-            alone = (self._who[at] == who) | (self._time[at] <= clocks.known[subgroup, subgroup])
-            self._who[at] = np.where(alone, who, MANY)
+            is_alone = (self._instances[entries] == instance) | (
+                self._times[entries] <= clocks.known[subgroup, subgroup]
+            )
+            self._instances[entries] = np.where(is_alone, instance, MANY)
             # If two lanes access one unit, the assignment above kept only the last.
-            several = self._who[at] != who
-            self._who[subgroup[several], places[several]] = MANY
-        self._time[at] = clocks.now[subgroup]
+            has_several = self._instances[entries] != instance
+            self._instances[subgroup[has_several], units[has_several]] = MANY
+        self._times[entries] = clocks.now[subgroup]
 
-    def add_copy(self, places: Array, mbarrier: int) -> None:
+    def add_copy(self, units: Array, mbarrier: int) -> None:
         """Record the stores of a copy that an mbarrier counts."""
         self._is_empty = False
-        self._time[mbarrier, places] = self._clocks.now[mbarrier]
-        self._who[mbarrier, places] = MANY
+        self._times[mbarrier, units] = self._clocks.now[mbarrier]
+        self._instances[mbarrier, units] = MANY
 
-    def forget(self, places: slice | Array) -> None:
-        self._time[:, places] = 0
+    def forget(self, units: slice | Array) -> None:
+        self._times[:, units] = 0
 
 
 class OrderedAccesses(Accesses):
@@ -199,14 +207,14 @@ class OrderedAccesses(Accesses):
         super().__init__(*self._records)
         self._clocks = clocks
 
-    def record_copy(self, places: Array, mbarrier: int) -> None:
+    def record_copy(self, units: Array, mbarrier: int) -> None:
         """Record the start of a copy to some units, counted by an mbarrier."""
         # The copy is ordered after these accesses, so instances that know of it know of them.
         for record in self._records:
-            record.forget(places)
-        self._records[2].add_copy(places, mbarrier)
+            record.forget(units)
+        self._records[2].add_copy(units, mbarrier)
 
-    def copied(self, places: slice) -> None:
+    def copied(self, units: slice) -> None:
         pass  # waiting instances learn of it by the mbarrier's clock
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:

@@ -1,4 +1,4 @@
-"""Checks and effects of ops that all instances of a workgroup execute together."""
+"""Checks and effects of collective ops, which all instances of a workgroup execute together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Branches and loops of the interpreter: a region runs for the instances that need it.
+"""Branches and loops of the interpreter; a region runs if any instance is active in it.
 
-The functions have the names that the rows of the op table give as `step`.
+The functions have the names that rows of the op table give as `step`.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def branch(op: Op, regions: Sequence[Region], operands: list[int], results: list
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         holds = array(frame[condition])
-        first, second = mask.where(holds), mask.where(~holds)
-        taken = then.run(frame, run, first) if first.any else None
-        if second.any:
-            other = otherwise.run(frame, run, second)
-            if taken is None:
-                taken = other
+        then_mask, else_mask = mask.where(holds), mask.where(~holds)
+        values = then.run(frame, run, then_mask) if then_mask.any else None
+        if else_mask.any:
+            else_values = otherwise.run(frame, run, else_mask)
+            if values is None:
+                values = else_values
             else:
-                taken = [_choose(holds, a, b) for a, b in zip(taken, other, strict=True)]
-        for result, lanes in zip(results, taken or (), strict=taken is not None):
+                values = [_select(holds, a, b) for a, b in zip(values, else_values, strict=True)]
+        for result, lanes in zip(results, values or (), strict=values is not None):
             frame[result] = lanes
 
     return step
@@ -54,25 +54,27 @@ def counted_loop(
 ) -> Step:
     """Make the step of a counted loop, which runs until no instance continues."""
     (body,) = regions
-    first, end, increment = operands[:3]
+    start_slot, stop_slot, step_slot = operands[:3]
     initial = operands[3:]
-    kind = op.operands[0].type
+    index_type = op.operands[0].type
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        index, stop, advance = (array(frame[slot]) for slot in (first, end, increment))
+        index, stop, advance = (array(frame[slot]) for slot in (start_slot, stop_slot, step_slot))
         carried = [frame[slot] for slot in initial]
         if (advance[mask.bits] <= 0).any():
             raise InterpreterError("the step of a loop must be above zero", op.location)
         running = mask.where(index < stop)
-        rounds = 0
+        iterations = 0
         while running.any:
-            rounds = _count(rounds, run, op)
+            iterations = _count_iteration(iterations, run, op)
             for slot, lanes in zip(body.arguments, (index, *carried), strict=True):
                 frame[slot] = lanes
-            carried = _following(running, body.run(frame, run, running), carried)
+            carried = _merge(running, body.run(frame, run, running), carried)
             advanced = index + advance
             if np.count_nonzero(running.bits & (advanced < index)):
-                raise InterpreterError(f"the index of a loop passes the end of {kind}", op.location)
+                raise InterpreterError(
+                    f"the index of a loop passes the end of {index_type}", op.location
+                )
             index = advanced if running.full else np.where(running.bits, advanced, index)
             running = running.where(index < stop)
         for slot, lanes in zip(results, carried, strict=True):
@@ -90,7 +92,7 @@ def checked_loop(
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         carried = [frame[slot] for slot in operands]
         running = mask
-        rounds = 0
+        iterations = 0
         while True:
             for slot, lanes in zip(head.arguments, carried, strict=True):
                 frame[slot] = lanes
@@ -98,33 +100,35 @@ def checked_loop(
             running = running.where(array(holds))
             if not running.any:
                 break
-            rounds = _count(rounds, run, op)
-            carried = _following(running, body.run(frame, run, running), carried)
+            iterations = _count_iteration(iterations, run, op)
+            carried = _merge(running, body.run(frame, run, running), carried)
         for slot, lanes in zip(results, carried, strict=True):
             frame[slot] = lanes
 
     return step
 
 
-def _count(rounds: int, run: Run, op: Op) -> int:
-    if rounds == run.iteration_limit:
-        raise InterpreterError(f"the loop ran {rounds} times and goes on", op.location)
-    return rounds + 1
+def _count_iteration(iterations: int, run: Run, op: Op) -> int:
+    if iterations == run.iteration_limit:
+        raise InterpreterError(f"the loop ran {iterations} times and goes on", op.location)
+    return iterations + 1
 
 
-def _following(running: Mask, following: list[Lanes], carried: list[Lanes]) -> list[Lanes]:
+def _merge(running: Mask, next_values: list[Lanes], carried: list[Lanes]) -> list[Lanes]:
     """Return the next carried values; an instance that has left the loop keeps its last ones."""
     if running.full:
-        return following
-    return [_choose(running.bits, a, b) for a, b in zip(following, carried, strict=True)]
+        return next_values
+    return [_select(running.bits, a, b) for a, b in zip(next_values, carried, strict=True)]
 
 
-def _choose(condition: Array, a: Lanes, b: Lanes) -> Lanes:
+def _select(condition: Array, a: Lanes, b: Lanes) -> Lanes:
     if isinstance(a, Pointers):
         assert isinstance(b, Pointers)
-        same = isinstance(a.buffer, int) and isinstance(b.buffer, int) and a.buffer == b.buffer
+        is_one_buffer = (
+            isinstance(a.buffer, int) and isinstance(b.buffer, int) and a.buffer == b.buffer
+        )
         return Pointers(
-            a.buffer if same else np.where(condition, a.buffer, b.buffer),
+            a.buffer if is_one_buffer else np.where(condition, a.buffer, b.buffer),
             np.where(condition, a.offset, b.offset),
         )
     return np.where(condition, a, array(b))

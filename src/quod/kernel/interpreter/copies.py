@@ -27,10 +27,10 @@ class _Copy:
     data: Array
     group: Array
 
-    def only(self, chosen: Array) -> _Copy:
+    def only(self, selection: Array) -> _Copy:
         return _Copy(
-            self.target, self.offsets[chosen], self.lanes[chosen], self.data[chosen],
-            self.group[chosen],
+            self.target, self.offsets[selection], self.lanes[selection], self.data[selection],
+            self.group[selection],
         )  # fmt: skip
 
 
@@ -43,29 +43,29 @@ class PendingCopies:
 
     def begin(
         self, source: Buffer, starts: Array, target: SharedBuffer, offsets: Array, lanes: Array,
-        element: Type, count: int, place: AccessSite, where: Array | None = None,
+        element: Type, count: int, site: AccessSite, where: Array | None = None,
     ) -> None:  # fmt: skip
         """Start a copy of `count` elements per lane between byte offsets.
 
         Lanes for which `where` is false write zeros and read nothing.
         """
         size = element.bytes * count
-        for buffer, places in ((source, starts), (target, offsets)):
-            unaligned = places % size != 0
+        for buffer, byte_offsets in ((source, starts), (target, offsets)):
+            unaligned = byte_offsets % size != 0
             if unaligned.any():
-                at = int(np.argmax(unaligned))
-                raise place.error(
-                    int(lanes[at]),
-                    f"copies {size} bytes at byte {places[at]} of {buffer.name}, which is not a "
-                    f"multiple of {size}",
+                index = int(np.argmax(unaligned))
+                raise site.error(
+                    int(lanes[index]),
+                    f"copies {size} bytes at byte {byte_offsets[index]} of {buffer.name}, which is "
+                    f"not a multiple of {size}",
                 )
         word = _BYTE[element.bytes]
         reading = np.ones(len(lanes), np.bool_) if where is None else where
-        parts = source.load(starts[reading], lanes[reading], word, count, place)
-        target.locate(offsets, lanes, word, count, "copies to", place)
-        target.begin_copy(offsets, lanes, size, place)
+        elements = source.load(starts[reading], lanes[reading], word, count, site)
+        target.locate(offsets, lanes, word, count, "copies to", site)
+        target.begin_copy(offsets, lanes, size, site)
         data = np.zeros((len(lanes), size), np.uint8)
-        data[reading] = np.ascontiguousarray(np.stack(parts, axis=1)).view(np.uint8)
+        data[reading] = np.ascontiguousarray(np.stack(elements, axis=1)).view(np.uint8)
         self._pending.append(_Copy(target, offsets, lanes, data, self._committed[lanes]))
 
     def commit(self, active: Array) -> None:
@@ -76,10 +76,10 @@ class PendingCopies:
         """Complete all groups of the active instances but the last `pending`."""
         incomplete = []
         for copy in self._pending:
-            done = active[copy.lanes] & (copy.group < self._committed[copy.lanes] - pending)
-            if done.any():
-                arrived = copy.only(done)
+            is_complete = active[copy.lanes] & (copy.group < self._committed[copy.lanes] - pending)
+            if is_complete.any():
+                arrived = copy.only(is_complete)
                 arrived.target.end_copy(arrived.offsets, arrived.lanes, arrived.data)
-            if not done.all():
-                incomplete.append(copy.only(~done))
+            if not is_complete.all():
+                incomplete.append(copy.only(~is_complete))
         self._pending = incomplete

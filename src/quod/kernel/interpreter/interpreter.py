@@ -70,11 +70,11 @@ def interpret(
         )
     ]
     with np.errstate(all="ignore"):
-        for first in range(0, groups, groups_at_once):
-            count = min(groups_at_once, groups - first)
+        for first_group in range(0, groups, groups_at_once):
+            count = min(groups_at_once, groups - first_group)
             run = Run(
-                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
-                waiting,
+                kernel, first_group, count, groups, list(buffers), iteration_limit,
+                compiled.granule, waiting,
             )  # fmt: skip
             if compiled.roles is None:
                 _run_body(compiled, run, bound, run.everyone)
@@ -96,11 +96,11 @@ def _bind(
 ) -> int | np.generic:
     """Bind an argument: the index of its buffer for a pointer, else the number."""
     if isinstance(type_, PointerType):
-        wanted = np.dtype(NUMPY_TYPES[type_.element])
-        if not isinstance(argument, np.ndarray) or argument.dtype != wanted:
-            kind = argument.dtype if isinstance(argument, np.ndarray) else type(argument).__name__
+        expected = np.dtype(NUMPY_TYPES[type_.element])
+        if not isinstance(argument, np.ndarray) or argument.dtype != expected:
+            actual = argument.dtype if isinstance(argument, np.ndarray) else type(argument).__name__
             raise InterpreterError(
-                f"argument {name} must be an array of {wanted}, not {kind}", kernel.location
+                f"argument {name} must be an array of {expected}, not {actual}", kernel.location
             )
         if not argument.flags.c_contiguous:
             raise InterpreterError(f"argument {name} must be C-contiguous", kernel.location)
@@ -113,10 +113,10 @@ def _bind(
         with np.errstate(all="ignore"):
             number = np.asarray(argument).astype(NUMPY_TYPES[type_])
         overflowed = np.isinf(number) and not np.isinf(argument)
-        fits = not overflowed if type_.kind == "float" else int(number) == argument
+        is_exact = not overflowed if type_.kind == "float" else int(number) == argument
     except (OverflowError, ValueError, TypeError):
-        fits = False
-    if not fits:
+        is_exact = False
+    if not is_exact:
         raise InterpreterError(problem, kernel.location)
     return NUMPY_TYPES[type_](number)
 

@@ -28,8 +28,8 @@ class Mbarrier:
     """An mbarrier.
 
     location: the kernel's line that initialised it.
-    count, missing: arrivals that a phase needs, and arrivals pending in the current phase.
-    ended: number of ended phases.
+    count, missing: arrivals that a phase needs, and those still missing in the current phase.
+    ended: number of completed phases.
     expected, come: bytes expected in the current phase, and bytes of the copies started in it.
     clock: index of its vector clock, if the workgroup's warps have roles (warp specialisation).
     known, known_to_cluster: whether a barrier of the workgroup, or of the cluster, has followed the

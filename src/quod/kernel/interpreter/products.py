@@ -26,22 +26,22 @@ from quod.kernel.ops.tile import COLUMNS, LINE, MATRIX_DEPTH, MATRIX_ROWS, PATTE
 Step = Callable[[Frame, Run, Mask], None]
 
 
-def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
+def _addresses(start: int, rows: int, columns: int, block_stride: int | None) -> Array:
     """Return the byte offset of each element of a matrix in a swizzled tile.
 
     apart: None if lines run along columns, else the bytes between blocks of 64 rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
-    if apart is None:
-        at = first + row * LINE + column * 2
+    if block_stride is None:
+        offsets = start + row * LINE + column * 2
     else:
-        at = first + row // COLUMNS * apart + column * LINE + row % COLUMNS * 2
-    return at ^ (at // LINE % 8) * 16
+        offsets = start + row // COLUMNS * block_stride + column * LINE + row % COLUMNS * 2
+    return offsets ^ (offsets // LINE % 8) * 16
 
 
 def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
     def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
-        return _matrix(op, run, frame, operands[:2], active, MATRIX_ROWS, "a")
+        return _read_matrix(op, run, frame, operands[:2], active, MATRIX_ROWS, "a")
 
     return _multiply(op, operands, results, first)
 
@@ -52,10 +52,10 @@ def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
         a = np.empty((MATRIX_ROWS, MATRIX_DEPTH))
-        for number, slot in enumerate(operands[:4]):
+        for register, slot in enumerate(operands[:4]):
             words = np.ascontiguousarray(array(frame[slot])[active.lanes]).view(np.uint16)
-            column = 2 * _PART[:, None] + 8 * (number >> 1) + depth
-            a[_ROW[:, None] + 8 * (number & 1), column] = numbers_of_halves(
+            column = 2 * _QUAD_LANE[:, None] + 8 * (register >> 1) + depth
+            a[_ROW[:, None] + 8 * (register & 1), column] = numbers_of_halves(
                 element, words.reshape(-1, 2)
             )
         return a
@@ -65,21 +65,29 @@ def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def _multiply(
     op: Op, operands: list[int], results: list[int],
-    first: Callable[[Frame, Run, ActiveLanes], Array],
+    read_a: Callable[[Frame, Run, ActiveLanes], Array],
 ) -> Step:  # fmt: skip
     """Make the step of a product per warpgroup; `first` reads its factor A."""
-    count, tied, element = len(results), op.definition.tied or 0, str(op.attributes["element"])
-    number = np.arange(count)[:, None]
-    row = _ROW + 8 * (number // 2 % 2)
-    column = 8 * (number // 4) + 2 * _PART + number % 2
+    count, first_accumulator, element = (
+        len(results),
+        op.definition.tied or 0,
+        str(op.attributes["element"]),
+    )
+    register = np.arange(count)[:, None]
+    row = _ROW + 8 * (register // 2 % 2)
+    column = 8 * (register // 4) + 2 * _QUAD_LANE + register % 2
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        sums = np.stack([array(frame[slot]) for slot in operands[tied:]])
-        for number in warpgroups_of(op, run, mask):
-            begin = number * WARPGROUP
-            active = ActiveLanes(begin // run.width, slice(begin, begin + WARPGROUP), begin)
-            a = first(frame, run, active)
-            b = _matrix(op, run, frame, operands[tied - 2 :], active, 2 * count, "b")
+        sums = np.stack([array(frame[slot]) for slot in operands[first_accumulator:]])
+        for register in warpgroups_of(op, run, mask):
+            first_lane = register * WARPGROUP
+            active = ActiveLanes(
+                first_lane // run.width, slice(first_lane, first_lane + WARPGROUP), first_lane
+            )
+            a = read_a(frame, run, active)
+            b = _read_matrix(
+                op, run, frame, operands[first_accumulator - 2 :], active, 2 * count, "b"
+            )
             partial_sums = sums[:, active.lanes]
             sums[:, active.lanes] = added(element, partial_sums, (a @ b.T)[row, column])
         for slot, values in zip(results, sums, strict=True):
@@ -92,7 +100,7 @@ _ELEMENTS = {"f32": "tf32"}
 """The types that elements of tiles are truncated to, if any."""
 
 
-def _matrix(
+def _read_matrix(
     op: Op,
     run: Run,
     frame: Frame,
@@ -105,30 +113,35 @@ def _matrix(
 
     Returns `rows` rows of 16 elements, or of 32 8-bit ones, or of 8 f32.
     """
-    apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
+    block_stride = (
+        4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
+    )
     element = factors(str(op.attributes["element"]))["ab".index(name)]
     element = _ELEMENTS.get(element, element)
-    number, offsets = places_of(op, run, frame, operands[0], active)
-    first = offsets + 4 * array(frame[operands[1]])[active.lanes].astype(np.int64)
+    buffer_index, offsets = places_of(op, run, frame, operands[0], active)
+    starts = offsets + 4 * array(frame[operands[1]])[active.lanes].astype(np.int64)
     group = active.group
-    if (first != first[0]).any():
+    if (starts != starts[0]).any():
         raise error_of(op, run, group, f"has a tile of {op.name} that differs between instances")
-    room, begin = room_of(op, run, group, number), int(first[0])
-    last = 0 if apart is not None else LINE - 2 * MATRIX_DEPTH
-    if begin % 16 or begin % PATTERN > last:
+    shared_buffer, start = room_of(op, run, group, buffer_index), int(starts[0])
+    max_offset = 0 if block_stride is not None else LINE - 2 * MATRIX_DEPTH
+    if start % 16 or start % PATTERN > max_offset:
         raise error_of(
-            op, run, group, f"multiplies a matrix from byte {begin} of {room.name} on: one begins "
-            f"at a multiple of {PATTERN}, or up to {last} bytes after it, at a multiple of 16",
+            op, run, group, f"multiplies a matrix from byte {start} of {shared_buffer.name} on: "
+            f"one begins at a multiple of {PATTERN}, or up to {max_offset} bytes after it, at a "
+            "multiple of 16",
         )  # fmt: skip
-    at = _addresses(begin, rows, MATRIX_DEPTH, apart)
-    halves = room.tile(at, active.first, run.place(op.location))
+    element_offsets = _addresses(start, rows, MATRIX_DEPTH, block_stride)
+    halves = shared_buffer.tile(element_offsets, active.first, run.place(op.location))
     committed = int(run.tiles.committed[active.first // WARPGROUP])
-    run.tiles.readings.append(Reading(room, group, at, active.first, committed))
+    run.tiles.readings.append(
+        Reading(shared_buffer, group, element_offsets, active.first, committed)
+    )
     return numbers_of_halves(element, halves).astype(np.float64)
 
 
 _LANE = np.arange(WARPGROUP)
-_ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+_ROW, _QUAD_LANE = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
 
 
 def mma_commit(op: Op, operands: list[int], results: list[int]) -> Step:
@@ -142,16 +155,19 @@ def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
     pending = int(op.attributes["pending"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        tiles, here = run.tiles, set(warpgroups_of(op, run, mask))
-        going = []
+        tiles, warpgroups = run.tiles, set(warpgroups_of(op, run, mask))
+        pending_readings = []
         for reading in tiles.readings:
             warpgroup = reading.lane // WARPGROUP
-            if warpgroup not in here or reading.number >= tiles.committed[warpgroup] - pending:
-                going.append(reading)
+            if (
+                warpgroup not in warpgroups
+                or reading.number >= tiles.committed[warpgroup] - pending
+            ):
+                pending_readings.append(reading)
             elif run.parts is not None:
                 # The product may have read until now, after barriers that its instances passed.
                 reading.room.read_tile(reading.places, reading.lane, run.place(op.location))
-        tiles.readings = going
+        tiles.readings = pending_readings
         # A result may have the slot of another operand.
         for result, value in zip(results, [frame[slot] for slot in operands], strict=True):
             frame[result] = value

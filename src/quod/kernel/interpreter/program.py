@@ -208,7 +208,7 @@ class _Compiler:
         if op.regions:
             return self._control(op, operands, over)
         if op.definition.evaluate_in_range and op.operands[1].constant is not None:
-            operands[1] = self._amount(op)
+            operands[1] = self._shift_amount(op)
         self._release(over)
         results = [self._allocate(result) for result in op.results]
         evaluate = _evaluator(op)
@@ -219,34 +219,34 @@ class _Compiler:
         make: Make = getattr(interpreter_steps, op.definition.step or op.name)
         return make(op, operands, results)
 
-    def _amount(self, op: Op) -> int:
+    def _shift_amount(self, op: Op) -> int:
         """Return the slot of a constant shift amount, reduced modulo the width."""
         a, n = op.operands
-        number = int(n.constant or 0) % a.type.bits
-        reduced = Value(a.type, n.builder)
-        self._constant(reduced, number)
-        return self._slots[reduced]
+        amount = int(n.constant or 0) % a.type.bits
+        constant = Value(a.type, n.builder)
+        self._constant(constant, amount)
+        return self._slots[constant]
 
     def _control(self, op: Op, operands: list[int], over: list[Value]) -> Step:
-        held: list[Value] = []
+        dead_values: list[Value] = []
         regions: list[Region] = []
-        keep = frozenset[Value]()
+        live_values = frozenset[Value]()
         if not op.definition.deciding:
-            keep = frozenset().union(*(self._used(each) for each in op.regions[1].ops))
+            live_values = frozenset().union(*(self._used(op_) for op_ in op.regions[1].ops))
         for block in op.regions:
             for value in block.arguments:
                 self._allocate(value)
             region, kept_values = self._region(
-                block, keep if block is op.regions[0] else frozenset()
+                block, live_values if block is op.regions[0] else frozenset()
             )
             regions.append(region)
-            held += kept_values
+            dead_values += kept_values
             if not op.definition.repeats:
                 # The sides of a branch can share slots: the results of one are read from the frame
                 # before the other runs.
-                self._release(held)
-                held = []
-        self._release(held)
+                self._release(dead_values)
+                dead_values = []
+        self._release(dead_values)
         self._release(over)
         results = [self._allocate(result) for result in op.results]
         make: MakeControl = getattr(interpreter_control, op.definition.step)
@@ -267,10 +267,10 @@ def _evaluator(op: Op) -> Callable[..., object] | None:
 def _pure(evaluate: Callable[..., object], operands: list[int], results: list[int]) -> Step:
     """Make a step that computes arrays from arrays."""
     if len(results) == 2:
-        first, second = results
+        first_slot, second_slot = results
 
         def step(frame: Frame, run: Run, mask: Mask) -> None:
-            frame[first], frame[second] = evaluate(*[frame[slot] for slot in operands])  # type: ignore[misc]
+            frame[first_slot], frame[second_slot] = evaluate(*[frame[slot] for slot in operands])  # type: ignore[misc]
 
         return step
     (result,) = results
@@ -295,11 +295,11 @@ def _pure(evaluate: Callable[..., object], operands: list[int], results: list[in
 
 def _call(body: Body, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        inner = body.frame(run.lanes)
+        callee_frame = body.frame(run.lanes)
         for target, source in zip(body.arguments, operands, strict=True):
-            inner[target] = frame[source]
-        body.run(inner, run, mask)
+            callee_frame[target] = frame[source]
+        body.run(callee_frame, run, mask)
         for target, source in zip(results, body.results, strict=True):
-            frame[target] = inner[source]
+            frame[target] = callee_frame[source]
 
     return step

@@ -57,11 +57,11 @@ class Parts:
         self._run, self.first_instance = run, roles.first_instance
         self.clocks = Clocks(run.lanes, run.subgroup_size)
         self._parts = [_Part(Mask(lanes)) for lanes in roles.parts()]
-        self._back = threading.Semaphore(0)
-        self._here: dict[int, Array] = {}
-        self._met: dict[int, int] = {}
+        self._scheduler_turn = threading.Semaphore(0)
+        self._arrivals: dict[int, Array] = {}
+        self._completed_uses: dict[int, int] = {}
         """The number of completed uses of each barrier."""
-        self._agreed: dict[tuple[Op, int], Array] = {}
+        self._agreed_values: dict[tuple[Op, int], Array] = {}
         self._current = self._parts[0]
         self._error: BaseException | None = None
         self._is_stopped = False
@@ -69,19 +69,19 @@ class Parts:
     def go(self, body: Callable[[Mask], None]) -> None:
         """Run all parts to their ends; raise a part's error, or InterpreterError for a deadlock."""
         threads = [
-            threading.Thread(target=self._follow, args=(part, body), daemon=True)
+            threading.Thread(target=self._run_part, args=(part, body), daemon=True)
             for part in self._parts
         ]
         for thread in threads:
             thread.start()
         try:
             while not all(part.is_done for part in self._parts):
-                ready = next((part for part in self._parts if part.may_go), None)
-                if ready is None:
-                    raise self._stuck()
-                self._current, ready.waiting = ready, None
+                runnable = next((part for part in self._parts if part.may_go), None)
+                if runnable is None:
+                    raise self._deadlock_error()
+                self._current, runnable.waiting = runnable, None
                 self._current.go.release()
-                self._back.acquire()
+                self._scheduler_turn.acquire()
                 if self._error is not None:
                     raise self._error
         finally:
@@ -91,7 +91,7 @@ class Parts:
             for thread in threads:
                 thread.join()
 
-    def _follow(self, part: _Part, body: Callable[[Mask], None]) -> None:
+    def _run_part(self, part: _Part, body: Callable[[Mask], None]) -> None:
         part.go.acquire()
         try:
             if not self._is_stopped:
@@ -102,26 +102,26 @@ class Parts:
         except BaseException as error:
             self._error = error
         part.is_done = True
-        self._back.release()
+        self._scheduler_turn.release()
 
-    def _stuck(self) -> InterpreterError:
+    def _deadlock_error(self) -> InterpreterError:
         """Return the error of a deadlock, with the waits of all parts, as any may be the cause."""
         errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
-        place = errors[0].location
+        location = errors[0].location
         messages = dict.fromkeys(str(error) for error in errors)
-        return InterpreterError("; and ".join(messages).removeprefix(f"{place}: "), place)
+        return InterpreterError("; and ".join(messages).removeprefix(f"{location}: "), location)
 
     def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
         """Suspend the running part until a condition holds."""
         part = self._current
         if not is_over():
             part.waiting = _Waiting(is_over, never)
-            self._back.release()
+            self._scheduler_turn.release()
             part.go.acquire()
             if self._is_stopped:
                 raise _Stopped
 
-    def _again(self, op: Op, number: int) -> InterpreterError:
+    def _repeated_arrival_error(self, op: Op, number: int) -> InterpreterError:
         return self._run.place(op.location).error(
             int(np.argmax(self._current.mask.bits)),
             f"may come to the named barrier {number} again before the others have come",
@@ -130,27 +130,31 @@ class Parts:
     def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
         """Let the running part arrive at a barrier of `count` instances, and wait if `waits`."""
         part = self._current
-        here = self._here.setdefault(number, np.zeros(self._run.lanes, np.bool_))
-        if (here & part.mask.bits).any():
-            raise self._again(op, number)
-        here |= part.mask.bits
+        arrivals = self._arrivals.setdefault(number, np.zeros(self._run.lanes, np.bool_))
+        if (arrivals & part.mask.bits).any():
+            raise self._repeated_arrival_error(op, number)
+        arrivals |= part.mask.bits
         if not self.clocks.come(number, part.mask.bits, waits=waits):
-            raise self._again(op, number)
-        if np.count_nonzero(here) == count:
-            del self._here[number]
+            raise self._repeated_arrival_error(op, number)
+        if np.count_nonzero(arrivals) == count:
+            del self._arrivals[number]
             self.clocks.meet(number)
-            self._met[number] = self._met.get(number, 0) + 1
+            self._completed_uses[number] = self._completed_uses.get(number, 0) + 1
         elif waits:
-            before, first = self._met.get(number, 0), int(np.argmax(part.mask.bits))
+            uses, first_instance = (
+                self._completed_uses.get(number, 0),
+                int(np.argmax(part.mask.bits)),
+            )
 
             def never() -> InterpreterError:
-                what = f"named barrier {number}" if number else "barrier"
-                come = int(self._here[number].sum())
+                barrier_name = f"named barrier {number}" if number else "barrier"
+                arrived = int(self._arrivals[number].sum())
                 return self._run.place(op.location).error(
-                    first, f"waits for ever at the {what}, to which {come} instances have come"
+                    first_instance,
+                    f"waits for ever at the {barrier_name}, to which {arrived} instances have come",
                 )
 
-            self.wait(lambda: self._met.get(number, 0) > before, never)
+            self.wait(lambda: self._completed_uses.get(number, 0) > uses, never)
 
     def meet_all(self, op: Op) -> None:
         """Let the running part wait at the barrier of the workgroup."""
@@ -158,5 +162,5 @@ class Parts:
 
     def agree(self, op: Op, value: Array) -> Array:
         """Return the value of the first part that reached this execution of the op."""
-        round_ = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
-        return self._agreed.setdefault((op, round_), value)
+        execution = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
+        return self._agreed_values.setdefault((op, execution), value)

@@ -21,7 +21,7 @@ from quod.kernel.interpreter.memory import (
     SharedBuffer,
 )
 
-# Steps as those below, which are looked up here.
+# Steps that the program looks up in this module, like those defined below.
 from quod.kernel.interpreter.products import mma_commit as mma_commit
 from quod.kernel.interpreter.products import mma_rows as mma_rows
 from quod.kernel.interpreter.products import mma_tiles as mma_tiles
@@ -65,7 +65,7 @@ def dependency_wait(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-# --- where an instance is
+# --- indices of an instance
 
 
 def identity(op: Op, operands: list[int], results: list[int]) -> Step:
@@ -99,24 +99,26 @@ def pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def load(op: Op, operands: list[int], results: list[int]) -> Step:
     element, count = _element(op.operands[0]), len(results)
-    kinds = [NUMPY_TYPES[result.type] for result in op.results]
+    dtypes = [NUMPY_TYPES[result.type] for result in op.results]
     pointer, index = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         addresses = _addresses(frame, pointer, index, element.bytes)
-        place = run.place(op.location)
+        site = run.place(op.location)
         is_uniform = mask.full and isinstance(addresses.buffer, int)
-        loaded = [] if is_uniform else [np.zeros(run.lanes, kind) for kind in kinds]
-        for number, lanes in addresses.each(mask.lanes):
+        loaded = [] if is_uniform else [np.zeros(run.lanes, dtype) for dtype in dtypes]
+        for buffer_index, lanes in addresses.each(mask.lanes):
             offsets = addresses.offset if is_uniform else addresses.offset[lanes]
-            parts = run.buffers[number].load(offsets, lanes, element, count, place)
+            elements = run.buffers[buffer_index].load(offsets, lanes, element, count, site)
             if is_uniform:
-                loaded = [part.astype(kind, copy=False) for part, kind in zip(parts, kinds)]
+                loaded = [
+                    values.astype(dtype, copy=False) for values, dtype in zip(elements, dtypes)
+                ]
             else:
-                for target, part in zip(loaded, parts, strict=True):
-                    target[lanes] = part
-        for slot, part in zip(results, loaded, strict=True):
-            frame[slot] = part
+                for target, values in zip(loaded, elements, strict=True):
+                    target[lanes] = values
+        for slot, values in zip(results, loaded, strict=True):
+            frame[slot] = values
 
     return step
 
@@ -127,10 +129,10 @@ def store(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         addresses = _addresses(frame, pointer, index, element.bytes)
-        for number, lanes in addresses.each(mask.lanes):
-            stored = [array(frame[value])[lanes] for value in values]
-            run.buffers[number].store(
-                addresses.offset[lanes], lanes, element, stored, run.place(op.location)
+        for buffer_index, lanes in addresses.each(mask.lanes):
+            new_values = [array(frame[value])[lanes] for value in values]
+            run.buffers[buffer_index].store(
+                addresses.offset[lanes], lanes, element, new_values, run.place(op.location)
             )
 
     return step
@@ -142,10 +144,10 @@ def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         addresses = _addresses(frame, pointer, index, element.bytes)
-        before = np.zeros(run.lanes, NUMPY_TYPES[element])
-        for number, lanes in addresses.each(mask.lanes):
+        old_values = np.zeros(run.lanes, NUMPY_TYPES[element])
+        for buffer_index, lanes in addresses.each(mask.lanes):
             operand_lanes = [array(frame[value])[lanes] for value in values]
-            before[lanes] = run.buffers[number].atomic(
+            old_values[lanes] = run.buffers[buffer_index].atomic(
                 op.name,
                 addresses.offset[lanes],
                 lanes,
@@ -153,7 +155,7 @@ def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
                 operand_lanes,
                 run.place(op.location),
             )
-        frame[results[0]] = before
+        frame[results[0]] = old_values
 
     return step
 
@@ -162,11 +164,11 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
     """Make the step that allocates shared memory per workgroup, or private memory per instance."""
     space, element = op.definition.declares, _element(op.results[0])
     size = element.bytes * int(op.attributes["count"])
-    what = "table" if space == "constant" else f"{space} memory"
-    name = f"the {what} of line {op.location.line}"
+    description = "table" if space == "constant" else f"{space} memory"
+    name = f"the {description} of line {op.location.line}"
     alignment = int(op.attributes.get("alignment", SHARED_ALIGNMENT))
 
-    def buffer(run: Run) -> Buffer:
+    def make_buffer(run: Run) -> Buffer:
         if space == "shared":
             groups = run.lanes // run.width
             clocks = None if run.parts is None else run.parts.clocks
@@ -178,7 +180,7 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         if op not in run.declared:
-            run.buffers.append(buffer(run))
+            run.buffers.append(make_buffer(run))
             run.declared[op] = len(run.buffers) - 1
         frame[results[0]] = Pointers(run.declared[op], np.zeros(run.lanes, np.int64))
 
@@ -186,7 +188,7 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
-    """Make a step that does nothing: a hint, or an order that the interpreter keeps anyway."""
+    """Make a step that does nothing, for hints and for orderings that always hold here."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         pass
@@ -194,19 +196,19 @@ def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
     return step
 
 
-# --- what devices do that check
+# --- printing and assertions
 
 
 def shown(op: Op, operands: list[int], results: list[int]) -> Step:
     text = op.attributes["text"]
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        numbers = [array(frame[operand]).tolist() for operand in operands]
+        operand_values = [array(frame[operand]).tolist() for operand in operands]
         for lane in mask.lanes.tolist():
             group, instance = divmod(lane, run.width)
-            line = text.format(*(lanes[lane] for lanes in numbers))
+            message = text.format(*(lanes[lane] for lanes in operand_values))
             sys.stdout.write(
-                f"{op.location}: instance {instance} of workgroup {run.first + group}: {line}\n"
+                f"{op.location}: instance {instance} of workgroup {run.first + group}: {message}\n"
             )
 
     return step
@@ -217,9 +219,9 @@ def checked(op: Op, operands: list[int], results: list[int]) -> Step:
     message = op.attributes["message"]
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        wrong = mask.bits & ~array(frame[condition])
-        if np.count_nonzero(wrong):
-            group, instance = divmod(int(np.argmax(wrong)), run.width)
+        failures = mask.bits & ~array(frame[condition])
+        if np.count_nonzero(failures):
+            group, instance = divmod(int(np.argmax(failures)), run.width)
             raise AssertionFailure(
                 f"{message} (instance {instance} of workgroup {run.first + group})", op.location
             )
@@ -232,19 +234,20 @@ def checked(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
     element, count = _element(op.operands[0]), int(op.attributes["count"])
-    shared, to, source, start, *condition = operands
+    shared, target_index, source, source_index, *condition = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        targets = _addresses(frame, shared, to, element.bytes)
-        origins = _addresses(frame, source, start, element.bytes)
-        where = array(frame[condition[0]]) if condition else mask.bits
-        for origin, some in origins.each(mask.lanes):
-            for target, lanes in targets.each(some):
-                room = run.buffers[target]
-                assert isinstance(room, SharedBuffer)
+        targets = _addresses(frame, shared, target_index, element.bytes)
+        origins = _addresses(frame, source, source_index, element.bytes)
+        reads = array(frame[condition[0]]) if condition else mask.bits
+        for origin, origin_lanes in origins.each(mask.lanes):
+            for target, lanes in targets.each(origin_lanes):
+                shared_buffer = run.buffers[target]
+                assert isinstance(shared_buffer, SharedBuffer)
                 run.copies.begin(
-                    run.buffers[origin], origins.offset[lanes], room, targets.offset[lanes],
-                    lanes, element, count, run.place(op.location), where[lanes],
+                    run.buffers[origin], origins.offset[lanes], shared_buffer,
+                    targets.offset[lanes], lanes, element, count, run.place(op.location),
+                    reads[lanes],
                 )  # fmt: skip
 
     return step
@@ -299,16 +302,16 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
         check_uniform_mask(op, run, mask)
         lanes = array(frame[value])
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
-        first = bits[:, :1]
+        expected = bits[:, :1]
         if run.parts is not None:
-            first = run.parts.agree(op, bits[:, mask.lanes[:1]])
-        other = (bits != first).reshape(-1) & mask.bits
-        if np.count_nonzero(other):
-            lane = int(np.argmax(other))
+            expected = run.parts.agree(op, bits[:, mask.lanes[:1]])
+        differs = (bits != expected).reshape(-1) & mask.bits
+        if np.count_nonzero(differs):
+            lane = int(np.argmax(differs))
             group, instance = divmod(lane, run.width)
             raise InterpreterError(
                 f"instance {instance} of workgroup {run.first + group} has {lanes[lane]} where "
-                f"instance 0 has {first[group].view(lanes.dtype)[0]}: the value is not uniform",
+                f"instance 0 has {expected[group].view(lanes.dtype)[0]}: the value is not uniform",
                 op.location,
             )
         frame[results[0]] = lanes
@@ -325,12 +328,12 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
         if run.width % run.subgroup_size:
             # The last subgroup of a workgroup has fewer instances.
             end = run.workgroup_end
-            beyond = (source >= end) & mask.bits
-            if np.count_nonzero(beyond):
-                at = int(np.argmax(beyond))
-                instance = source[at] - end[at] + run.width
+            is_out_of_range = (source >= end) & mask.bits
+            if np.count_nonzero(is_out_of_range):
+                lane_index = int(np.argmax(is_out_of_range))
+                instance = source[lane_index] - end[lane_index] + run.width
                 raise run.place(op.location).error(
-                    at, f"takes the value of instance {instance}, and there are {run.width}"
+                    lane_index, f"takes the value of instance {instance}, and there are {run.width}"
                 )
             source = np.minimum(source, end - 1)
         frame[results[0]] = array(frame[value])[source]
@@ -351,10 +354,10 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
         rows = lanes.reshape(-1, width)
         lane_indices = np.arange(width)
         for distance in distances(width):
-            other = lane_indices ^ distance
-            both = evaluate(rows, rows[:, np.minimum(other, width - 1)])
-            assert not isinstance(both, tuple)
-            rows = np.where(other < width, both, rows)
+            partner = lane_indices ^ distance
+            reduced = evaluate(rows, rows[:, np.minimum(partner, width - 1)])
+            assert not isinstance(reduced, tuple)
+            rows = np.where(partner < width, reduced, rows)
         # Others may have had no partner.
         frame[results[0]] = np.repeat(rows[:, 0], width)
 
@@ -376,10 +379,10 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
         check_uniform_mask(op, run, mask)
         addresses = _addresses(frame, pointer, index, 4)
         words_by_slot = np.zeros((4, run.lanes), np.uint32)
-        for number, lanes in addresses.each(mask.lanes):
-            room = run.buffers[number]
-            assert isinstance(room, SharedBuffer)
-            rows = room.load_rows(addresses.offset[lanes], lanes, run.place(op.location))
+        for buffer_index, lanes in addresses.each(mask.lanes):
+            shared_buffer = run.buffers[buffer_index]
+            assert isinstance(shared_buffer, SharedBuffer)
+            rows = shared_buffer.load_rows(addresses.offset[lanes], lanes, run.place(op.location))
             words_by_slot[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
         for slot, words in zip(results, words_by_slot, strict=True):
             frame[slot] = words
@@ -392,17 +395,19 @@ def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_uniform_mask(op, run, mask)
-        pointed = mask.lanes % 32 < 8 * len(words)
+        has_address = mask.lanes % 32 < 8 * len(words)
         addresses = _addresses(frame, pointer, index, 4)
         stacked = np.stack([array(frame[slot])[mask.lanes] for slot in words])
         rows = np.zeros((run.lanes, 4), np.uint32)
-        to = mask.lanes[pointed]
-        rows[to] = matrices.rows_of_words(stacked, transposed=op.attributes["transposed"])
-        for number, lanes in addresses.each(to):
-            room = run.buffers[number]
-            assert isinstance(room, SharedBuffer)
-            place = run.place(op.location)
-            room.store_rows(addresses.offset[lanes], lanes, rows[lanes], place)
+        address_lanes = mask.lanes[has_address]
+        rows[address_lanes] = matrices.rows_of_words(
+            stacked, transposed=op.attributes["transposed"]
+        )
+        for buffer_index, lanes in addresses.each(address_lanes):
+            shared_buffer = run.buffers[buffer_index]
+            assert isinstance(shared_buffer, SharedBuffer)
+            site = run.place(op.location)
+            shared_buffer.store_rows(addresses.offset[lanes], lanes, rows[lanes], site)
 
     return step
 

@@ -30,7 +30,7 @@ from quod.kernel.ops.tile import COLUMNS, PATTERN
 
 Step = Callable[[Frame, Run, Mask], None]
 
-_MOST_PLACES = (1 << 31) - 1
+_MAX_COORDINATE = (1 << 31) - 1
 """The largest start index of a tile along an axis; hardware reads it as a signed number."""
 _NO_MBARRIER = (
     "has no mbarrier at byte {} of its array yet; k.mbarrier_init makes one, and others know of it "
@@ -42,12 +42,12 @@ _UNKNOWN = "has an mbarrier that others do not know of; a {} is needed between"
 def _barrier_key(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes
 ) -> tuple[int, int, int]:
-    number, offset = place_of(op, run, frame, operands[0], active)
-    at = offset + 8 * number_of(op, run, frame, operands[1], active)
-    room = run.buffers[number]
-    if not 0 <= at <= room.nbytes - 8:
-        raise error_of(op, run, active.group, f"has an mbarrier beyond {room.name}")
-    return number, active.group, at
+    buffer_index, offset = place_of(op, run, frame, operands[0], active)
+    byte_offset = offset + 8 * number_of(op, run, frame, operands[1], active)
+    shared_buffer = run.buffers[buffer_index]
+    if not 0 <= byte_offset <= shared_buffer.nbytes - 8:
+        raise error_of(op, run, active.group, f"has an mbarrier beyond {shared_buffer.name}")
+    return buffer_index, active.group, byte_offset
 
 
 def _barrier(
@@ -80,9 +80,9 @@ def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
         key = _barrier_key(op, run, frame, operands, active)
         if key in run.tiles.barriers:
             raise error_of(op, run, active.group, f"has made the mbarrier at byte {key[2]} before")
-        room = run.buffers[key[0]]
-        assert isinstance(room, SharedBuffer)
-        room.make_mbarrier(key[2], active.first, run.place(op.location))
+        shared_buffer = run.buffers[key[0]]
+        assert isinstance(shared_buffer, SharedBuffer)
+        shared_buffer.make_mbarrier(key[2], active.first, run.place(op.location))
         barrier = run.tiles.barriers[key] = Mbarrier(count, op.location)
         if run.parts is not None:
             barrier.clock = run.parts.clocks.begin_mbarrier(active.first)
@@ -124,15 +124,15 @@ def mbarrier_arrive(op: Op, operands: list[int], results: list[int]) -> Step:
         barrier = _barrier(op, run, frame, operands, active)
         assert run.parts is not None
         lanes = np.arange(run.lanes)[active.lanes]
-        come = len(lanes) // run.subgroup_size
-        if come > barrier.missing:
+        arrivals = len(lanes) // run.subgroup_size
+        if arrivals > barrier.missing:
             raise error_of(
-                op, run, active.group, f"arrives {come} times in phase {barrier.ended} of an "
+                op, run, active.group, f"arrives {arrivals} times in phase {barrier.ended} of an "
                 f"mbarrier, which lacks {barrier.missing} of {barrier.count} arrivals; a phase is "
                 "to be waited for before the next",
             )  # fmt: skip
         _arrive(op, run, barrier, active, lanes)
-        barrier.missing -= come
+        barrier.missing -= arrivals
 
     return _per_group(op, act, by_first=False)
 
@@ -173,81 +173,95 @@ def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         issuers = [active for active in active_lanes_of(op, run, mask) if active.has_first]
-        here = {active.group for active in issuers}
+        groups = {active.group for active in issuers}
         for active in issuers:
             group = active.group
-            data = _tile(op, run, frame, operands, active, lines)
-            first = group // run.cluster * run.cluster
-            targets = range(first, first + run.cluster) if multicast else [group]
-            if not set(targets) <= here:
+            data = _read_tile(op, run, frame, operands, active, lines)
+            first_group = group // run.cluster * run.cluster
+            targets = range(first_group, first_group + run.cluster) if multicast else [group]
+            if not set(targets) <= groups:
                 raise error_of(op, run, group, f"is alone in its cluster at {op.name}")
-            number, offset = place_of(op, run, frame, operands[0], active)
-            at = offset + 4 * number_of(op, run, frame, operands[1], active)
-            room = room_of(op, run, group, number)
-            if at % PATTERN or at + len(data) > room.nbytes:
+            buffer_index, offset = place_of(op, run, frame, operands[0], active)
+            byte_offset = offset + 4 * number_of(op, run, frame, operands[1], active)
+            shared_buffer = room_of(op, run, group, buffer_index)
+            if byte_offset % PATTERN or byte_offset + len(data) > shared_buffer.nbytes:
                 raise error_of(
-                    op, run, group, f"copies {len(data)} bytes to byte {at} of {room.name}, of "
-                    f"{room.nbytes}; a tile begins at a multiple of {PATTERN}",
+                    op, run, group, f"copies {len(data)} bytes to byte {byte_offset} of "
+                    f"{shared_buffer.name}, of {shared_buffer.nbytes}; a tile begins at a multiple "
+                    f"of {PATTERN}",
                 )  # fmt: skip
             key = _barrier_key(op, run, frame, operands[2:], active)
             for target in targets:
-                _begin(op, run, room, active, target, at, data, (key[0], target, key[2]))
+                _begin_copy(
+                    op,
+                    run,
+                    shared_buffer,
+                    active,
+                    target,
+                    byte_offset,
+                    data,
+                    (key[0], target, key[2]),
+                )
 
     return step
 
 
-def _begin(
-    op: Op, run: Run, room: SharedBuffer, asking: ActiveLanes, group: int, at: int, data: Array,
-    key: tuple[int, int, int],
+def _begin_copy(
+    op: Op, run: Run, shared_buffer: SharedBuffer, issuer: ActiveLanes, group: int,
+    byte_offset: int, data: Array, key: tuple[int, int, int],
 ) -> None:  # fmt: skip
     """Start the copy of a tile from a requesting workgroup to workgroup `group` of its cluster."""
     barrier = run.tiles.barriers.get(key)
     if barrier is None:
         raise error_of(op, run, group, _NO_MBARRIER.format(key[2]))
-    if group != asking.group and not barrier.known_to_cluster:
+    if group != issuer.group and not barrier.known_to_cluster:
         raise error_of(op, run, group, _UNKNOWN.format("k.cluster_barrier()"))
-    end = at + len(data)
+    end = byte_offset + len(data)
     for reading in run.tiles.readings:
-        if reading.room is room and reading.group == group and reading.overlaps(at, end):
+        if (
+            reading.room is shared_buffer
+            and reading.group == group
+            and reading.overlaps(byte_offset, end)
+        ):
             raise error_of(op, run, group, "copies over a tile that a product is still reading")
     # In other workgroups of the cluster the copy is attributed to their first lane.
-    lane = asking.first if run.parts is not None else group * run.width
-    _check_known(op, run, barrier, asking, np.array([lane]))
-    room.begin_copy(
-        np.array([at]), np.array([lane]), len(data), run.place(op.location), barrier.clock
+    lane = issuer.first if run.parts is not None else group * run.width
+    _check_known(op, run, barrier, issuer, np.array([lane]))
+    shared_buffer.begin_copy(
+        np.array([byte_offset]), np.array([lane]), len(data), run.place(op.location), barrier.clock
     )
     barrier.come += len(data)
-    barrier.copies.append(Copy(lambda: room.arrive(at, group, data), op.location))
+    barrier.copies.append(Copy(lambda: shared_buffer.arrive(byte_offset, group, data), op.location))
 
 
-def _tile(
+def _read_tile(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes, lines: int
 ) -> Array:
     """Read a tile from global memory; return its bytes in the swizzled order of shared memory."""
     group = active.group
-    numbers = [number_of(op, run, frame, slot, active) for slot in operands[6:]]
-    length, height, planes, column, line, plane = numbers
-    number, offset = place_of(op, run, frame, operands[5], active)
-    source = run.buffers[number]
+    scalars = [number_of(op, run, frame, slot, active) for slot in operands[6:]]
+    length, height, planes, column, line, plane = scalars
+    buffer_index, offset = place_of(op, run, frame, operands[5], active)
+    source = run.buffers[buffer_index]
     if offset % 16 or length % 8:
         raise error_of(
             op, run, group, f"copies tiles of lines of {length} elements from byte {offset}: "
             "lines begin at multiples of 16 bytes",
         )  # fmt: skip
-    if max(numbers[3:]) > _MOST_PLACES:
+    if max(scalars[3:]) > _MAX_COORDINATE:
         raise error_of(
-            op, run, group, f"copies a tile that begins at {tuple(numbers[3:])}: places go to "
-            f"{_MOST_PLACES}, and those above are before the array",
+            op, run, group, f"copies a tile that begins at {tuple(scalars[3:])}: places go to "
+            f"{_MAX_COORDINATE}, and those above are before the array",
         )  # fmt: skip
     _check_map(op, run, frame, operands[4], active, (length, height, planes, lines))
-    at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(COLUMNS)
-    inside = (at_line < height) & (at_column < length) & (plane < planes)
-    places = (plane * height + at_line) * length + at_column
-    wanted = offset + 2 * places[inside]
-    lanes = np.full(len(wanted), group * run.width)
-    (elements,) = source.load(wanted, lanes, types.u16, 1, run.place(op.location))
+    line_indices, column_indices = line + np.arange(lines)[:, None], column + np.arange(COLUMNS)
+    in_array = (line_indices < height) & (column_indices < length) & (plane < planes)
+    element_indices = (plane * height + line_indices) * length + column_indices
+    byte_offsets = offset + 2 * element_indices[in_array]
+    lanes = np.full(len(byte_offsets), group * run.width)
+    (elements,) = source.load(byte_offsets, lanes, types.u16, 1, run.place(op.location))
     tile = np.zeros((lines, COLUMNS), np.uint16)
-    tile[inside] = elements
+    tile[in_array] = elements
     swizzled = np.arange(8) ^ np.arange(lines)[:, None] % 8
     chunks = tile.reshape(lines, 8, 8)
     return np.take_along_axis(chunks, swizzled[:, :, None], axis=1).reshape(-1).view(np.uint8)
@@ -259,16 +273,16 @@ def _check_map(
     frame: Frame,
     slot: int,
     active: ActiveLanes,
-    wanted: tuple[int, int, int, int],
+    expected: tuple[int, int, int, int],
 ) -> None:
     """Compare an emulated device's tensor map with the kernel's operands, unless it is all zero."""
-    number, offset = place_of(op, run, frame, slot, active)
-    at, lanes = np.array([offset]), np.array([active.first])
-    words = run.buffers[number].load(at, lanes, types.u64, 4, run.place(op.location))
+    buffer_index, offset = place_of(op, run, frame, slot, active)
+    offsets, lanes = np.array([offset]), np.array([active.first])
+    words = run.buffers[buffer_index].load(offsets, lanes, types.u64, 4, run.place(op.location))
     encoded = tuple(int(word[0]) for word in words)
-    if any(encoded) and encoded != wanted:
+    if any(encoded) and encoded != expected:
         raise error_of(
-            op, run, active.group, f"has {wanted} as length, height and planes of an array and "
+            op, run, active.group, f"has {expected} as length, height and planes of an array and "
             f"lines of a tile, and their tensor map says {encoded}",
         )  # fmt: skip
 
@@ -296,15 +310,15 @@ def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     memory = bool(op.attributes["memory"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        here = {active.group for active in active_lanes_of(op, run, mask)}
-        for first in sorted({group // run.cluster * run.cluster for group in here}):
-            missing = set(range(first, first + run.cluster)) - here
+        groups = {active.group for active in active_lanes_of(op, run, mask)}
+        for first_group in sorted({group // run.cluster * run.cluster for group in groups}):
+            missing = set(range(first_group, first_group + run.cluster)) - groups
             if missing:
                 raise error_of(
                     op, run, min(missing), f"does not reach the {op.name} of its cluster"
                 )
         for (_, group, _), barrier in run.tiles.barriers.items():
-            barrier.known_to_cluster |= group in here
+            barrier.known_to_cluster |= group in groups
         forget_accesses(run, mask, products_only=not memory)
 
     return step

@@ -55,8 +55,8 @@ class Tuning:
         if log_size <= self.log_tile:
             return [log_size]
         if self.rolled:
-            return _whole_steps(log_size, self.most_levels, self.log_elements)
-        return _even(log_size, self.most_levels)
+            return _split_into_steps(log_size, self.most_levels, self.log_elements)
+        return _split_evenly(log_size, self.most_levels)
 
     def is_rolled(self, log_rows: int) -> bool:
         """Return whether the steps of a pass are compiled as a loop."""
@@ -68,18 +68,18 @@ class Tuning:
         return Tile(log_rows, self.log_tile - log_rows, self.log_elements, self.log_banks)
 
 
-def _even(log_size: int, max_levels: int) -> list[int]:
+def _split_evenly(log_size: int, max_levels: int) -> list[int]:
     passes = -(-log_size // max_levels)
-    short, longer_count = divmod(log_size, passes)
-    return [short + 1] * longer_count + [short] * (passes - longer_count)
+    shorter, longer_count = divmod(log_size, passes)
+    return [shorter + 1] * longer_count + [shorter] * (passes - longer_count)
 
 
-def _whole_steps(log_size: int, most: int, step_levels: int) -> list[int]:
+def _split_into_steps(log_size: int, max_levels: int, step_levels: int) -> list[int]:
     """Split into passes of whole steps of `step_levels`; the highest takes the remainder."""
-    most = most // step_levels * step_levels
-    passes = -(-log_size // most)
-    short, longer_count = divmod(log_size // step_levels, passes)
-    split = [(short + 1) * step_levels] * longer_count + [short * step_levels] * (
+    max_levels = max_levels // step_levels * step_levels
+    passes = -(-log_size // max_levels)
+    shorter, longer_count = divmod(log_size // step_levels, passes)
+    split = [(shorter + 1) * step_levels] * longer_count + [shorter * step_levels] * (
         passes - longer_count
     )
     split[-1] += log_size % step_levels

@@ -65,20 +65,20 @@ def reverse_bits(
     for bit in range(bits):
         reversed_lane = reversed_lane | (((lane >> bit) & 1) << (bits - 1 - bit))
 
-    def row(tile: Value, number: int) -> Value:
-        place = (k.constant(number, types.u64) << (log_size - bits)) | (tile << bits)
-        return (start + place + lane) * count
+    def row(tile: Value, row_index: int) -> Value:
+        offset = (k.constant(row_index, types.u64) << (log_size - bits)) | (tile << bits)
+        return (start + offset + lane) * count
 
-    def column(tile: Value, number: int) -> Value:
-        place = (reversed_lane << (log_size - bits)) | (tile << bits)
-        return (start + place + reversed_bits(number, bits)) * count
+    def column(tile: Value, column_index: int) -> Value:
+        offset = (reversed_lane << (log_size - bits)) | (tile << bits)
+        return (start + offset + reversed_bits(column_index, bits)) * count
 
     with k.if_(middle <= reversed_middle):
-        here = [k.load(array, row(middle, number), count) for number in range(lanes)]
-        there = [k.load(array, row(reversed_middle, number), count) for number in range(lanes)]
-        for number in range(lanes):
-            k.store(array, column(reversed_middle, number), *here[number])
-            k.store(array, column(middle, number), *there[number])
+        own_rows = [k.load(array, row(middle, index), count) for index in range(lanes)]
+        partner_rows = [k.load(array, row(reversed_middle, index), count) for index in range(lanes)]
+        for index in range(lanes):
+            k.store(array, column(reversed_middle, index), *own_rows[index])
+            k.store(array, column(middle, index), *partner_rows[index])
 
 
 @kernel
@@ -100,12 +100,12 @@ def scale_by_powers(
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
-    first = group * run * lanes + lane
-    exponent = first & ((k.constant(1, types.u64) << log_size) - 1)
+    first_element = group * run * lanes + lane
+    exponent = first_element & ((k.constant(1, types.u64) << log_size) - 1)
     power = multiplied_by_power(k, f, f.load(powers, 0), powers, exponent, log_size)
     step = f.load(powers, 1)
     with k.range(k.constant(0, types.u64), run, carry=power) as steps:
-        element = first + steps.index * lanes
+        element = first_element + steps.index * lanes
         with k.if_(element < total):
             f.store(data, element, f.load(data, element, linear=True) * steps.carried)
         steps.next(f.carried(steps.carried * step))

@@ -22,8 +22,8 @@ def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
     Tensors are of f32, f16 or bf16, contiguous in C order, with at least one axis; `out` is like
     `x`, and may be the same memory.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     return _one(device, "silu", {"x": x}, out)
 

@@ -46,26 +46,26 @@ def flat_kernel(
 
     def body(k: Builder, count: Value, *operands: Value, plan: FlatPlan) -> None:
         scalar_count = len(numbers.split())
-        begin = scalar_count + len(lengths)
+        first_pointer = scalar_count + len(lengths)
         scalars = [*operands[:scalar_count]]
-        for vector, length in zip(operands[scalar_count:begin], lengths, strict=True):
-            scalars += [vector[at] for at in range(length)]
-        pointers = dict(zip(memory, operands[begin:], strict=True))
+        for vector, length in zip(operands[scalar_count:first_pointer], lengths, strict=True):
+            scalars += [vector[index] for index in range(length)]
+        pointers = dict(zip(memory, operands[first_pointer:], strict=True))
         size = plan.lanes * plan.batch
         base = k.workgroup_id() * (size * plan.steps)
-        tensors = {each: _Tensor(k, pointers[each], plan.vector, base) for each in memory}
+        tensors = {name: _Tensor(k, pointers[name], plan.vector, base) for name in memory}
 
-        def step(first: Value, *, full: bool) -> None:
-            for number in range(plan.batch):
-                at = first + (number * plan.lanes + k.local_id())
-                place = at if full else k.minimum(base + at, count - 1) - base
-                values = [tensors[each].load(place) for each in read]
-                outputs = [function(k, *scalars, *each) for each in zip(*values, strict=True)]
+        def step(start: Value, *, full: bool) -> None:
+            for access in range(plan.batch):
+                index = start + (access * plan.lanes + k.local_id())
+                read_index = index if full else k.minimum(base + index, count - 1) - base
+                values = [tensors[name].load(read_index) for name in read]
+                outputs = [function(k, *scalars, *name) for name in zip(*values, strict=True)]
                 if full:
-                    _store(tensors, stored, at, outputs)
+                    _store(tensors, stored, index, outputs)
                     continue
-                with k.if_(base + at < count):
-                    _store(tensors, stored, at, outputs)
+                with k.if_(base + index < count):
+                    _store(tensors, stored, index, outputs)
 
         if plan.steps == 1:
             step(k.constant(0, u32), full=False)

@@ -32,8 +32,8 @@ def embedding(
     bit. With `check`, the host reads the indices, and an index out of range raises InputError,
     naming the first, before anything is stored. Without it, such an index selects the last row.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     source = tensor(device, "table", table)

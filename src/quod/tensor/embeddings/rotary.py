@@ -68,8 +68,8 @@ def rope(
     GPT-NeoX, and 2 i and 2 i + 1 with "interleaved", as in GPT-J and GGUF's llama. `out` is like
     `x`, and may be the same memory.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     return _run(resolve_device(device), "x", x, table, pairs, axis, out, 1.0)
 

@@ -23,21 +23,21 @@ def attention(
     """Return softmax(scale * q k^T) v of each head, in `out` or in new memory.
 
     `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), with the
-    same leading axes, of sequences. If there are fewer kv_heads, adjacent query heads share a head
-    of keys. Heads have at most 256 elements. All tensors are of one type, f32, f16 or bf16, and
-    contiguous in C order, as in `softmax`; sums are f32, and a result is rounded once. `scale` is
-    positive, by default 1 / sqrt(size). With `causal`, query i sees the keys up to i + keys -
-    queries: the last query sees all. `lengths`, of int32 or uint32, has the shape of the leading
-    axes, or (1,) without them. It gives the number of keys of each sequence, all of which the last
-    query sees; a length that is negative or exceeds the keys means all keys. A query that sees no
-    key has the result 0.
+    same leading axes, which number the sequences. kv_heads divides heads; heads / kv_heads adjacent
+    query heads share a key head. `size` is at most 256. All tensors have the same type, f32, f16 or
+    bf16, and are contiguous in C order, as in `softmax`; sums are f32, and a result is rounded
+    once. `scale` is positive, by default 1 / sqrt(size). With `causal`, query i sees the keys up to
+    i + keys - queries, so the last query sees all keys. `lengths`, of int32 or uint32, has the
+    shape of the leading axes, or (1,) without them. It gives the number of keys of each sequence,
+    all of which the last query sees; a length that is negative or exceeds `keys` means all keys.
+    The result of a query that sees no key is 0.
 
-    `log_sums` receives log(sum(exp(scale * q k^T))) of each query, for `attention_backward`: f32 of
-    shape (..., heads, queries), with -3.4028235e38 for a query that sees no key. `out` is like `q`,
-    and overlaps no argument.
+    `log_sums` receives log(sum(exp(scale * q k^T))) of each query, for `attention_backward`. It is
+    f32 of shape (..., heads, queries), with -3.4028235e38 for a query that sees no key. `out` has
+    the type and shape of `q`. Neither may overlap an argument.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, for tensors of a wrong type or shape, and
+    DeviceError for memory that the device cannot access.
     """
     device = resolve_device(device)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
@@ -46,9 +46,9 @@ def attention(
         return target
     element, (queries, keys, head) = inputs.q.element, inputs.sizes
     form = AttentionForm(inputs.causal, inputs.lengths is not None, sums is not None)
-    of_all = math.prod(inputs.q.shape[:-2])
+    head_count = math.prod(inputs.q.shape[:-2])
     plan = plan_attention(
-        device, element, queries, head, of_all, uniform=keys > 0 and not form.lengths
+        device, element, queries, head, head_count, uniform=keys > 0 and not form.lengths
     )  # fmt: skip
     if isinstance(plan, WarpgroupPlan):
         _by_warpgroups(device, inputs, plan, form, out_tensor, sums)
@@ -58,7 +58,7 @@ def attention(
         form=form,
     )  # fmt: skip
     memory = [*inputs.memory(), out_tensor.memory, *([] if sums is None else [sums.memory])]
-    groups = -(-queries // plan.tile[0]) * of_all
+    groups = -(-queries // plan.tile[0]) * head_count
     device.launch(
         compiled, groups, queries, keys, head, inputs.heads, inputs.shared_by,
         inputs.scale * LOG2_E, *memory,
@@ -71,11 +71,11 @@ def _by_warpgroups(
     sums: Tensor | None,
 ) -> None:  # fmt: skip
     element, (queries, keys, head) = heads.q.element, heads.sizes
-    of_all = math.prod(heads.q.shape[:-2])
+    head_count = math.prod(heads.q.shape[:-2])
     memory = [reached(device, array) for array in heads.memory()]
     rows, columns = plan.tile
     maps = device.tensor_maps((
-        TiledMemory(memory[0].address, of_all, queries, head, rows),
+        TiledMemory(memory[0].address, head_count, queries, head, rows),
         *(TiledMemory(array.address, heads.of_keys, keys, head, columns) for array in memory[1:]),
     ))  # fmt: skip
     compiled = device.compile(
@@ -83,6 +83,6 @@ def _by_warpgroups(
     )
     results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
     device.launch(
-        compiled, -(-queries // rows) * of_all, queries, keys, of_all, heads.shared_by,
+        compiled, -(-queries // rows) * head_count, queries, keys, head_count, heads.shared_by,
         heads_together(keys, head, heads.shared_by), heads.scale * LOG2_E, maps, *memory, *results,
     )  # fmt: skip

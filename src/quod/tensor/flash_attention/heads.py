@@ -22,7 +22,7 @@ from quod.tensor.arrays import (
 from quod.tensor.flash_attention.plan import LARGEST_HEAD
 from quod.tensor.scalars import positive
 
-_MOST = 1 << 30
+_MAX_LINES = 1 << 30
 """The limit of queries and of keys, so that their sum fits a 32-bit word."""
 
 
@@ -39,22 +39,22 @@ class Heads:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The number of queries and of keys, and the elements of a head."""
+        """The number of queries of a head, of keys of a head, and of elements of a line."""
         return self.q.shape[-2], self.k.shape[-2], self.q.columns
 
     @property
     def heads(self) -> int:
-        """The heads of queries in a sequence."""
+        """The number of query heads of a sequence."""
         return self.q.shape[-3]
 
     @property
     def of_keys(self) -> int:
-        """The heads of keys in all sequences."""
+        """The number of key heads of all sequences."""
         return math.prod(self.k.shape[:-2])
 
     @property
     def shared_by(self) -> int:
-        """The heads of queries that share a head of keys."""
+        """The number of query heads that share one key head."""
         return self.heads // self.k.shape[-3]
 
     @property
@@ -63,17 +63,20 @@ class Heads:
         return [self.q, self.k, self.v, self.lengths]
 
     def of_queries(self, device: AnyDevice, name: str, value: Given) -> Tensor:
-        """Return an f32 tensor with one number for each query; InputError if it differs."""
+        """Validate an f32 tensor with one number for each query; InputError if it does not fit."""
         return of_numbers(device, name, value, self.q.shape[:-1])
 
     def memory(self) -> list[Any]:
-        """Return the memory of q, k, v and the lengths.
+        """Return the memory of q, k and v, then of the lengths if there are any.
 
-        An empty tensor, which kernels do not read, is replaced by another one.
+        In place of an empty tensor, which kernels do not read, the memory of another tensor is
+        passed.
         """
-        some = [self.q, self.k, self.v]
-        spare = next((operand for operand in some if math.prod(operand.shape)), self.q)
-        memories = [(operand if math.prod(operand.shape) else spare).memory for operand in some]
+        operands = [self.q, self.k, self.v]
+        nonempty = next((operand for operand in operands if math.prod(operand.shape)), self.q)
+        memories = [
+            (operand if math.prod(operand.shape) else nonempty).memory for operand in operands
+        ]
         return memories if self.lengths is None else [*memories, self.lengths.memory]
 
 
@@ -84,26 +87,34 @@ def heads_of(
     """Validate the tensors of a call; InputError, with the argument's name, if one does not fit."""
     queries, keys = tensor(device, "q", q), tensor(device, "k", k)
     if len(queries.shape) < 3:
-        raise InputError(f"q has the axes heads, queries and size at least, and is {queries.text}")
+        raise InputError(
+            f"q must have at least the axes (heads, queries, size), not {queries.text}"
+        )
     leading, (heads, count, size) = queries.shape[:-3], queries.shape[-3:]
-    fits = keys.element is queries.element and len(keys.shape) == len(queries.shape)
-    if not fits or keys.shape[:-3] != leading or keys.columns != size:
-        wanted = ", ".join(map(str, (*leading, "kv_heads", "keys", size)))
-        raise InputError(f"k must be {queries.element} of shape ({wanted}), not {keys.text}")
+    matches = keys.element is queries.element and len(keys.shape) == len(queries.shape)
+    if not matches or keys.shape[:-3] != leading or keys.columns != size:
+        expected_shape = ", ".join(map(str, (*leading, "kv_heads", "keys", size)))
+        raise InputError(
+            f"k must be {queries.element} of shape ({expected_shape}), not {keys.text}"
+        )
     if not keys.shape[-3] or heads % keys.shape[-3]:
-        raise InputError(f"k has {keys.shape[-3]} heads, which do not divide the {heads} of q")
+        raise InputError(f"k has {keys.shape[-3]} heads, but must divide the {heads} heads of q")
     if not 0 < size <= LARGEST_HEAD:
-        raise InputError(f"q has heads of {size} elements; they go from 1 to {LARGEST_HEAD}")
-    if max(count, keys.shape[-2]) > _MOST:
-        raise InputError(f"q has {count} queries and k {keys.shape[-2]} keys; at most {_MOST} go")
+        raise InputError(f"q has heads of {size} elements; the range is 1 to {LARGEST_HEAD}")
+    if max(count, keys.shape[-2]) > _MAX_LINES:
+        raise InputError(
+            f"q has {count} queries and k has {keys.shape[-2]} keys; the limit is {_MAX_LINES}"
+        )
     values = like(device, "v", v, keys)
-    seen = None
+    key_counts = None
     if lengths is not None:
-        seen = indices(device, "lengths", lengths)
-        if seen.shape != (leading or (1,)):
-            raise InputError(f"lengths must have the shape {leading or (1,)}, not {seen.shape}")
+        key_counts = indices(device, "lengths", lengths)
+        if key_counts.shape != (leading or (1,)):
+            raise InputError(
+                f"lengths must have the shape {leading or (1,)}, not {key_counts.shape}"
+            )
     factor = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
-    return Heads(queries, keys, values, seen, causal, factor)
+    return Heads(queries, keys, values, key_counts, causal, factor)
 
 
 def results_of(

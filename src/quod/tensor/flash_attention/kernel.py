@@ -39,8 +39,8 @@ class AttentionForm:
     """The masks and outputs of an attention kernel.
 
     causal: A query sees no later keys.
-    lengths: Sequences have lengths of their own.
-    sums: The logarithm of each row's sum is stored.
+    lengths: A kernel argument gives the number of keys of each sequence.
+    sums: The kernel stores log(sum(exp(logits))) of each query.
     """
 
     causal: bool = False
@@ -70,41 +70,52 @@ class Sequence:
         if not self._form.causal:
             # A separate number for each query also saves registers for shared values.
             return self._k.select(query < self.queries, self.keys, 0)
-        after = query + 1 + self.keys
-        before = self.queries
-        return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
+        query_end = query + 1 + self.keys
+        query_count = self.queries
+        return self._k.select(
+            query_end > query_count, self._k.minimum(query_end - query_count, self.keys), 0
+        )
 
     def mask(
-        self, tile: Tile, key: Value, first: Value, seen: list[Value]
+        self, tile: Tile, key: Value, first_query: Value, seen: list[Value]
     ) -> Mask | None:  # fmt: skip
         """Return the mask of the keys from `key` on, or None if all queries see the same keys.
 
-        first: The workgroup's first query, which sees the fewest keys.
-        seen: For each row, the number of keys that it sees.
+        first_query: The workgroup's first query, which sees the fewest keys.
+        seen: For each row, the number of keys that its query sees.
         """
         if not self._form.causal:
             return None
-        return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])
+        return Mask(
+            key + tile.columns > self.seen(first_query), lambda row, line: key + line < seen[row]
+        )
 
     def first_that_sees(self, key: Value) -> Value:
         """Return the first query that sees a key, or the number of queries if none does."""
         k = self._k
-        before, there = key + self.queries, key < self.keys
+        key_end, exists = key + self.queries, key < self.keys
         if not self._form.causal:
-            return k.select(there, k.constant(0, u32), self.queries)
-        after = k.select(before > self.keys, before - self.keys, 0)
-        return k.select(there, after, self.queries)
+            return k.select(exists, k.constant(0, u32), self.queries)
+        first_query = k.select(key_end > self.keys, key_end - self.keys, 0)
+        return k.select(exists, first_query, self.queries)
 
 
 def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
-    """Return the pointer to a head of a tensor of heads of `lines` by `size` elements."""
+    """Return the pointer to head `head` of a tensor, whose heads are `lines` x `size` matrices."""
     word = u64 if k.machine.has(Capability.U64) else u32
     return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
 
 
 @frozen(eq=False)
 class _Work:
-    """The task of a workgroup: some queries of a head, from `first` on."""
+    """The task of a workgroup: one tile of queries of a head.
+
+    first: The first query of the tile.
+    size: The elements of a head.
+    factor: scale * log2(e).
+    q, keys, values: Pointers to the heads of queries, keys and values.
+    out, log_sums: Functions that return the pointers to the results.
+    """
 
     sequence: Sequence
     first: Value
@@ -124,9 +135,9 @@ def _attention(
 ) -> None:  # fmt: skip
     """out = softmax(scale * q k^T) v, where `shared_by` heads of queries share keys and values.
 
-    A workgroup processes some queries of one head. Weights are 2 ** (x - greatest), where x is a
-    product times `factor`, which is scale * log2(e), and greatest is the running maximum; sums are
-    rescaled when it grows (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023).
+    A workgroup processes one tile of queries of one head. `factor` is scale * log2(e). The softmax
+    is computed online (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023): a weight is
+    2 ** (logit * factor - m), where m is the running maximum, and sums are rescaled when m grows.
     """
     pointers = list(memory)
     lengths = pointers.pop(0) if form.lengths else None
@@ -134,13 +145,13 @@ def _attention(
     tiles = (queries + (rows - 1)) // rows
     head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
     # Tiles with the most keys run first.
-    first = (tiles - 1 - tile) * rows
+    first_query = (tiles - 1 - tile) * rows
     if isinstance(plan, CoreTilePlan) and plan.exact:
         size = k.constant(plan.size, u32)
     unit_width = k.constant(1, u32)
     sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
     work = _Work(
-        sequence, first, size, factor, part_of(k, q, head, queries, size),
+        sequence, first_query, size, factor, part_of(k, q, head, queries, size),
         part_of(k, keys_, head // shared_by, keys, size),
         part_of(k, values, head // shared_by, keys, size),
         # Computing pointers where they are used saves registers.
@@ -154,51 +165,55 @@ def _attention(
 
 
 def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
-    sequence, first = work.sequence, work.first
+    sequence, first_query = work.sequence, work.first
     of_q = Lines(work.q, sequence.queries)
     of_keys, of_values = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
     tile = Tile(k, element, plan, work.size)
-    room, sums = tile.turned_room(), tile.sums()
+    query_buffer, sums = tile.turned_room(), tile.sums()
     sums.clear()
-    turned_queries = tile.turned(of_q, first, room)
-    last = sequence.queries - 1
-    seen = [sequence.seen(k.minimum(first + tile.row(each), last)) for each in range(plan.rows)]
-    stop = sequence.seen(k.minimum(first + (tile.rows - 1), last))
+    transposed_queries = tile.turned(of_q, first_query, query_buffer)
+    last_query = sequence.queries - 1
+    seen = [
+        sequence.seen(k.minimum(first_query + tile.row(row_index), last_query))
+        for row_index in range(plan.rows)
+    ]
+    stop = sequence.seen(k.minimum(first_query + (tile.rows - 1), last_query))
     least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
     initial = [least] * plan.rows, [zero] * plan.rows, sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
-        before, totals, sums = loop.carried
-        products = tile.products(turned_queries, of_keys, loop.index)
-        there = tile.visible(loop.index, seen)
+        old_tops, totals, sums = loop.carried
+        products = tile.products(transposed_queries, of_keys, loop.index)
+        visible = tile.visible(loop.index, seen)
         logits = [
-            [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
-            for each in zip(there, products, strict=True)
+            [k.select(inside, x * work.factor, least) for inside, x in zip(*row, strict=True)]
+            for row in zip(visible, products, strict=True)
         ]
         tops = tile.combined(
-            [reduce(k.maximum, row, top) for top, row in zip(before, logits, strict=True)],
+            [reduce(k.maximum, row, top) for top, row in zip(old_tops, logits, strict=True)],
             k.maximum,
         )
-        scales = [k.exp2(old - new) for old, new in zip(before, tops, strict=True)]
+        scales = [k.exp2(old - new) for old, new in zip(old_tops, tops, strict=True)]
         weights = [
-            [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*each, strict=True)]
-            for *each, top in zip(there, logits, tops, strict=True)
+            [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*row, strict=True)]
+            for *row, top in zip(visible, logits, tops, strict=True)
         ]
         totals = [
             reduce(operator.add, row, total * scale)
             for row, total, scale in zip(weights, totals, scales, strict=True)
         ]
         tile.weigh(weights)
-        mask = sequence.mask(tile, loop.index, first, seen)
+        mask = sequence.mask(tile, loop.index, first_query, seen)
         loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales, mask=mask)))
     tops, totals, sums = loop.results
     k.barrier()
     totals = tile.combined(totals, operator.add)
     tile.store(
-        Lines(work.out(), sequence.queries), first, sums, [inverse_of(k, each) for each in totals]
-    )
+        Lines(work.out(), sequence.queries), first_query, sums,
+        [inverse_of(k, total) for total in totals],
+    )  # fmt: skip
     if work.log_sums is not None:
-        logs = [log_sum(k, *each) for each in zip(tops, totals, strict=True)]
-        tile.store_numbers(work.log_sums(), first, sequence.queries, logs)
+        logs = [log_sum(k, *row) for row in zip(tops, totals, strict=True)]
+        tile.store_numbers(work.log_sums(), first_query, sequence.queries, logs)
 
 
 def inverse_of(k: Builder, total: Value) -> Value:
@@ -212,22 +227,22 @@ def log_sum(k: Builder, top: Value, total: Value) -> Value:
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
-    sequence, first = work.sequence, work.first
-    stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
+    sequence, first_query = work.sequence, work.first
+    stop = sequence.seen(k.minimum(first_query + (plan.tile[0] - 1), sequence.queries - 1))
     state = Attention(
         k, element, plan, HeadMatrix(work.q, work.size, sequence.queries),
-        HeadMatrix(work.keys, work.size, stop), HeadMatrix(work.values, work.size, stop), first,
-        sequence.seen, work.factor,
+        HeadMatrix(work.keys, work.size, stop), HeadMatrix(work.values, work.size, stop),
+        first_query, sequence.seen, work.factor,
     ).run()  # fmt: skip
     target = HeadMatrix(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
-    for number, blocks in enumerate(state.sums):
-        totals = state.totals[number]
-        row = first + k.subgroup_id() * plan.rows + (number * 16 + (k.lane_id() >> 2))
+    for block_index, blocks in enumerate(state.sums):
+        totals = state.totals[block_index]
+        row = first_query + k.subgroup_id() * plan.rows + (block_index * 16 + (k.lane_id() >> 2))
         if sequence.causal:
             sums = corrected_sums(
                 k, PlainSums(k, element, work.size, k.lane_id()), flat(blocks), row,
-                (state.tops[number], totals), work.factor, sequence,
+                (state.tops[block_index], totals), work.factor, sequence,
                 (work.q, work.keys, work.values),
             )  # fmt: skip
             blocks = in_blocks(sums)
@@ -237,20 +252,22 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
         if logs is None:
             continue
         for half, total in enumerate(totals):
-            log, query_row = log_sum(k, state.tops[number][half], total), row + 8 * half
+            log, query_row = log_sum(k, state.tops[block_index][half], total), row + 8 * half
             with k.if_((query_row < sequence.queries) & ((k.lane_id() & 3) == 0)):
                 logs[query_row] = log
 
 
 def corrected_sums(
-    k: Builder, plain: PlainSums, sums: SequenceOf[Value], row: Value,
+    k: Builder, direct: PlainSums, sums: SequenceOf[Value], row: Value,
     softmax: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
     heads: tuple[Value, Value, Value],
 ) -> list[Value]:  # fmt: skip
-    """Return sums of values for the queries `row` and `row + 8`, without keys that they do not see.
+    """Return the sums of values of queries `row` and `row + 8`, with NaN sums recomputed.
 
-    softmax: The greatest products, times the factor, and the totals of weights; a NaN total keeps
-        its sums NaN.
+    The recomputation skips the keys that a query does not see; see `recompute`.
+
+    softmax: For both queries, the greatest logits, times the factor, and the totals of weights. If
+        a total is NaN, the sums stay NaN.
     heads: The heads of queries, keys and values.
     """
     q, keys, values = heads
@@ -259,13 +276,13 @@ def corrected_sums(
         query, top, total = row + 8 * half, softmax[0][half], softmax[1][half]
 
         def pair(key: Value) -> tuple[Value, Value]:
-            logit = plain.product(plain.line(q, query), plain.line(keys, key))
-            return k.exp2(k.fma(logit, factor, -top)), plain.line(values, key)
+            logit = direct.product(direct.line(q, query), direct.line(keys, key))
+            return k.exp2(k.fma(logit, factor, -top)), direct.line(values, key)
 
-        there = (query < sequence.queries) & (total == total)
-        return RowPairs(there, sequence.seen(query), pair)
+        needs_check = (query < sequence.queries) & (total == total)
+        return RowPairs(needs_check, sequence.seen(query), pair)
 
-    return plain.corrected(sums, [pairs(half) for half in range(2)])
+    return direct.corrected(sums, [pairs(half) for half in range(2)])
 
 
 def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:

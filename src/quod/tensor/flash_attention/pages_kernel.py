@@ -38,20 +38,20 @@ def _append_to_pages(
         token, head = loop.index % tokens, loop.index // tokens
         sequence, head = head // heads, head % heads
         length = lengths[sequence]
-        after = length + token
-        inside = (length <= most * page_size) & (after >= tokens)
-        place = k.select(inside, after - tokens, 0)
-        page = table[sequence.cast(u64) * most.cast(u64) + (place // page_size).cast(u64)]
-        with k.if_(inside & (page < pages)):
-            line = (page.cast(u64) * heads.cast(u64) + head.cast(u64)) * page_size.cast(u64)
-            line = line + (place % page_size).cast(u64)
-            step = (width * words).cast(u64)
+        key_end = length + token
+        is_stored = (length <= most * page_size) & (key_end >= tokens)
+        key_index = k.select(is_stored, key_end - tokens, 0)
+        page = table[sequence.cast(u64) * most.cast(u64) + (key_index // page_size).cast(u64)]
+        with k.if_(is_stored & (page < pages)):
+            pool_row = (page.cast(u64) * heads.cast(u64) + head.cast(u64)) * page_size.cast(u64)
+            pool_row = pool_row + (key_index % page_size).cast(u64)
+            row_words = (width * words).cast(u64)
             for new_rows, pool in ((new_keys, keys), (new_values, values)):
-                source = k.pointer_add(new_rows.cast(unit), loop.index.cast(u64) * step)
-                target = k.pointer_add(pool.cast(unit), line * step)
+                source = k.pointer_add(new_rows.cast(unit), loop.index.cast(u64) * row_words)
+                target = k.pointer_add(pool.cast(unit), pool_row * row_words)
                 with own_accesses(k, plan, width) as items:
-                    at = items.index * words
-                    k.store(target, at, *k.load(source, at, words))
+                    offset = items.index * words
+                    k.store(target, offset, *k.load(source, offset, words))
 
 
 def _kernel(element: Type) -> KernelDefinition:

@@ -1,8 +1,8 @@
 """Partial results of attention for parts of the keys, and the kernel that combines them.
 
-A part stores unnormalised sums of values, with a greatest weight of 1, the greatest product (times
-the factor, to base 2), and the total of weights. Unlike the logarithm of a sum, this loses no
-precision for large products.
+For each query, a part of the keys stores the unnormalised sum of weighted values, the greatest
+logit (to base 2, times the factor), and the total of weights. The greatest weight is 1. Unlike the
+logarithm of a sum, this format loses no precision for large logits.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quod.tensor.rows.groups import own_accesses, own_rows
 from quod.tensor.rows.plan import GroupPlan
 
 TOGETHER = 4
-"""The most f32 elements of one store."""
-_AT_ONCE = 8
-"""Parts that are read at a time."""
+"""The maximum number of f32 elements of one store."""
+_PARTS_PER_STEP = 8
+"""The number of parts that a loop iteration reads."""
 
 
 class Parts:
-    """The results of all parts in memory, indexed by part and row.
+    """The partial results in memory, in three f32 arrays indexed by part and row.
 
-    All sums of values come first, of `size` elements each, then the greatest products, then the
+    The sums come first, `size` elements per part and row, then the greatest logits, then the
     totals.
     """
 
@@ -48,14 +48,14 @@ class Parts:
         """Return the pointer to the sums of a row."""
         return self._k.pointer_add(self.sums, place * self._size)
 
-    def store(self, place: Value, at: Value, values: Sequence[Value]) -> None:
-        """Store the sums of one access of a row."""
-        line, vector = self.line(place), len(values)
-        for first in range(0, vector, TOGETHER):
-            self._k.store(line, at * vector + first, *values[first : first + TOGETHER])
+    def store(self, place: Value, access: Value, values: Sequence[Value]) -> None:
+        """Store the sums of the row at index `place` that belong to access `access`."""
+        row_sums, vector = self.line(place), len(values)
+        for start in range(0, vector, TOGETHER):
+            self._k.store(row_sums, access * vector + start, *values[start : start + TOGETHER])
 
     def store_numbers(self, place: Value, top: Value, total: Value) -> None:
-        """Store the greatest product and the total of a row."""
+        """Store the greatest logit and the total of a row."""
         self.tops[place] = top
         self.totals[place] = total
 
@@ -65,44 +65,48 @@ def _attention_parts(
     *log_sums: Value, element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
     """out[r] = all parts' sums over their totals, weighted by 2**(part's top - greatest top)."""
-    of = Parts(k, numbers, rows, parts, size)
-    accesses, of_sums = Accesses(k, element, plan.vector), Accesses(k, f32, plan.vector)
+    partials = Parts(k, numbers, rows, parts, size)
+    accesses, sum_accesses = Accesses(k, element, plan.vector), Accesses(k, f32, plan.vector)
     width, start = size // plan.vector, k.constant(0, u32)
 
-    def places(first: Value, row: Value) -> list[tuple[Value, Value]]:
-        each = [first + at for at in range(_AT_ONCE)]
-        return [(part < parts, of.place(k.minimum(part, parts - 1), row)) for part in each]
+    def part_rows(first: Value, row: Value) -> list[tuple[Value, Value]]:
+        part_indices = [first + offset for offset in range(_PARTS_PER_STEP)]
+        return [
+            (part < parts, partials.place(k.minimum(part, parts - 1), row)) for part in part_indices
+        ]
 
     with own_rows(k, plan, rows) as loop:
         row = loop.index
         target = accesses.of(out, row.cast(u64) * width.cast(u64))
-        with k.range(start, parts, _AT_ONCE, carry=k.constant(LEAST, f32)) as steps:
+        with k.range(start, parts, _PARTS_PER_STEP, carry=k.constant(LEAST, f32)) as steps:
             top = steps.carried
-            for _, place in places(steps.index, row):
-                top = k.maximum(top, of.tops[place])
+            for _, index in part_rows(steps.index, row):
+                top = k.maximum(top, partials.tops[index])
             steps.next(top)
         top = steps.results
         with own_accesses(k, plan, width) as items:
             zero = k.constant(0.0, f32)
-            with k.range(start, parts, _AT_ONCE, carry=(zero, [zero] * plan.vector)) as steps:
+            with k.range(
+                start, parts, _PARTS_PER_STEP, carry=(zero, [zero] * plan.vector)
+            ) as steps:
                 total, sums = steps.carried
-                for there, place in places(steps.index, row):
-                    weight = k.exp2(of.tops[place] - top, normal=True)
-                    weight = k.select(there, weight, 0.0)
+                for exists, index in part_rows(steps.index, row):
+                    weight = k.exp2(partials.tops[index] - top, normal=True)
+                    weight = k.select(exists, weight, 0.0)
                     # 0 times an infinity of the last part would be NaN.
                     values = [
-                        k.select(there, value, 0.0)
-                        for value in of_sums.load(of.line(place), items.index)
+                        k.select(exists, value, 0.0)
+                        for value in sum_accesses.load(partials.line(index), items.index)
                     ]
-                    total = k.fma(of.totals[place], weight, total)
+                    total = k.fma(partials.totals[index], weight, total)
                     sums = [k.fma(a, weight, b) for a, b in zip(values, sums, strict=True)]
                 steps.next((total, sums))
             total, sums = steps.results
             inverse = inverse_of(k, total)
             accesses.store(target, items.index, [value * inverse for value in sums])
-            for each in log_sums:
+            for log_sum_row in log_sums:
                 with k.if_(items.index == 0):
-                    each[row] = log_sum(k, top, total)
+                    log_sum_row[row] = log_sum(k, top, total)
 
 
 def _kernel(element: Type, *, sums: bool) -> KernelDefinition:

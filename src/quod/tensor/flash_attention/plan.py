@@ -1,8 +1,9 @@
-"""Plans of attention: rows of a workgroup, and tiles of lines that it streams.
+"""Tile sizes of attention kernels, and the choice between them.
 
-In the forward pass rows are queries, and lines are keys and values; one backward kernel has rows of
-queries as well, the other rows of keys. A plan rounds up the size of a head; the numbers of queries
-and keys are kernel arguments.
+A workgroup owns a tile of *rows* and streams tiles of *lines* past it. In the forward pass rows are
+queries, and lines are keys and values. One backward kernel has rows of queries as well; the other
+has rows of keys and values, and lines of queries. A plan fixes the size of a head, rounded up; the
+numbers of queries and keys are kernel arguments.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from quod.kernel.ir.types import HALVES, Type
 from quod.kernel.machine import Capability
 from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, widest
 
-_TOGETHER = 4
-"""The most elements of an access."""
+_MAX_VECTOR = 4
+"""The maximum number of elements of an access."""
 _CHUNK = 32
 """Elements of a line that a GPU workgroup has in shared memory at a time."""
-_MOST_SUMS = 64
-"""The most sums over lines that an instance of a GPU keeps in registers."""
+_MAX_SUMS = 64
+"""The maximum number of sums over lines that a GPU instance keeps in registers."""
 LARGEST_HEAD = 256
+"""The maximum number of elements of a head."""
 
 
 @frozen
@@ -32,10 +34,10 @@ class TilePlan:
     rows: Rows of an instance.
     columns: Lines of an instance in a step.
     size: Elements of a row, rounded up.
-    chunk: Elements of a row in shared memory at a time.
+    chunk: Elements of a line in shared memory at a time.
     panel: Elements of a row that are summed over lines at a time.
     vector: Elements of an access.
-    held: Sums are in registers; otherwise in shared memory, which a CPU's cache holds.
+    held: Sums are in registers; otherwise they are in shared memory, which is in a CPU's cache.
     """
 
     lanes: int
@@ -56,7 +58,7 @@ class TilePlan:
     def shared_bytes(self, operands: int) -> int:
         """Return the shared memory of a GPU workgroup with rows of `operands` tensors."""
         rows, columns = self.tile
-        line = self.chunk + _TOGETHER
+        line = self.chunk + _MAX_VECTOR
         return 4 * (operands * self.size * rows + columns * (line + rows) + self.across * rows)
 
 
@@ -70,8 +72,8 @@ class CoreTilePlan:
     keys: Keys of a step.
     stages: Tiles of keys and values in shared memory; a power of two.
     kept: Queries stay in registers; otherwise each step loads them from shared memory.
-    resident: Workgroups of a multiprocessor that the registers are limited for.
-    exact: Heads have exactly `size` elements; otherwise at most so many.
+    resident: Workgroups that a multiprocessor can run at a time; this limits their registers.
+    exact: Heads have exactly `size` elements; otherwise they may have fewer.
     """
 
     size: int
@@ -101,14 +103,14 @@ class CoreTilePlan:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of shared memory in gradients, whose rows are those of two tensors."""
+        """Bytes of shared memory of a backward kernel, which has rows of two tensors."""
         rows, _ = self.tile
         return self.shared_bytes + 2 * self.size * rows
 
 
 @frozen
 class WarpgroupPlan:
-    """A tile of warpgroup products, with 64 queries to a warpgroup.
+    """A tile of warpgroup products (wgmma), with 64 queries per warpgroup.
 
     size: Elements of a head: 64 or 128.
     warpgroups: Warpgroups of a workgroup.
@@ -138,9 +140,9 @@ class WarpgroupPlan:
 
 @frozen
 class RolePlan(WarpgroupPlan):
-    """A warp-specialised tile: one more warpgroup, which only copies.
+    """A warp-specialised tile, with one more warpgroup, which only copies.
 
-    registers: Registers of an instance that copies, and of one that multiplies.
+    registers: Registers of a copying instance, and of a multiplying instance.
     turns: The two multiplying warpgroups follow a ping-pong schedule.
     """
 
@@ -155,11 +157,11 @@ class RolePlan(WarpgroupPlan):
 
 @frozen
 class WarpgroupGradientPlan:
-    """A tile of the gradients by warpgroups, with 64 rows of two tensors to a warpgroup.
+    """A tile of a backward kernel on warpgroups, with 64 rows of two tensors per warpgroup.
 
     size: Elements of a head: 64 or 128.
     warpgroups: Warpgroups of a workgroup.
-    lines: Lines of two other tensors in a step; a power of two.
+    lines: Lines of the two streamed tensors in a step; a power of two.
     stages: Tiles of lines in shared memory; a power of two.
     """
 
@@ -180,7 +182,7 @@ class WarpgroupGradientPlan:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory for 16-bit rows and lines, and the numbers of streamed queries."""
+        """Bytes of shared memory for 16-bit rows and lines, and for two f32 per streamed query."""
         rows, lines = self.tile
         return 4 * self.size * (rows + self.stages * lines) + 16 * lines
 
@@ -188,16 +190,17 @@ class WarpgroupGradientPlan:
 WARPGROUP_GRADIENT_PLANS = {
     64: WarpgroupGradientPlan(64, 2, 64, 4), 128: WarpgroupGradientPlan(128, 2, 64, 4),
 }  # fmt: skip
-"""Plans of the gradients by warpgroups, by head size."""
+"""Plans of the backward kernels on warpgroups, by head size."""
 
 CAUSAL_QUERY_PLANS = {128: WarpgroupGradientPlan(128, 2, 128, 2)}
-"""Plans of the gradient of causal queries, where they are faster than WARPGROUP_GRADIENT_PLANS.
+"""Plans of the gradient of queries with a causal mask, by head size.
 
-They have half as many steps, of which the last ones are masked.
+They have larger steps than WARPGROUP_GRADIENT_PLANS, and so half as many; only the last steps are
+masked.
 """
 
 WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
-"""Plans of warpgroups by head size."""
+"""Plans of the forward pass on warpgroups, by head size."""
 
 CORE_PLANS = {
     64: (
@@ -209,13 +212,13 @@ CORE_PLANS = {
         CoreTilePlan(128, 16, 4, 64, 2, kept=True, resident=2),
     ),
 }
-"""Plans of tensor cores by head size, the largest tile first."""
+"""Plans of the forward pass on tensor cores, by head size, the largest tile first."""
 
 GRADIENT_PLANS = {
     64: CoreTilePlan(64, 16, 4, 64, 2, kept=False, resident=2),
     128: CoreTilePlan(128, 16, 4, 32, 2, kept=False, resident=2),
 }
-"""Plans of the gradients on tensor cores, by head size, with rows and lines of two tensors each."""
+"""Plans of the backward kernels on tensor cores, by head size."""
 
 _WIDE_VECTORS = (16, 3, 8)
 """Lanes, vectors of rows, and lines with 32 vector registers, of which 24 hold sums."""
@@ -231,13 +234,13 @@ SwiftShader takes minutes, and gigabytes, to compile tiles twice as large.
 """
 
 
-_KEPT = 16 << 20
-"""Bytes of keys and values that fit the cache of a GPU with warpgroups, next to other data."""
+_CACHE_BYTES = 16 << 20
+"""Bytes of keys and values that fit the L2 cache of a GPU with warpgroups, next to other data."""
 
 
 def heads_together(keys: int, head: int, shared_by: int) -> int:
-    """Return the heads of queries whose 16-bit keys and values fit the cache together."""
-    return max(1, _KEPT // (4 * keys * head)) * shared_by
+    """Return the number of query heads whose 16-bit keys and values fit the cache together."""
+    return max(1, _CACHE_BYTES // (4 * keys * head)) * shared_by
 
 
 AnyAttentionPlan = TilePlan | CoreTilePlan | WarpgroupPlan
@@ -254,43 +257,44 @@ def plan_attention(
 ) -> AnyAttentionPlan:
     """Return the plan of the forward pass.
 
-    queries: Queries of a head.
-    head: Elements of a head.
-    heads: Heads of all sequences.
-    uniform: Sequences have no lengths of their own, and have keys; without it, plans of warpgroups
-        are excluded.
+    queries: The queries of a head.
+    head: The elements of a head.
+    heads: The query heads of all sequences.
+    uniform: There are no lengths per sequence, and there are keys; kernels on warpgroups require
+        both.
     """
     size = _on_cores(device, element, head)
     if size is None:
         return plan_tiles(device, element, head)
     machine = device.machine(device.lanes)
-    room = machine.shared_bytes_limit
+    shared_limit = machine.shared_bytes_limit
     warpgroup_plan = WARPGROUP_PLANS.get(head)
     if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
-        enough = 2 * -(-queries // warpgroup_plan.tile[0]) * heads >= device.multiprocessors
-        if enough and warpgroup_plan.shared_bytes < room:
+        fills_device = 2 * -(-queries // warpgroup_plan.tile[0]) * heads >= device.multiprocessors
+        if fills_device and warpgroup_plan.shared_bytes < shared_limit:
             return warpgroup_plan
-    *large, small = CORE_PLANS[size]
-    for plan in large if size == head else ():
-        enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
-        if enough and plan.shared_bytes <= room:
+    *large_plans, small_plan = CORE_PLANS[size]
+    for plan in large_plans if size == head else ():
+        fills_device = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
+        if fills_device and plan.shared_bytes <= shared_limit:
             return plan
-    if small.shared_bytes > room:
+    if small_plan.shared_bytes > shared_limit:
         return plan_tiles(device, element, head)
-    return replace(small, exact=size == head)
+    return replace(small_plan, exact=size == head)
 
 
 def plan_gradients(
     device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, uniform: bool = False,
     causal: bool = False,
 ) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:  # fmt: skip
-    """Return the plan of the gradients of queries (`sums` 1), or of keys and values (`sums` 2).
+    """Return the plan of a backward kernel.
 
-    head: Elements of a head.
-    rows: Rows of queries, or of keys, of all heads together.
-    uniform: Sequences have no lengths of their own, and have queries and keys; without it, plans of
-        warpgroups are excluded.
-    causal: Queries see no later keys.
+    head: The elements of a head.
+    sums: The number of gradients that it computes: 1 for queries, 2 for keys and values.
+    rows: The queries, or the keys, of all heads.
+    uniform: There are no lengths per sequence, and there are queries and keys; kernels on
+        warpgroups require both.
+    causal: A query sees no later keys.
     """
     size = _on_cores(device, element, head)
     if size is not None:
@@ -299,8 +303,8 @@ def plan_gradients(
             warpgroup_plan = CAUSAL_QUERY_PLANS.get(head, warpgroup_plan)
         machine = device.machine(device.lanes)
         if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
-            enough = 2 * rows >= warpgroup_plan.tile[0] * device.multiprocessors
-            if enough and warpgroup_plan.shared_bytes < machine.shared_bytes_limit:
+            fills_device = 2 * rows >= warpgroup_plan.tile[0] * device.multiprocessors
+            if fills_device and warpgroup_plan.shared_bytes < machine.shared_bytes_limit:
                 return warpgroup_plan
         plan = GRADIENT_PLANS[size]
         if plan.gradient_bytes <= device.machine(device.lanes).shared_bytes_limit:
@@ -309,7 +313,7 @@ def plan_gradients(
 
 
 def _on_cores(device: AnyDevice, element: Type, head: int) -> int | None:
-    """Return the head size of tensor-core plans, or None if tensor cores do not apply."""
+    """Return the smallest head size of a tensor-core plan for `head`, or None if there is none."""
     cores = device.machine(device.lanes).has(Capability.TENSOR_CORES)
     if not cores or element not in HALVES or head * element.bytes % WIDEST:
         return None
@@ -319,23 +323,28 @@ def _on_cores(device: AnyDevice, element: Type, head: int) -> int | None:
 def plan_tiles(
     device: AnyDevice, element: Type, head: int, *, operands: int = 1, sums: int = 1
 ) -> TilePlan:
-    """Return the plan without tensor cores, for rows of `operands` tensors and `sums` over lines.
+    """Return the plan without tensor cores.
 
+    operands: The number of tensors whose rows a workgroup has in shared memory.
+    sums: The number of results, each a sum over lines per element of a row.
     Raises InputError if no tile fits the shared memory.
     """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
-        wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
-        lanes, rows, columns = _WIDE_VECTORS if wide else _VECTORS
+        has_wide_registers = device.machine(VECTOR_LANES).has(Capability.IFMA52)
+        lanes, rows, columns = _WIDE_VECTORS if has_wide_registers else _VECTORS
         size = -(-head // lanes) * lanes
         return TilePlan(lanes, 1, rows, columns, size, size, columns, 1, held=False)
-    vector = widest(element, head, _TOGETHER)
-    short = machine.has(Capability.SHORT_KERNELS)
+    vector = widest(element, head, _MAX_VECTOR)
+    is_limited = machine.has(Capability.SHORT_KERNELS)
     size = -(-head // _CHUNK) * _CHUNK
-    for lanes, across, rows, columns in _SMALL_TILES if short else (*_TILES, *_SMALL_TILES):
+    for lanes, across, rows, columns in _SMALL_TILES if is_limited else (*_TILES, *_SMALL_TILES):
         access_width = min(vector, _CHUNK // across)
         plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, access_width, held=True)
-        room = device.machine(lanes).shared_bytes_limit
-        if sums * rows * size // across <= _MOST_SUMS and plan.shared_bytes(operands) <= room:
+        shared_limit = device.machine(lanes).shared_bytes_limit
+        if (
+            sums * rows * size // across <= _MAX_SUMS
+            and plan.shared_bytes(operands) <= shared_limit
+        ):
             return plan
-    raise InputError(f"heads of {head} elements take more shared memory than {device.name} has")
+    raise InputError(f"heads of {head} elements need more shared memory than {device.name} has")

@@ -1,7 +1,7 @@
 """Attention on tensor cores: keys and values by asynchronous copies, weights in registers.
 
-The accumulator of a product of queries and keys has the layout of the next product's first factor,
-so that weights never leave registers (FlashAttention-2, Dao, 2023).
+The accumulator of the product q k^T has the register layout of the left factor of the next product,
+weights times values, so that weights never leave registers (FlashAttention-2, Dao, 2023).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a matrix row: eight 16-bit elements."""
 _ELEMENTS = 8
-_FAR = 8.0
-"""The most, to base 2, that a logit may exceed the running maximum before it is raised."""
+_RAISE_THRESHOLD = 8.0
+"""A logit, to base 2, may exceed the running maximum by so much before the maximum is raised."""
 MATRIX = 16
 """Rows and columns of one matrix load: four 8 x 8 matrices."""
 
 
 @frozen(eq=False)
 class HeadMatrix:
-    """A matrix of a head in memory.
+    """The matrix of one head in device memory.
 
-    pointer: The first element.
+    pointer: The address of its first element.
     size: Elements of a line.
-    count: Lines that are copied; later ones are zeros.
+    count: The number of lines that are read; tiles have zeros in place of further lines.
     """
 
     pointer: Value
@@ -43,9 +43,9 @@ class HeadMatrix:
 
 
 class Tiles:
-    """Tiles of lines of a matrix in shared memory, in `stages` stages.
+    """A ring of `stages` tiles in shared memory, each with `lines` lines of a matrix.
 
-    Copies of eight elements are swizzled within a line (the copy's index XOR the line number), so
+    The 16-byte copies are swizzled within a line (index of the copy XOR number of the line), so
     that neither copies nor matrix loads have bank conflicts.
     """
 
@@ -54,42 +54,45 @@ class Tiles:
     ) -> None:
         self._k, self._matrix = k, matrix
         self._pitch = plan.size // 2
-        self._room = k.shared(u32, lines * self._pitch * stages)
+        self._buffer = k.shared(u32, lines * self._pitch * stages)
         self._words = lines * self._pitch
-        places = plan.size // _ELEMENTS
+        copies_per_line = plan.size // _ELEMENTS
         # An instance copies the same index of lines that are `_apart` lines from each other.
-        self._apart = plan.lanes // places
-        self._count = lines // self._apart
-        self._line = k.local_id() >> places.bit_length() - 1
-        place = k.local_id() & places - 1
-        self._target = self._line * self._pitch + (place ^ self._line & 7) * _WORDS
-        self._inside = None if plan.exact else place * _ELEMENTS < matrix.size
+        self._line_stride = plan.lanes // copies_per_line
+        self._count = lines // self._line_stride
+        self._line = k.local_id() >> copies_per_line.bit_length() - 1
+        copy_index = k.local_id() & copies_per_line - 1
+        self._target = self._line * self._pitch + (copy_index ^ self._line & 7) * _WORDS
+        self._inside = None if plan.exact else copy_index * _ELEMENTS < matrix.size
         self._width = matrix.size >> 1
-        element_offset = self._line * self._width + place * _WORDS
+        element_offset = self._line * self._width + copy_index * _WORDS
         self._source = k.pointer_add(matrix.pointer.cast(u32), element_offset)
 
-    def copy(self, first: Value, stage: Value | int) -> None:
+    def copy(self, first_line: Value, stage: Value | int) -> None:
         """Start the copies of the lines from `first` on, with zeros beyond the last line."""
         k = self._k
-        source = k.pointer_add(self._source, first.cast(u64) * self._width.cast(u64))
-        for number in range(self._count):
-            line = number * self._apart
-            to = self._target + line * self._pitch + stage * self._words
-            there = first + self._line + line < self._matrix.count
-            there = there if self._inside is None else there & self._inside
-            k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
+        source = k.pointer_add(self._source, first_line.cast(u64) * self._width.cast(u64))
+        for copy_number in range(self._count):
+            line = copy_number * self._line_stride
+            target = self._target + line * self._pitch + stage * self._words
+            in_range = first_line + self._line + line < self._matrix.count
+            in_range = in_range if self._inside is None else in_range & self._inside
+            k.copy_async(self._buffer, target, source, self._width * line, _WORDS, where=in_range)
 
     def left(self, first_line: Value) -> Value:
-        """Return the offset of the instance's matrix row in 16 lines of a first factor.
+        """Return the word offset of this instance's matrix row for a left factor of 16 lines.
 
-        It also serves lines that are summed over, as a transposed second factor.
+        Lines that are summed over, as a transposed right factor, have the same offset.
         """
         lane = self._k.lane_id()
         line = first_line + (lane & 15)
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
-        """Return the offset of the instance's matrix row, if lines are columns of a factor."""
+        """Return the word offset of this instance's matrix row for a right factor.
+
+        The lines are the columns of the factor.
+        """
         lane = self._k.lane_id()
         line = (lane & 7) + (lane >> 4) * 8
         return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS
@@ -97,20 +100,24 @@ class Tiles:
     def matrices(
         self, start: Value, stage: Value | int, across: int, down: int, *, turned: bool = False
     ) -> Values:
-        """Load the words of the `down`-th 16 lines and their `across`-th 16 elements."""
-        place = start + stage * self._words ^ across * 2 * _WORDS
+        """Load a 16 x 16 matrix: lines 16 * down to 16 * down + 15, from element 16 * across.
+
+        start: The offset that `left` or `right` returned.
+        turned: Transpose the matrix.
+        """
+        offset = start + stage * self._words ^ across * 2 * _WORDS
         return self._k.load_matrices(
-            self._room, place + down * MATRIX * self._pitch, transposed=turned
+            self._buffer, offset + down * MATRIX * self._pitch, transposed=turned
         )
 
 
 @frozen(eq=False)
 class SoftmaxState:
-    """The results of a subgroup, for each 16 queries.
+    """The online softmax of a subgroup, indexed by blocks of 16 queries.
 
-    tops: The greatest products of the instance's two queries.
+    tops: The running maxima of the logits of the instance's two queries.
     totals: The totals of weights of the instance's two queries.
-    sums: The fragments of sums of values, one for each eight elements of a head.
+    sums: The accumulators of weighted values, one fragment for every eight elements of a head.
     """
 
     tops: list[list[Value]]
@@ -122,51 +129,56 @@ def store(
     k: Builder, element: Type, plan: CoreTilePlan, target: HeadMatrix, row: Value,
     sums: Sequence[Values], scales: Sequence[Value],
 ) -> None:  # fmt: skip
-    """Store 16 rows, scaled; an instance has the rows `row` and `row + 8`."""
+    """Store 16 scaled rows as 16-bit floats; an instance stores the rows `row` and `row + 8`."""
     pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
-    for half in range(2):
-        row_index = row + 8 * half
+    for row_half in range(2):
+        row_index = row + 8 * row_half
         line = k.pointer_add(target.pointer.cast(u32), row_index.cast(u64) * width.cast(u64))
         with k.if_(row_index < target.count):
-            for place, block in enumerate(sums):
-                at = (k.lane_id() & 3) + place * 4
-                word = pack(*[value * scales[half] for value in block[2 * half :][:2]])
+            for block_index, block in enumerate(sums):
+                word_index = (k.lane_id() & 3) + block_index * 4
+                word = pack(*[value * scales[row_half] for value in block[2 * row_half :][:2]])
                 if plan.exact:
-                    line[at] = word
+                    line[word_index] = word
                     continue
-                with k.if_(at < width):
-                    line[at] = word
+                with k.if_(word_index < width):
+                    line[word_index] = word
 
 
 class Attention:
-    """Some queries of a head and the keys that they see, on the tensor cores of a workgroup."""
+    """The attention of one tile of queries on tensor cores."""
 
     def __init__(
         self, k: Builder, element: Type, plan: CoreTilePlan, of_q: HeadMatrix, of_keys: HeadMatrix,
-        of_values: HeadMatrix, first: Value, seen: Callable[[Value], Value], factor: Value,
+        of_values: HeadMatrix, first_query: Value, seen: Callable[[Value], Value], factor: Value,
     ) -> None:  # fmt: skip
-        """Allocate the tiles of a workgroup.
+        """Allocate the tiles of a workgroup in shared memory.
 
-        first: The first query.
-        seen: The number of keys that a query sees.
-        of_keys, of_values: Keys and values, with as many lines as the last query sees.
+        of_keys, of_values: Keys and values; their `count` is the number of keys that the last query
+            sees.
+        first_query: The first query of the tile.
+        seen: Returns the number of keys that a query sees.
+        factor: scale * log2(e).
         """
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
         rows, keys = plan.tile
-        self._first, self._seen, self._count = first, seen, of_keys.count
-        self._own = k.subgroup_id() * plan.rows
+        self._first, self._seen, self._count = first_query, seen, of_keys.count
+        self._subgroup_row = k.subgroup_id() * plan.rows
         self._queries = Tiles(k, of_q, plan, rows, 1)
         self._keys = Tiles(k, of_keys, plan, keys, plan.stages)
         self._values = Tiles(k, of_values, plan, keys, plan.stages)
-        self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
-        self._of_values = self._values.left(k.constant(0, u32))
-        self._down, self._depth = plan.rows // MATRIX, plan.size // MATRIX
-        self._kept: list[list[Values]] = []
+        self._query_offset, self._key_offset = (
+            self._queries.left(self._subgroup_row),
+            self._keys.right(),
+        )
+        self._value_offset = self._values.left(k.constant(0, u32))
+        self._row_blocks, self._depth = plan.rows // MATRIX, plan.size // MATRIX
+        self._query_registers: list[list[Values]] = []
 
     def run(self) -> SoftmaxState:
-        """Return the results of all keys.
+        """Return the softmax state after all keys.
 
-        The greatest products are times the factor, and -3.4e38 if no key was seen.
+        Its maxima are multiplied by the factor; they are -3.4e38 for a query that sees no key.
         """
         k, plan, keys = self._k, self._plan, self._plan.keys
         k.resident_workgroups(plan.resident)
@@ -177,11 +189,14 @@ class Attention:
         if plan.kept:
             k.copy_async_wait(plan.stages - 1)
             k.barrier()
-            self._kept = [self._matrices_of_queries(at) for at in range(self._depth)]
+            self._query_registers = [
+                self._load_queries(depth_index) for depth_index in range(self._depth)
+            ]
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         state = SoftmaxState(
-            [[least] * 2 for _ in range(self._down)], [[zero] * 2 for _ in range(self._down)],
-            [[(zero,) * 4] * (2 * self._depth) for _ in range(self._down)],
+            [[least] * 2 for _ in range(self._row_blocks)],
+            [[zero] * 2 for _ in range(self._row_blocks)],
+            [[(zero,) * 4] * (2 * self._depth) for _ in range(self._row_blocks)],
         )  # fmt: skip
         # Tiles of keys that all queries see need no masks.
         unmasked_tiles = self._seen(self._first) // keys
@@ -210,99 +225,111 @@ class Attention:
             tiles.copy(step * self._plan.keys, stage)
         self._k.copy_async_commit()
 
-    def _step(self, number: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
-        """Return the results with a tile of keys added."""
+    def _step(self, step: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
+        """Return the softmax state with a tile of keys added."""
         k, plan, keys = self._k, self._plan, self._plan.keys
-        # The oldest tiles are copied, and the multiplied ones are free, for all instances.
+        # After the barrier, the step's tiles are complete and the previous step's tiles are free.
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
-        self._copy(number + (plan.stages - 1))
-        logits = self._products(number & (plan.stages - 1))
+        self._copy(step + (plan.stages - 1))
+        logits = self._products(step & (plan.stages - 1))
         if masked:
-            logits = [self._masked(row, each, number) for row, each in enumerate(logits)]
-        state = self._raised(state, logits)
-        words, totals = [], []
+            logits = [
+                self._mask_logits(row, row_logits, step) for row, row_logits in enumerate(logits)
+            ]
+        state = self._raise_maxima(state, logits)
+        weights, totals = [], []
         for blocks, tops, total in zip(logits, state.tops, state.totals, strict=True):
-            row_words, added = self._weighed(blocks, tops, total, masked=masked)
-            words.append(row_words)
-            totals.append(added)
-        sums = [list(each) for each in state.sums]
-        stage = number & (plan.stages - 1)
-        for at, across in product(range(keys // MATRIX), range(self._depth)):
-            right = self._values.matrices(self._of_values, stage, across, at, turned=True)
-            for left, blocks in zip(words, sums, strict=True):
-                self._multiply(left[at], right, blocks, 2 * across)
+            row_words, row_totals = self._softmax_weights(blocks, tops, total, masked=masked)
+            weights.append(row_words)
+            totals.append(row_totals)
+        sums = [list(row) for row in state.sums]
+        stage = step & (plan.stages - 1)
+        for key_block, element_block in product(range(keys // MATRIX), range(self._depth)):
+            value_matrix = self._values.matrices(
+                self._value_offset, stage, element_block, key_block, turned=True
+            )
+            for row_weights, blocks in zip(weights, sums, strict=True):
+                self._multiply(row_weights[key_block], value_matrix, blocks, 2 * element_block)
         return SoftmaxState(state.tops, totals, sums)
 
-    def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
+    def _multiply(self, left: Values, right: Values, sums: list[Values], first_sum: int) -> None:
         """Add the product of 16 rows and 16 columns to the two sums from `place` on."""
-        for half in range(2):
-            column_pair = right[2 * half :][:2]
-            sums[place + half] = self._k.mma(self._element, left, column_pair, sums[place + half])
+        for column_half in range(2):
+            column_pair = right[2 * column_half :][:2]
+            sums[first_sum + column_half] = self._k.mma(
+                self._element, left, column_pair, sums[first_sum + column_half]
+            )
 
-    def _matrices_of_queries(self, at: int) -> list[Values]:
+    def _load_queries(self, depth_index: int) -> list[Values]:
         return [
-            self._queries.matrices(self._of_queries, 0, at, number) for number in range(self._down)
+            self._queries.matrices(self._query_offset, 0, depth_index, row_block)
+            for row_block in range(self._row_blocks)
         ]
 
     def _products(self, stage: Value) -> list[list[Values]]:
         """Multiply the queries with a tile of keys; indexed by 16 queries, then by eight keys."""
         columns = self._plan.keys // MATRIX
         zeros = (self._k.constant(0.0, f32),) * 4
-        logits: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
-        for at in range(self._depth):
-            left = self._kept[at] if self._plan.kept else self._matrices_of_queries(at)
-            for number in range(columns):
-                right = self._keys.matrices(self._of_keys, stage, at, number)
-                for matrix, row in zip(left, logits, strict=True):
-                    self._multiply(matrix, right, row, 2 * number)
+        logits: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._row_blocks)]
+        for depth_index in range(self._depth):
+            query_matrices = (
+                self._query_registers[depth_index]
+                if self._plan.kept
+                else self._load_queries(depth_index)
+            )
+            for key_block in range(columns):
+                key_matrix = self._keys.matrices(self._key_offset, stage, depth_index, key_block)
+                for matrix, row in zip(query_matrices, logits, strict=True):
+                    self._multiply(matrix, key_matrix, row, 2 * key_block)
         return logits
 
-    def _masked(self, row: int, logits: list[Values], number: Value) -> list[Values]:
+    def _mask_logits(self, row: int, logits: list[Values], step: Value) -> list[Values]:
         """Mask the logits of 16 queries: LEAST for keys that are not seen."""
         k = self._k
-        query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
-        beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
-        visible = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
+        query = self._first + self._subgroup_row + (row * MATRIX + (k.lane_id() >> 2))
+        first_key = (step * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
+        visible = [self._seen(query + row_offset).cast(i32) - first_key for row_offset in (0, 8)]
         least = k.constant(LEAST, f32)
         return [
             tuple(
-                k.select(visible[at // 2] > block * 8 + at % 2, value, least)
-                for at, value in enumerate(values)
+                k.select(visible[element // 2] > block * 8 + element % 2, value, least)
+                for element, value in enumerate(values)
             )
             for block, values in enumerate(logits)
         ]
 
-    def _raised(self, state: SoftmaxState, logits: list[list[Values]]) -> SoftmaxState:
-        """Raise the maxima that a logit exceeds by far, and rescale sums only if one was raised.
+    def _raise_maxima(self, state: SoftmaxState, logits: list[list[Values]]) -> SoftmaxState:
+        """Raise a running maximum only if a logit exceeds it by more than the threshold.
 
-        Weights are then at most 2**_FAR, a factor that sums and totals share.
+        Sums are rescaled only if a maximum was raised. A weight is then at most
+        2**_RAISE_THRESHOLD; the final division of sums by totals cancels the excess.
         """
         k, factor = self._k, self._factor
         tops: list[list[Value]] = []
-        raised = None
-        for before, row_logits in zip(state.tops, logits, strict=True):
+        any_raised = None
+        for old_pair, row_logits in zip(state.tops, logits, strict=True):
             pair = []
-            for half, top in enumerate(before):
-                new = reduce(
-                    k.maximum, (x for block in row_logits for x in block[2 * half :][:2]), top
+            for row_half, top in enumerate(old_pair):
+                new_top = reduce(
+                    k.maximum, (x for block in row_logits for x in block[2 * row_half :][:2]), top
                 )
                 for distance in (1, 2):
-                    new = k.maximum(new, k.shuffle(new, k.lane_id() ^ distance))
-                far = (new - top) * factor > _FAR
-                raised = far if raised is None else raised | far
-                pair.append(k.select(far, new, top))
+                    new_top = k.maximum(new_top, k.shuffle(new_top, k.lane_id() ^ distance))
+                exceeds = (new_top - top) * factor > _RAISE_THRESHOLD
+                any_raised = exceeds if any_raised is None else any_raised | exceeds
+                pair.append(k.select(exceeds, new_top, top))
             tops.append(pair)
-        assert raised is not None
-        with k.if_(k.any_lane(raised)) as branch:
+        assert any_raised is not None
+        with k.if_(k.any_lane(any_raised)) as branch:
             totals, sums = [], []
             for row, pair in enumerate(tops):
                 scales = [
-                    k.exp2((before - top) * factor)
-                    for before, top in zip(state.tops[row], pair, strict=True)
+                    k.exp2((old_top - top) * factor)
+                    for old_top, top in zip(state.tops[row], pair, strict=True)
                 ]
                 totals.append(list(map(operator.mul, state.totals[row], scales)))
-                block_scales = [scales[at // 2] for at in range(4)]
+                block_scales = [scales[element // 2] for element in range(4)]
                 sums.append(
                     [tuple(map(operator.mul, block, block_scales)) for block in state.sums[row]]
                 )
@@ -312,31 +339,36 @@ class Attention:
         totals, sums = branch.results
         return SoftmaxState(tops, totals, sums)
 
-    def _weighed(
+    def _softmax_weights(
         self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
     ) -> tuple[list[Values], list[Value]]:
-        """Return the weights of 16 queries, packed as a first factor, and the new totals."""
+        """Return the weights of 16 queries, packed as a left factor, and the new totals."""
         k, factor = self._k, self._factor
         zero = k.constant(0.0, f32)
-        parts: list[list[Value]] = []
-        added = []
-        for half, top in enumerate(tops):
-            half_logits = [value for block in logits for value in block[2 * half :][:2]]
-            begin = top * factor
+        row_powers: list[list[Value]] = []
+        new_totals = []
+        for row_half, top in enumerate(tops):
+            half_logits = [value for block in logits for value in block[2 * row_half :][:2]]
+            scaled_top = top * factor
             if masked:
-                begin = k.select(top == LEAST, zero, begin)
-            powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in half_logits]
+                scaled_top = k.select(top == LEAST, zero, scaled_top)
+            powers = [
+                k.exp2(k.fma(value, factor, -scaled_top), normal=True) for value in half_logits
+            ]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 powers = [
                     k.select(value == LEAST, zero, power)
                     for value, power in zip(half_logits, powers, strict=True)
                 ]
-            parts.append(powers)
-            added.append(reduce(operator.add, powers, totals[half]))
+            row_powers.append(powers)
+            new_totals.append(reduce(operator.add, powers, totals[row_half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
-        words: list[Values] = [
-            tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
-            for at in range(self._plan.keys // MATRIX)
+        packed_weights: list[Values] = [
+            tuple(
+                pack(*row_powers[word % 2][key_block * 4 + word // 2 * 2 :][:2])
+                for word in range(4)
+            )
+            for key_block in range(self._plan.keys // MATRIX)
         ]
-        return words, added
+        return packed_weights, new_totals

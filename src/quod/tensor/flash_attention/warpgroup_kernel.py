@@ -38,54 +38,59 @@ def _attention(
     factor: Value, maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
     element: Type, plan: WarpgroupPlan, form: AttentionForm,
 ) -> None:  # fmt: skip
-    """out = softmax(scale * q k^T) v, with the tensor maps of queries, keys and values.
+    """out = softmax(scale * q k^T) v by warpgroups; `flash_attention.kernel` has the algorithm.
 
-    See `flash_attention.kernel`.
+    heads: The heads of queries of all sequences.
+    group: The heads of queries whose workgroups run together, so that their keys stay in the cache.
+    maps: The tensor maps of queries, keys and values.
     """
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
     # Among a group's heads, tiles with the most keys run first.
-    block, inside = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
+    block, index_in_block = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
     width = k.minimum(heads - block * group, group)
-    head, tile = block * group + inside % width, inside // width
-    first = (tiles - 1 - tile) * rows
+    head, tile = block * group + index_in_block % width, index_in_block // width
+    first_query = (tiles - 1 - tile) * rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, of_keys = k.constant(plan.size, u32), heads // shared_by
     tensors = [
         HeadOf(
-            TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines, count), which
+            TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * map_index), size, lines, count),
+            head_index,
         )
-        for at, (memory, lines, count, which) in enumerate((
+        for map_index, (memory, lines, count, head_index) in enumerate((
             (q, queries, heads, head), (keys_, keys, of_keys, head // shared_by),
             (values, keys, of_keys, head // shared_by),
         ))
     ]  # fmt: skip
-    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
-    kind = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
-    work = kind(
-        k, element, plan, (tensors[0], tensors[1], tensors[2]), first, sequence.seen, stop, factor
+    stop = sequence.seen(k.minimum(first_query + (rows - 1), queries - 1))
+    body_class = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
+    work = body_class(
+        k, element, plan, (tensors[0], tensors[1], tensors[2]), first_query, sequence.seen, stop,
+        factor,
     )  # fmt: skip
 
     def finish(state: SoftmaxState) -> None:
         if form.causal:
-            heads_ = [
-                part_of(k, memory, which, lines, size)
-                for memory, which, lines in (
+            head_pointers = [
+                part_of(k, memory, head_index, lines, size)
+                for memory, head_index, lines in (
                     (q, head, queries), (keys_, head // shared_by, keys),
                     (values, head // shared_by, keys),
                 )
             ]  # fmt: skip
             sums = corrected_sums(
                 k, PlainSums(k, element, size, lane_of(k)), state.sums, work.row,
-                (state.tops, state.totals), factor, sequence, (heads_[0], heads_[1], heads_[2]),
+                (state.tops, state.totals), factor, sequence,
+                (head_pointers[0], head_pointers[1], head_pointers[2]),
             )  # fmt: skip
             state = SoftmaxState(state.tops, state.totals, sums)
         inverses = [inverse_of(k, total) for total in state.totals]
         work.store(part_of(k, out, head, queries, size), queries, state, inverses)
         if form.sums:
             target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
-            for half, (top, total) in enumerate(zip(state.tops, state.totals, strict=True)):
-                row, log = work.row + 8 * half, log_sum(k, top, total)
+            for row_half, (top, total) in enumerate(zip(state.tops, state.totals, strict=True)):
+                row, log = work.row + 8 * row_half, log_sum(k, top, total)
                 with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
                     target[row] = log
 

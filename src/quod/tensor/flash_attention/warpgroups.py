@@ -1,8 +1,8 @@
 """Attention by warpgroups: tiles copied by the TMA unit, and products concurrent with exponentials.
 
-While the weights of a tile of keys are computed, queries are multiplied with the next tile, and the
-weights of the tile before with its values (after FlashAttention-3, Shah et al., 2024, but without
-warps that only copy, and with products one tile further ahead).
+While the weights of one tile of keys are computed, two products run: queries times the next tile of
+keys, and the previous tile's weights times its values. This follows FlashAttention-3 (Shah et al.,
+2024), but without warps that only copy, and with products one tile further ahead.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class HeadOf:
 
 @frozen(eq=False)
 class SoftmaxState:
-    """The results of an instance's two queries.
+    """The online softmax of an instance's two queries.
 
-    tops: The greatest products.
+    tops: The running maxima of logits.
     totals: The totals of weights.
-    sums: The sums of values, in the layout of the accumulator.
+    sums: The sums of weighted values, in the layout of the accumulator.
     """
 
     tops: list[Value]
@@ -53,79 +53,93 @@ class SoftmaxState:
 
 
 class HeadTiles:
-    """Tiles of lines of a head, in slabs of 64 elements.
+    """A ring of `stages` tiles of a head, each of `lines` lines in slabs of 64 elements.
 
-    With `readers`, a stage is free after so many subgroups have released it.
+    readers: The number of subgroups that must release a stage before it is free; 0 if barriers
+        order the copies.
     """
 
     def __init__(
-        self, k: Builder, size: int, of: HeadOf, lines: int, stages: int, readers: int = 0
+        self, k: Builder, size: int, source: HeadOf, lines: int, stages: int, readers: int = 0
     ) -> None:
-        self._k, self._of, self._lines = k, of, lines
+        self._k, self._source, self._lines = k, source, lines
         self._slab = lines * _WORDS
         self._count = size // _SLAB
         self._size = self._slab * self._count
-        self._room = k.shared(u32, self._size * stages, alignment=8 * LINE)
-        self._arrived = k.shared(u64, stages)
+        self._buffer = k.shared(u32, self._size * stages, alignment=8 * LINE)
+        self._copy_barrier = k.shared(u64, stages)
         for stage in range(stages):
-            k.mbarrier_init(self._arrived, stage)
+            k.mbarrier_init(self._copy_barrier, stage)
         if readers:
-            self._read = k.shared(u64, stages)
+            self._read_barrier = k.shared(u64, stages)
             for stage in range(stages):
-                k.mbarrier_init(self._read, stage, readers)
+                k.mbarrier_init(self._read_barrier, stage, readers)
 
-    def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
-        """Start the copy of the lines from `first` on, of another `head` if given."""
-        k, at = self._k, self._k.operand(stage, u32)
-        head = self._of.head if head is None else head
-        k.mbarrier_expect(self._arrived, at, 4 * self._size)
+    def copy(self, first_line: Value, stage: Value | int, head: Value | None = None) -> None:
+        """Start the copy of the lines from `first_line` to a stage; `head` overrides the head."""
+        k, stage_index = self._k, self._k.operand(stage, u32)
+        head = self._source.head if head is None else head
+        k.mbarrier_expect(self._copy_barrier, stage_index, 4 * self._size)
         for slab in range(self._count):
-            place = (slab * _SLAB, first, head)
-            to = at * self._size + slab * self._slab
-            k.copy_tile(self._room, to, (self._arrived, at), self._of.array, place, self._lines)
+            coordinates = (slab * _SLAB, first_line, head)
+            target = stage_index * self._size + slab * self._slab
+            k.copy_tile(
+                self._buffer,
+                target,
+                (self._copy_barrier, stage_index),
+                self._source.array,
+                coordinates,
+                self._lines,
+            )
 
     def wait(self, stage: Value | int, phase: Value | int) -> None:
-        self._k.mbarrier_wait(self._arrived, stage, phase)
+        self._k.mbarrier_wait(self._copy_barrier, stage, phase)
 
     def release(self, stage: Value | int) -> None:
         """Report that this subgroup has read a stage."""
-        self._k.mbarrier_arrive(self._read, stage)
+        self._k.mbarrier_arrive(self._read_barrier, stage)
 
     def wait_until_read(self, stage: Value | int, phase: Value) -> None:
-        """Wait until all readers have released a stage; phase 0, before any copy, does not wait."""
-        self._k.mbarrier_wait(self._read, stage, phase ^ 1)
+        """Wait until all readers have released a stage.
 
-    def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
-        """Return the operand of 16 elements, the summed dimension, of the lines from `first` on."""
-        slab, within = divmod(at * MATRIX_DEPTH, _SLAB)
-        place = first * _WORDS + (slab * self._slab + within // 2)
-        return TileOperand(self._room, self._k.operand(stage, u32) * self._size + place)
+        In phase 0, before any copy, the call does not wait.
+        """
+        self._k.mbarrier_wait(self._read_barrier, stage, phase ^ 1)
 
-    def columns(self, stage: Value, at: int) -> TileOperand:
-        """Return the operand of 16 lines, the summed dimension, with all their elements."""
-        place = stage * self._size + at * MATRIX_DEPTH * _WORDS
-        return TileOperand(self._room, place, True, self._slab)
+    def rows(
+        self, stage: Value | int, depth_index: int, first_line: Value | int = 0
+    ) -> TileOperand:
+        """Return the operand whose rows are the lines from `first_line`; 16 elements are summed."""
+        slab, offset_in_slab = divmod(depth_index * MATRIX_DEPTH, _SLAB)
+        word_offset = first_line * _WORDS + (slab * self._slab + offset_in_slab // 2)
+        return TileOperand(self._buffer, self._k.operand(stage, u32) * self._size + word_offset)
+
+    def columns(self, stage: Value, depth_index: int) -> TileOperand:
+        """Return the operand whose columns are the elements of a head; 16 lines are summed."""
+        word_offset = stage * self._size + depth_index * MATRIX_DEPTH * _WORDS
+        return TileOperand(self._buffer, word_offset, True, self._slab)
 
 
 class WarpgroupAttention:
-    """Some queries of a head and the keys that they see, 64 queries to a warpgroup."""
+    """The attention of one tile of queries, 64 queries to a warpgroup."""
 
     readers = 0
     """Subgroups that release tiles after reading; 0 if barriers order copies."""
 
     def __init__(
         self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
-        first: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
+        first_query: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
     ) -> None:  # fmt: skip
-        """Allocate the tiles of a workgroup.
+        """Allocate the tiles of a workgroup in shared memory.
 
         heads: The heads of queries, keys and values.
-        first: The first query.
-        seen: The number of keys that a query sees.
+        first_query: The first query of the tile.
+        seen: Returns the number of keys that a query sees.
         count: The number of keys that the last query sees; memory has at least one key.
+        factor: scale * log2(e).
         """
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
-        self._first, self._seen, self._count = first, seen, count
+        self._first, self._seen, self._count = first_query, seen, count
         rows, keys = plan.tile
         of_q, of_keys, of_values = self._heads = heads
         if not self.readers:
@@ -135,12 +149,14 @@ class WarpgroupAttention:
         self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
-        self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
-        self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        self._warpgroup_row = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        self.row = (
+            first_query + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        )
         """The first of this instance's two queries; the second is row + 8."""
 
     def _acquire(self) -> None:
-        """Acquire the tensor maps for the instances that copy."""
+        """Make the tensor maps visible to the instances that start copies."""
         for head in self._heads:
             self._k.tensor_map_acquire(head.array.tensor_map)
 
@@ -152,23 +168,23 @@ class WarpgroupAttention:
         """Compute the results, and call `finish` in the instances that have queries."""
         finish(self.run())
 
-    def _tiles(self) -> Value:
+    def _tile_count(self) -> Value:
         """Return the number of tiles of keys, at least one; weights are zero if no key is seen."""
         k, keys = self._k, self._plan.keys
         return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
 
-    def _whole(self, last: Value) -> Value:
-        """Return the first tile, from 1 to `last`, that has keys which not all queries see."""
+    def _first_masked_tile(self, last_tile: Value) -> Value:
+        """Return the first tile with keys that not all queries see, from 1 to `last_tile`."""
         k = self._k
         seen = self._seen(self._first) // self._plan.keys
-        return k.maximum(k.minimum(seen, last), k.constant(1, u32))
+        return k.maximum(k.minimum(seen, last_tile), k.constant(1, u32))
 
     def run(self) -> SoftmaxState:
-        """Return the results of all keys.
+        """Return the softmax state after all keys.
 
-        The greatest products are times the factor, and -3.4e38 if no key was seen.
+        Its maxima are multiplied by the factor; they are -3.4e38 for a query that sees no key.
         """
-        k, plan, tiles = self._k, self._plan, self._tiles()
+        k, plan, tiles = self._k, self._plan, self._tile_count()
         self._queries.copy(self._first, 0)
         for step in range(STAGES):
             self._copy(self._keys, k.constant(step, u32), tiles)
@@ -177,37 +193,39 @@ class WarpgroupAttention:
         self._queries.wait(0, 0)
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
-        logits = k.mma_wait(0, self._products(k.constant(0, u32)))
+        logits = k.mma_wait(0, self._start_products(k.constant(0, u32)))
         k.barrier()
         self._copy(self._keys, k.constant(STAGES, u32), tiles)
-        # The first tile has no values before it, and the last one no keys after it.
-        last = tiles - 1
-        with k.if_(last > 0) as has_next:
-            following = self._products(k.constant(1, u32))
-            words, after, _ = self._weighed(logits, k.constant(0, u32), state, masked=True)
+        # The first tile has no previous values to add, and the last one no next keys to multiply.
+        last_tile = tiles - 1
+        with k.if_(last_tile > 0) as has_next:
+            following = self._start_products(k.constant(1, u32))
+            weights, new_state, _ = self._softmax_weights(
+                logits, k.constant(0, u32), state, masked=True
+            )
             following = k.mma_wait(0, following)
             k.barrier()
             self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
-            unmasked_end = self._whole(last)
-            carried = (following, words, after.tops, after.totals, state.sums)
+            unmasked_end = self._first_masked_tile(last_tile)
+            carried = (following, weights, new_state.tops, new_state.totals, state.sums)
             carried = self._loop(k.constant(1, u32), unmasked_end, tiles, carried, masked=False)
-            logits_, words, tops, totals, sums = self._loop(
-                unmasked_end, last, tiles, carried, masked=True
+            logits_, weights, tops, totals, sums = self._loop(
+                unmasked_end, last_tile, tiles, carried, masked=True
             )
-            sums = self._add(last - 1, words, sums)
-            words, after, scales = self._weighed(
-                logits_, last, SoftmaxState(tops, totals, []), masked=True
+            sums = self._add_values(last_tile - 1, weights, sums)
+            weights, new_state, scales = self._softmax_weights(
+                logits_, last_tile, SoftmaxState(tops, totals, []), masked=True
             )
-            sums = self._scaled(k.mma_wait(0, sums), scales)
-            has_next.give((words, after.tops, after.totals, sums))
+            sums = self._rescale(k.mma_wait(0, sums), scales)
+            has_next.give((weights, new_state.tops, new_state.totals, sums))
         with has_next.otherwise():
-            words, after, _ = self._weighed(logits, last, state, masked=True)
-            has_next.give((words, after.tops, after.totals, state.sums))
-        words, tops, totals, sums = has_next.results
-        sums = k.mma_wait(0, self._add(last, words, sums))
-        return self._reduced(tops, totals, sums)
+            weights, new_state, _ = self._softmax_weights(logits, last_tile, state, masked=True)
+            has_next.give((weights, new_state.tops, new_state.totals, state.sums))
+        weights, tops, totals, sums = has_next.results
+        sums = k.mma_wait(0, self._add_values(last_tile, weights, sums))
+        return self._combine_instances(tops, totals, sums)
 
-    def _reduced(
+    def _combine_instances(
         self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
     ) -> SoftmaxState:
         """Combine the results of the four instances that share queries."""
@@ -222,21 +240,23 @@ class WarpgroupAttention:
             tiles.copy(step * self._plan.keys, step & (STAGES - 1))
 
     @staticmethod
-    def _scaled(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
-        return [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
+    def _rescale(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
+        return [value * scales[index // 2 % 2] for index, value in enumerate(sums)]
 
-    def _loop(self, begin: Value, end: Value, tiles: Value, carried: Any, *, masked: bool) -> Any:
-        """Process the steps that have a tile before and one after them.
+    def _loop(
+        self, first_step: Value, end_step: Value, tiles: Value, carried: Any, *, masked: bool
+    ) -> Any:
+        """Process steps that have both a previous and a next tile.
 
-        Steps carry the products of their tile, the weights of the tile before, the greatest
-        products, totals and sums.
+        carried: The logits of the step's tile, the weights of the previous tile, the running
+            maxima, the totals and the sums.
         """
         k = self._k
-        with k.range(begin, end, carry=carried) as loop:
-            (logits, words, tops, totals, sums), step = loop.carried, loop.index
-            following = self._products(step + 1)
-            sums = self._add(step - 1, words, sums)
-            words, after, scales = self._weighed(
+        with k.range(first_step, end_step, carry=carried) as loop:
+            (logits, weights, tops, totals, sums), step = loop.carried, loop.index
+            following = self._start_products(step + 1)
+            sums = self._add_values(step - 1, weights, sums)
+            weights, new_state, scales = self._softmax_weights(
                 logits, step, SoftmaxState(tops, totals, []), masked=masked
             )
             following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
@@ -244,62 +264,70 @@ class WarpgroupAttention:
             k.barrier()
             self._copy(self._keys, step + (STAGES + 1), tiles)
             self._copy(self._values, step + (STAGES - 1), tiles)
-            loop.next((following, words, after.tops, after.totals, self._scaled(sums, scales)))
+            loop.next(
+                (following, weights, new_state.tops, new_state.totals, self._rescale(sums, scales))
+            )
         return loop.results
 
-    def _products(self, step: Value) -> Values:
+    def _start_products(self, step: Value) -> Values:
         """Start the products of queries and a tile of keys."""
         k, stage = self._k, step & (STAGES - 1)
         self._keys.wait(stage, step >> 1)
         k.mma_begin()
         sums: Values = (k.constant(0.0, f32),) * (self._plan.keys // 2)
-        for at in range(self._plan.size // MATRIX_DEPTH):
-            query_matrix = self._queries.rows(0, at, self._own)
-            sums = k.mma_tiles(self._element, query_matrix, self._keys.rows(stage, at), sums)
+        for depth_index in range(self._plan.size // MATRIX_DEPTH):
+            query_matrix = self._queries.rows(0, depth_index, self._warpgroup_row)
+            sums = k.mma_tiles(
+                self._element, query_matrix, self._keys.rows(stage, depth_index), sums
+            )
         k.mma_commit()
         return sums
 
-    def _add(self, step: Value, words: list[Values], sums: Sequence[Value]) -> Values:
+    def _add_values(self, step: Value, weights: list[Values], sums: Sequence[Value]) -> Values:
         """Start adding the values of a tile, times their weights."""
         k, stage = self._k, step & (STAGES - 1)
         self._values.wait(stage, step >> 1)
         k.mma_begin()
         totals = tuple(sums)
-        for at, tile_weights in enumerate(words):
+        for depth_index, tile_weights in enumerate(weights):
             totals = k.mma_rows(
-                self._element, tile_weights, self._values.columns(stage, at), totals
+                self._element, tile_weights, self._values.columns(stage, depth_index), totals
             )
         k.mma_commit()
         return totals
 
-    def _weighed(
+    def _softmax_weights(
         self, logits: Sequence[Value], step: Value, state: SoftmaxState, *, masked: bool
     ) -> tuple[list[Values], SoftmaxState, list[Value]]:
-        """Return weights packed as a first factor, new maxima and totals, and the scales of sums.
+        """Return weights packed as a left factor, new maxima and totals, and the scales of sums.
 
-        The factor is applied in the exponent alone: 2 ** (x * factor - top * factor).
+        Maxima are not multiplied by the factor; a weight is 2 ** (x * factor - top * factor).
         """
         k, factor = self._k, self._factor
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        beside = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
+        first_key = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
         powers: list[list[Value]] = []
         tops, totals, scales = [], [], []
-        for half in range(2):
-            half_logits = [value for at, value in enumerate(logits) if at // 2 % 2 == half]
+        for row_half in range(2):
+            half_logits = [
+                value for index, value in enumerate(logits) if index // 2 % 2 == row_half
+            ]
             if masked:
-                visible = self._seen(self.row + 8 * half).cast(i32) - beside.cast(i32)
+                visible = self._seen(self.row + 8 * row_half).cast(i32) - first_key.cast(i32)
                 half_logits = [
-                    k.select(visible > at // 2 * 8 + at % 2, value, least)
-                    for at, value in enumerate(half_logits)
+                    k.select(visible > index // 2 * 8 + index % 2, value, least)
+                    for index, value in enumerate(half_logits)
                 ]
-            top = reduce(k.maximum, half_logits, state.tops[half])
+            top = reduce(k.maximum, half_logits, state.tops[row_half])
             for distance in (1, 2):
                 top = k.maximum(top, k.shuffle(top, lane_of(k) ^ distance))
-            begin = top * factor
+            scaled_top = top * factor
             if masked:
-                begin = k.select(top == LEAST, zero, begin)
-            scale = k.exp2(k.fma(state.tops[half], factor, -begin), normal=True)
-            weights = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in half_logits]
+                scaled_top = k.select(top == LEAST, zero, scaled_top)
+            scale = k.exp2(k.fma(state.tops[row_half], factor, -scaled_top), normal=True)
+            weights = [
+                k.exp2(k.fma(value, factor, -scaled_top), normal=True) for value in half_logits
+            ]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 weights = [
@@ -308,14 +336,14 @@ class WarpgroupAttention:
                 ]
             powers.append(weights)
             tops.append(top)
-            totals.append(reduce(operator.add, weights, state.totals[half] * scale))
+            totals.append(reduce(operator.add, weights, state.totals[row_half] * scale))
             scales.append(scale)
         pack = packing(k, self._element)
-        words: list[Values] = [
-            tuple(pack(*powers[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
-            for at in range(self._plan.keys // MATRIX_DEPTH)
+        packed_weights: list[Values] = [
+            tuple(pack(*powers[word % 2][index * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for index in range(self._plan.keys // MATRIX_DEPTH)
         ]
-        return words, SoftmaxState(tops, totals, state.sums), scales
+        return packed_weights, SoftmaxState(tops, totals, state.sums), scales
 
     def store(
         self, out: Value, queries: Value, state: SoftmaxState, inverses: Sequence[Value]
@@ -341,17 +369,17 @@ def store_rows(
     first_row, count = rows
     pack, lane = packing(k, element), lane_of(k)
     target, width = out.cast(u32), len(sums)
-    for half, factor in enumerate(factors):
-        row = first_row + 8 * half
+    for row_half, factor in enumerate(factors):
+        row = first_row + 8 * row_half
         words = [
-            pack(*[value * factor for value in sums[at : at + 2]])
-            for at in range(2 * half, len(sums), 4)
+            pack(*[value * factor for value in sums[index : index + 2]])
+            for index in range(2 * row_half, len(sums), 4)
         ]
         blocks = [
-            (first, transposed(k, words[first : first + QUAD]))
-            for first in range(0, len(words), QUAD)
+            (start, transposed(k, words[start : start + QUAD]))
+            for start in range(0, len(words), QUAD)
         ]
         with k.if_(row < count):
             line = k.pointer_add(target, row.cast(u64) * width)
-            for first, transposed_words in blocks:
-                k.store(line, ((lane & (QUAD - 1)) + first) * 4, *transposed_words)
+            for start, transposed_words in blocks:
+                k.store(line, ((lane & (QUAD - 1)) + start) * 4, *transposed_words)

@@ -37,20 +37,21 @@ def gemm(
 ) -> Any:  # fmt: skip
     """Return activation(scale * (A B) + bias) + residual, in `out` or in new memory.
 
-    `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
-    `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
-    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied in
-    f32 before the residual is added. All are of one type, f32, f16 or bf16, and contiguous in C
-    order, as in `softmax`; `out` may be `residual`, but no operand. Sums are f32, in a fixed order;
-    a result is rounded once to its type. With k = 0 the product is 0.
+    `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`. `b` has the shape (k, n), or
+    (n, k) with `transpose_b`; it is shared by all products, unless it has the leading axes of `a`
+    as well. `bias` is (n,); `residual` and `out` are (..., m, n). `activation`, "gelu" or "silu",
+    is applied in f32 before the residual is added. All tensors have the same type, f32, f16 or
+    bf16, and are contiguous in C order, as in `softmax`. `out` may be `residual`, but must overlap
+    no other argument. Sums are f32, in a fixed order; a result is rounded once to its type. With
+    k = 0 the product is 0.
 
     With `tf32`, f32 elements may be rounded toward zero to 10 fraction bits, so that tensor cores
-    can multiply them. They do if k is a multiple of 4 and lines of both operands are along k, with
-    `transpose_b` and without `transpose_a`; for a large product other operands are transposed
-    first.
+    can multiply them. This requires that k is a multiple of 4 and that lines of both operands are
+    along k, i.e. `transpose_b` without `transpose_a`; for a large product, other operands are
+    transposed first.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     form = GemmForm(
@@ -58,35 +59,35 @@ def gemm(
         residual is not None,
         None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
     )  # fmt: skip
-    first, second = tensor(device, "a", a), tensor(device, "b", b)
-    shape, depth = shape_of_product(first, second, form)
-    model = Tensor("c", first.memory, first.element, first.dtype, shape)
+    a_tensor, b_tensor = tensor(device, "a", a), tensor(device, "b", b)
+    shape, depth = shape_of_product(a_tensor, b_tensor, form)
+    model = Tensor("c", a_tensor.memory, a_tensor.element, a_tensor.dtype, shape)
     beside = {
-        "bias": None if bias is None else _of_shape(device, "bias", bias, first, shape[-1:]),
+        "bias": None if bias is None else _of_shape(device, "bias", bias, a_tensor, shape[-1:]),
         "residual": None
         if residual is None
-        else _of_shape(device, "residual", residual, first, shape),
+        else _of_shape(device, "residual", residual, a_tensor, shape),
     }
     factor = real("scale", scale)
     target = result(device, a, model) if out is None else out
-    out_tensor = _of_shape(device, "out", target, first, shape)
-    check_apart(out_tensor, first, second, beside["bias"])
+    out_tensor = _of_shape(device, "out", target, a_tensor, shape)
+    check_apart(out_tensor, a_tensor, b_tensor, beside["bias"])
     check_apart(out_tensor, beside["residual"], same=True)
     if not math.prod(shape):
         return target
     m, n = shape[-2:]
     batch = math.prod(shape[:-2])
-    operands = [first.memory, second.memory]
-    tf32 = tf32 and first.element is f32
+    operands = [a_tensor.memory, b_tensor.memory]
+    tf32 = tf32 and a_tensor.element is f32
     if tf32:
-        operands, form = along_k(device, (first, second), form, (m, n, depth))
+        operands, form = along_k(device, (a_tensor, b_tensor), form, (m, n, depth))
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
-        operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
+        operands = [device.upload(np.zeros(batch * size, a_tensor.dtype)) for size in (m, n)]
     launch = product_launch(
-        device, first.element, operands, out_tensor.memory, (m, n, depth), form,
+        device, a_tensor.element, operands, out_tensor.memory, (m, n, depth), form,
         beside=[None if x is None else x.memory for x in beside.values()], batch=batch,
-        batch_b=len(second.shape) > 2, scale=factor, tf32=tf32 and is_along_k(form),
+        batch_b=len(b_tensor.shape) > 2, scale=factor, tf32=tf32 and is_along_k(form),
     )  # fmt: skip
     device.launch(*launch)
     return target
@@ -97,9 +98,9 @@ def product_launch(
     form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, batch_b: bool = False,
     scale: float = 1.0, tf32: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return the launch of a product: a kernel, its workgroups and its arguments.
+    """Return the launch of a product, as the arguments of `device.launch` or of a recording.
 
-    The result is for `device.launch` and for recordings.
+    They are the compiled kernel, the number of workgroups, and the kernel's arguments.
 
     operands: The memory of A and B.
     sizes: m, n and k.
@@ -123,7 +124,7 @@ def product_launch(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     # Absent terms are not read, so any memory of the type replaces them.
-    memory = [*operands, *[operands[0] if each is None else each for each in beside], out]
+    memory = [*operands, *[operands[0] if operand is None else operand for operand in beside], out]
     return compiled, plan.groups(m, n) * batch, *numbers, *memory
 
 
@@ -131,30 +132,30 @@ def tensor_maps(
     device: Any, operands: list[Any], sizes: tuple[int, int, int], planes: tuple[int, int],
     along: tuple[bool, bool], plan: TilePlan,
 ) -> Buffer:  # fmt: skip
-    """Return the tensor maps of A and B in device memory, for 16-bit elements.
+    """Return the tensor maps of A and B in device memory, for 16-bit units.
 
-    sizes: m, n and k.
-    planes: The matrices of A and of B.
-    along: For A and B, whether lines are along the axis that is not K.
+    sizes: m, n and k, in 16-bit units; see `in_halves`.
+    planes: The number of matrices of A and of B.
+    along: Whether lines of A, and of B, are along the long axis rather than K.
     """
     m, n, depth = sizes
     arrays = []
-    for memory, count, extent, turned, width, parts in (
+    for memory, count, extent, is_along, width, shares in (
         (operands[0], planes[0], m, along[0], plan.tile[0], 1),
         (operands[1], planes[1], n, along[1], plan.tile[1], plan.cluster),
     ):
-        height, length = (depth, extent) if turned else (extent, depth)
-        lines = (TILE_DEPTH if turned else width) // parts
-        arrays.append(TiledMemory(memory.address, count, height, length, lines))
+        height, length = (depth, extent) if is_along else (extent, depth)
+        box_lines = (TILE_DEPTH if is_along else width) // shares
+        arrays.append(TiledMemory(memory.address, count, height, length, box_lines))
     maps: Buffer = device.tensor_maps(tuple(arrays))
     return maps
 
 
 def shape_of_product(a: Tensor, b: Tensor, form: TransposeFlags) -> tuple[tuple[int, ...], int]:
-    """Return the shape of the result, and k; InputError for operands that do not fit."""
+    """Return the shape of the result, and k; InputError if the operands do not match."""
     for operand in (a, b):
         if len(operand.shape) < 2:
-            raise InputError(f"{operand.name} is a matrix at least, and is {operand.text}")
+            raise InputError(f"{operand.name} must have at least two axes, not {operand.text}")
     if a.element is not b.element and not {a.element, b.element} <= {*FLOATS8}:
         raise InputError(f"b must be of {a.element}, as a is, not of {b.element}")
     if b.shape[:-2] not in ((), a.shape[:-2]):
@@ -162,14 +163,14 @@ def shape_of_product(a: Tensor, b: Tensor, form: TransposeFlags) -> tuple[tuple[
             f"b must have no leading axes, or those of a, {a.shape[:-2]}, not {b.shape[:-2]}"
         )
     m, depth = a.shape[-2:][:: -1 if form.transpose_a else 1]
-    inner, n = b.shape[-2:][:: -1 if form.transpose_b else 1]
-    if inner != depth:
-        raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
+    depth_b, n = b.shape[-2:][:: -1 if form.transpose_b else 1]
+    if depth_b != depth:
+        raise InputError(f"the summed axis of b has {depth_b} elements, but that of a has {depth}")
     return (*a.shape[:-2], m, n), depth
 
 
 def _of_shape(
     device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    wanted = Tensor("a", model.memory, model.element, model.dtype, shape)
-    return like(device, name, value, wanted)
+    expected = Tensor("a", model.memory, model.element, model.dtype, shape)
+    return like(device, name, value, expected)

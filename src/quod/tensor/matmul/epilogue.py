@@ -18,7 +18,10 @@ def completed(
     k: Builder, form: GemmForm, scaled: Sequence[Value], bias: Callable[[], Values],
     residual: Callable[[], Values],
 ) -> list[Value]:  # fmt: skip
-    """Return activation(scaled + bias) + residual, and load only the terms of the form."""
+    """Return activation(scaled + bias) + residual, where `form` selects the terms.
+
+    bias, residual: Load the terms; called only if the form has them.
+    """
     values = list(scaled)
     if form.bias:
         values = _plus(values, bias())

@@ -58,34 +58,34 @@ def gemm_fp8(
     without `transpose_a`, with k a multiple of 16. Other operands are transposed first if the
     product is large, or multiplied without tensor cores.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     named = _named(dtype)
-    first, second = floats8(device, "a", a, named[0]), floats8(device, "b", b, named[1])
-    turned = ScaledForm(transpose_a, transpose_b)
+    a_tensor, b_tensor = floats8(device, "a", a, named[0]), floats8(device, "b", b, named[1])
+    flags = ScaledForm(transpose_a, transpose_b)
     promoted = not fast_accumulation
-    shape, depth = shape_of_product(first, second, turned)
+    shape, depth = shape_of_product(a_tensor, b_tensor, flags)
     rows = _scale(device, "scale_a", scale_a, shape[:-1])
-    columns = _scale(device, "scale_b", scale_b, (*second.shape[:-2], shape[-1]))
+    columns = _scale(device, "scale_b", scale_b, (*b_tensor.shape[:-2], shape[-1]))
     beside = rows, columns, numbers_beside(device, "bias", bias, shape[-1:])
     form = ScaledForm(
-        turned.transpose_a, turned.transpose_b, rows is not None, columns is not None,
+        flags.transpose_a, flags.transpose_b, rows is not None, columns is not None,
         bias is not None, _is_one(rows, shape[:-1]),
-        _is_one(columns, (*second.shape[:-2], shape[-1])),
+        _is_one(columns, (*b_tensor.shape[:-2], shape[-1])),
     )  # fmt: skip
     if out is None:
-        out = numbers(device, a, first, shape)
+        out = numbers(device, a, a_tensor, shape)
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
-    check_apart(out_tensor, first, second, *beside)
+    check_apart(out_tensor, a_tensor, b_tensor, *beside)
     if not math.prod(shape):
         return out
-    pair = first.element, second.element
+    pair = a_tensor.element, b_tensor.element
     launch_scaled(
-        device, (first, second), beside, out_tensor, depth, form,
+        device, (a_tensor, b_tensor), beside, out_tensor, depth, form,
         partial(plan_gemm_float8, promoted=promoted), (GEMM_FLOAT8[pair], GEMM_FLOAT8_TILES[pair]),
         operands=pair,
     )  # fmt: skip
@@ -97,8 +97,8 @@ def _named(dtype: object) -> tuple[Type | None, Type | None]:
     if dtype is None:
         return None, None
     pair = dtype if isinstance(dtype, tuple) and len(dtype) == 2 else (dtype, dtype)
-    first, second = (NAMED[choice("dtype", each, tuple(NAMED))] for each in pair)
-    return first, second
+    type_a, type_b = (NAMED[choice("dtype", name, tuple(NAMED))] for name in pair)
+    return type_a, type_b
 
 
 def _scale(

@@ -46,32 +46,33 @@ def gemm_int8(
     a multiple of 16. Other operands are transposed first if the product is large, or multiplied
     without tensor cores, with the same result bit for bit.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
-    first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)
+    a_tensor, b_tensor = bytes_of(device, "a", a), bytes_of(device, "b", b)
     form = ScaledForm(
         transpose_a, transpose_b, row_scales is not None,
         column_scales is not None, bias is not None,
     )  # fmt: skip
-    shape, depth = shape_of_product(first, second, form)
+    shape, depth = shape_of_product(a_tensor, b_tensor, form)
     beside = {
         "row_scales": numbers_beside(device, "row_scales", row_scales, shape[:-1]),
         "column_scales": numbers_beside(
-            device, "column_scales", column_scales, (*second.shape[:-2], shape[-1])
+            device, "column_scales", column_scales, (*b_tensor.shape[:-2], shape[-1])
         ),
         "bias": numbers_beside(device, "bias", bias, shape[-1:]),
     }
-    scaled = any(each is not None for each in beside.values())
+    is_scaled = any(term is not None for term in beside.values())
     if out is None:
-        out = (numbers if scaled else integers)(device, a, first, shape)
-    out_tensor = _result(device, out, shape, scaled=scaled)
-    check_apart(out_tensor, first, second, *beside.values())
+        out = (numbers if is_scaled else integers)(device, a, a_tensor, shape)
+    out_tensor = _result(device, out, shape, scaled=is_scaled)
+    check_apart(out_tensor, a_tensor, b_tensor, *beside.values())
     if not math.prod(shape):
         return out
     launch_scaled(
-        device, (first, second), tuple(beside.values()), out_tensor, depth, form, plan_gemm_int8,
+        device, (a_tensor, b_tensor), tuple(beside.values()), out_tensor, depth, form,
+        plan_gemm_int8,
         (GEMM_INT8, GEMM_INT8_TILES),
     )  # fmt: skip
     return out
@@ -82,6 +83,6 @@ def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bo
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
     if scaled == (out_tensor.element is i32):
-        wanted = "float32, float16 or bfloat16 with scales or bias" if scaled else "int32"
-        raise InputError(f"out must be {wanted}, not {out_tensor.text}")
+        expected = "float32, float16 or bfloat16 with scales or bias" if scaled else "int32"
+        raise InputError(f"out must be {expected}, not {out_tensor.text}")
     return out_tensor

@@ -1,4 +1,4 @@
-"""Operands transposed to lines along k, as tensor cores need for 8-bit types and f32."""
+"""Transposition of operands to lines along k, as tensor cores require for 8-bit types and f32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.tensor.rows.plan import WIDEST
 _Form = TypeVar("_Form", bound=TransposeFlags)
 
 LEAST = 256
-"""The sizes from which transposing operands is faster than a product without tensor cores."""
+"""The size from which transposing the operands is faster than a product without tensor cores."""
 
 
 def is_along_k(form: TransposeFlags) -> bool:
@@ -27,18 +27,18 @@ def is_along_k(form: TransposeFlags) -> bool:
 def along_k(
     device: AnyDevice, operands: tuple[Tensor, Tensor], form: _Form, sizes: tuple[int, int, int]
 ) -> tuple[list[Any], _Form]:
-    """Return the memory of both operands, and their form.
+    """Return the memory of both operands with lines along k if that is faster, and the form.
 
-    Operands of a large product that tensor cores support are transposed to new memory if their
-    lines are not along k; others are returned as they are.
+    In a large product that tensor cores can multiply, an operand whose lines are not along k is
+    transposed to new memory. Otherwise both operands and the form are returned unchanged.
 
     sizes: m, n and k.
     """
     a, b = operands
-    suits = min(sizes) >= LEAST and sizes[2] * a.element.bytes % WIDEST == 0
-    floats = a.element in FLOATS8
-    needed = Capability.FLOAT8_CORES if floats else Capability.TENSOR_CORES
-    if not suits or not device.machine(device.lanes).has(needed):
+    is_large = min(sizes) >= LEAST and sizes[2] * a.element.bytes % WIDEST == 0
+    is_float8 = a.element in FLOATS8
+    capability = Capability.FLOAT8_CORES if is_float8 else Capability.TENSOR_CORES
+    if not is_large or not device.machine(device.lanes).has(capability):
         return [a.memory, b.memory], form
     memory = [
         _turned(device, a) if form.transpose_a else a.memory,

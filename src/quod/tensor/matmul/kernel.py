@@ -33,10 +33,10 @@ from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
 Sums = tuple[Value, ...]
 
 _GROUP = 8
-"""Rows of tiles in a block that workgroups traverse column by column, for reuse of the cache."""
+"""Rows of tiles in a block that workgroups traverse column by column, to reuse the cache."""
 
 _SUBGROUP_ACROSS = 8
-"""Columns of instances in a subgroup: eight by four read the least from shared memory."""
+"""Columns of instances in a subgroup; 4 x 8 instances read the least from shared memory."""
 
 
 def _gemm(
@@ -46,8 +46,8 @@ def _gemm(
 ) -> None:  # fmt: skip
     """C = activation(scale * A B + bias of each column) + residual, for a batch of products.
 
-    Each workgroup has a tile of C; `form` selects the terms. `batches_of_b` is 1 if each product
-    has its own B, else 0.
+    Each workgroup computes one tile of one C; `form` selects the terms. `depth` is the length of
+    K. `batches_of_b` is 1 if each product has its own B, and 0 if all share one.
     """
     row, column, batch = tile_of(k, m, n, plan)
     result = Result(
@@ -74,13 +74,16 @@ def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value
 
 
 def matrix_of(
-    k: Builder, matrices: Value, number: Value, shape: tuple[Value, Value], vector: int
+    k: Builder, matrices: Value, index: Value, shape: tuple[Value, Value], vector: int
 ) -> Value:
-    """Return the pointer to matrix `number` of a batch, visibly aligned to `vector` elements."""
+    """Return the pointer to matrix `index` of a batch.
+
+    Its offset is a visible multiple of `vector` elements, so that the compiler emits wide accesses.
+    """
     word = u64 if k.machine.has(Capability.U64) else u32
     lines, length = shape
     size = lines.cast(word) * (length // vector).cast(word) * vector
-    return k.pointer_add(matrices, number.cast(word) * size)
+    return k.pointer_add(matrices, index.cast(word) * size)
 
 
 def edges_of(
@@ -88,10 +91,12 @@ def edges_of(
     sizes: tuple[Value, Value, Value], tile: tuple[Value, Value], batches: tuple[Value, Value],
     matrices: tuple[Value, Value],
 ) -> tuple[Edges, Edges]:  # fmt: skip
-    """Return the operands of the tile at a row and a column.
+    """Return the operands A and B of a tile of C.
 
     sizes: m, n and k.
+    tile: The first row and the first column of the tile.
     batches: The index of the product, and 1 if each product has its own B, else 0.
+    matrices: The pointers to the first A and the first B.
     """
     (m, n, depth), (a, b), (batch, batches_of_b) = sizes, matrices, batches
     vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
@@ -111,18 +116,18 @@ def corner(
 ) -> tuple[Value, Value]:
     """Return the first row and column of a tile of C, out of `down` by `right` tiles."""
     rows, columns = plan.tile
-    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
+    block, index_in_block = tile // (right * _GROUP), tile % (right * _GROUP)
     height = k.minimum(down - block * _GROUP, _GROUP)
-    return (block * _GROUP + inside % height) * rows, inside // height * columns
+    return (block * _GROUP + index_in_block % height) * rows, index_in_block // height * columns
 
 
 @frozen
 class Tiles:
-    """The classes that hold tiles of an operand, one for each way of multiplying.
+    """The classes of operand tiles, one per method of multiplication.
 
-    shared: Shared memory, filled through registers.
-    cached: A CPU's cache.
-    ring: A ring in shared memory, for tensor cores.
+    shared: A tile in shared memory, filled through registers.
+    cached: A tile in a CPU's cache.
+    ring: A ring of tiles in shared memory, for tensor cores.
     """
 
     shared: Callable[..., SharedTile] = SharedTile
@@ -131,11 +136,11 @@ class Tiles:
 
 
 PLAIN = Tiles()
-"""The classes for operands stored as plain elements."""
+"""The classes for operands that are not quantised."""
 
 
 Store = Callable[[Value, Value, Sequence[Value]], None]
-"""A function that stores adjacent sums, from a row and a column on."""
+"""A function of a row, a column and sums; it stores the sums there and at the next columns."""
 
 
 def multiply_tile(
@@ -144,7 +149,9 @@ def multiply_tile(
 ) -> None:  # fmt: skip
     """Multiply a tile of C, on tensor cores, in shared memory or in a CPU's cache.
 
-    other: The element type of B, if not that of A.
+    store: Receives the sums of the tile.
+    tiles_of_b: The classes of B's tiles; A has those of `PLAIN`.
+    other: The element type of B, if it differs from that of A.
     """
     elements = element, other or element
     if isinstance(plan, CorePlan):
@@ -173,31 +180,31 @@ class Result:
         """Apply the epilogue to adjacent sums, and store them in C."""
         k, accesses = self._k, self._accesses
         for start in range(0, len(sums), self._vector):
-            at = column + start
-            with k.if_((row < self._rows) & (at < self._columns)):
-                access = at // self._vector
+            first_column = column + start
+            with k.if_((row < self._rows) & (first_column < self._columns)):
+                access = first_column // self._vector
                 pitch = self._columns // self._vector
-                place = row.cast(self._index) * pitch.cast(self._index)
-                source = k.pointer_add(self._residual, place * accesses.words)
-                target = k.pointer_add(self._c, place * accesses.words)
-                scaled = [value * self._scale for value in sums[start : start + self._vector]]
+                row_access = row.cast(self._index) * pitch.cast(self._index)
+                source = k.pointer_add(self._residual, row_access * accesses.words)
+                target = k.pointer_add(self._c, row_access * accesses.words)
+                scaled_sums = [value * self._scale for value in sums[start : start + self._vector]]
                 values = completed(
-                    k, self._form, scaled, partial(accesses.load, self._bias, access),
+                    k, self._form, scaled_sums, partial(accesses.load, self._bias, access),
                     partial(accesses.load, source, access),
                 )  # fmt: skip
                 accesses.store(target, access, values)
 
 
-def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
-    """Return an instance's sums plus its products for one k."""
+def _add_products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
+    """Return an instance's sums plus the outer product of its rows and columns, for one k."""
     return tuple(
-        _added(k, x, y, sums[row * len(b) + column])
+        _multiply_add(k, x, y, sums[row * len(b) + column])
         for row, x in enumerate(a)
         for column, y in enumerate(b)
     )
 
 
-def _added(k: Builder, x: Value, y: Value, total: Value) -> Value:
+def _multiply_add(k: Builder, x: Value, y: Value, total: Value) -> Value:
     return k.fma(x, y, total) if total.type is f32 else x * y + total
 
 
@@ -205,19 +212,23 @@ def _in_shared_memory(
     k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., SharedTile],
 ) -> None:  # fmt: skip
-    """Multiply through shared memory; the next tiles are loaded while these are multiplied."""
+    """Multiply in shared memory; the next step's tiles are loaded during the multiplication."""
     rows, columns = plan.tile
     a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
     lane, group = k.local_id() % 32, k.local_id() // 32
-    across = plan.across // _SUBGROUP_ACROSS
-    own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
-    own_row = group // across * (32 // _SUBGROUP_ACROSS) + lane // _SUBGROUP_ACROSS
+    subgroups_across = plan.across // _SUBGROUP_ACROSS
+    own_column = group % subgroups_across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
+    own_row = group // subgroups_across * (32 // _SUBGROUP_ACROSS) + lane // _SUBGROUP_ACROSS
 
-    def step(stage: Value, at: Value, sums: Sums) -> Sums:
-        of_rows = a.fragment(stage, at, own_row, plan.rows, plan.lanes // plan.across, plan.vector)
-        of_columns = b.fragment(stage, at, own_column, plan.columns, plan.across, plan.vector)
-        return _products(k, of_rows, of_columns, sums)
+    def step(stage: Value, depth_index: Value, sums: Sums) -> Sums:
+        of_rows = a.fragment(
+            stage, depth_index, own_row, plan.rows, plan.lanes // plan.across, plan.vector
+        )
+        of_columns = b.fragment(
+            stage, depth_index, own_column, plan.columns, plan.across, plan.vector
+        )
+        return _add_products(k, of_rows, of_columns, sums)
 
     def steps(stage: Value, count: Value | int, sums: Sums) -> Sums:
         with k.range(k.constant(0, u32), count, carry=sums) as loop:
@@ -231,33 +242,33 @@ def _in_shared_memory(
     initial = tuple([k.constant(0, loaded_type(elements[0]))] * (plan.rows * plan.columns))
     full_steps = of_a.depth // plan.depth
     with k.range(0, full_steps, carry=initial) as loop:
-        following = loop.index + 1
-        next_a = a.read(of_a.begin(following, plan.depth))
-        next_b = b.read(of_b.begin(following, plan.depth))
+        next_step = loop.index + 1
+        next_a = a.read(of_a.begin(next_step, plan.depth))
+        next_b = b.read(of_b.begin(next_step, plan.depth))
         stage = loop.index % plan.stages
         sums = tuple(loop.carried)
         if plan.unrolled:
-            for at in range(plan.depth):
-                sums = step(stage, k.constant(at, u32), sums)
+            for depth_index in range(plan.depth):
+                sums = step(stage, k.constant(depth_index, u32), sums)
         else:
             sums = steps(stage, plan.depth, sums)
         if plan.stages == 1:
             k.barrier()
-        a.write(next_a, following % plan.stages)
-        b.write(next_b, following % plan.stages)
+        a.write(next_a, next_step % plan.stages)
+        b.write(next_b, next_step % plan.stages)
         k.barrier()
         loop.next(sums)
     sums = tuple(loop.results)
     if of_a.order is None:
         sums = steps(full_steps % plan.stages, of_a.depth % plan.depth, sums)
     for row in range(plan.rows):
-        below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
+        row_offset = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
         for column in range(0, plan.columns, plan.vector):
-            place = (own_column + column // plan.vector * plan.across) * plan.vector
-            first = row * plan.columns + column
+            column_offset = (own_column + column // plan.vector * plan.across) * plan.vector
+            start = row * plan.columns + column
             store(
-                of_a.first + below + row % plan.vector, of_b.first + place,
-                sums[first : first + plan.vector],
+                of_a.first + row_offset + row % plan.vector, of_b.first + column_offset,
+                sums[start : start + plan.vector],
             )  # fmt: skip
 
 
@@ -265,44 +276,45 @@ def _in_cache(
     k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., CachedTile],
 ) -> None:  # fmt: skip
-    """Multiply register tiles sequentially, with operands and sums in a CPU's cache.
+    """Multiply register tiles one after the other, with operands and sums in a CPU's cache.
 
-    Integer sums of each part of K are whole numbers in f32, and so exact.
+    Integers are multiplied as f32. Their sums over one chunk of K are exact, and are added to i32
+    sums after each chunk.
     """
     rows, columns = plan.tile
-    # Lanes fill whole vectors, even beyond the rows of a smaller tile.
-    filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
-    a = CachedTile(k, elements[0], of_a, filled, plan.depth, filled, kept=not of_a.along)
+    # Lanes fill whole vectors, even if the tile has fewer rows.
+    padded_rows = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
+    a = CachedTile(k, elements[0], of_a, padded_rows, plan.depth, padded_rows, kept=not of_a.along)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.panel[1], kept=False)
     size = plan.rows * plan.columns * plan.lanes
-    held = loaded_type(elements[0])
-    room, lane = k.shared(held, size * plan.down * plan.right), k.local_id()
-    with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:
-        k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0, held)
-    with k.range(k.constant(0, u32), of_a.depth, plan.depth) as outer:
-        count = k.minimum(of_a.depth - outer.index, plan.depth)
-        a.fill(outer.index, count)
-        b.fill(outer.index, count)
+    sum_type = loaded_type(elements[0])
+    buffer, lane = k.shared(sum_type, size * plan.down * plan.right), k.local_id()
+    with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as zeroing:
+        k.pointer_add(buffer, zeroing.index * plan.lanes)[lane] = k.constant(0, sum_type)
+    with k.range(k.constant(0, u32), of_a.depth, plan.depth) as chunks:
+        count = k.minimum(of_a.depth - chunks.index, plan.depth)
+        a.fill(chunks.index, count)
+        b.fill(chunks.index, count)
         k.barrier()
         with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
-            tile_sums = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
-            places = [lane + at for at in range(0, size, plan.lanes)]
-            before = [tile_sums[place] for place in places]
-            sums = tuple(before) if held is f32 else (k.constant(0.0, f32),) * len(places)
+            tile_sums = k.pointer_add(buffer, (panels.index * plan.down + tiles.index) * size)
+            offsets = [lane + start for start in range(0, size, plan.lanes)]
+            old_sums = [tile_sums[offset] for offset in offsets]
+            sums = tuple(old_sums) if sum_type is f32 else (k.constant(0.0, f32),) * len(offsets)
             with k.range(k.constant(0, u32), count, carry=sums) as loop:
                 of_rows = a.rows(tiles.index, loop.index, plan.rows)
                 of_columns = b.columns(panels.index, loop.index, plan.columns)
-                loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
-            for place, value, old in zip(places, loop.results, before, strict=True):
-                tile_sums[place] = value if held is f32 else old + value.cast(held)
+                loop.next(_add_products(k, of_rows, of_columns, tuple(loop.carried)))
+            for offset, value, old in zip(offsets, loop.results, old_sums, strict=True):
+                tile_sums[offset] = value if sum_type is f32 else old + value.cast(sum_type)
         k.barrier()
     with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
-        tile_sums = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
-        for number in range(plan.rows * plan.columns):
-            at_row, at_column = divmod(number, plan.columns)
-            row = of_a.first + (tiles.index * plan.rows + at_row)
-            column = of_b.first + (panels.index * plan.panel[1] + at_column * plan.lanes)
-            store(row, column + lane, [tile_sums[lane + number * plan.lanes]])
+        tile_sums = k.pointer_add(buffer, (panels.index * plan.down + tiles.index) * size)
+        for index in range(plan.rows * plan.columns):
+            row_index, column_index = divmod(index, plan.columns)
+            row = of_a.first + (tiles.index * plan.rows + row_index)
+            column = of_b.first + (panels.index * plan.panel[1] + column_index * plan.lanes)
+            store(row, column + lane, [tile_sums[lane + index * plan.lanes]])
 
 
 TYPES = (f32, f16, bf16)

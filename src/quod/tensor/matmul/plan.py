@@ -1,6 +1,6 @@
-"""Plans of matrix products: tiles of workgroups, register tiles, shared memory.
+"""Plans of matrix products: the tile of a workgroup and how its instances compute it.
 
-Matrix sizes are kernel arguments, so that few plans serve all of them.
+Matrix sizes are kernel arguments, so a few plans, and compiled kernels, serve all sizes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from quod.kernel.machine import Capability
 from quod.tensor.matmul.tiles import in_halves
 from quod.tensor.rows.plan import WIDEST, widest
 
-_TOGETHER = 4
-"""The most elements of an access."""
+_MAX_VECTOR = 4
+"""The maximum number of elements of an access."""
 
 
 @frozen
@@ -26,8 +26,8 @@ class GemmPlan:
     lanes: Instances of a workgroup.
     across: Columns of instances in a workgroup.
     rows, columns: The register tile of an instance.
-    down, right: Register tiles that the workgroup processes sequentially in its tile: 1 by 1 on a
-        GPU, more where a CPU's cache holds the sums.
+    down, right: The workgroup processes `down` x `right` panels of register tiles one after the
+        other: 1 x 1 on a GPU, more on a CPU, whose cache has the sums.
     depth: The length of K in shared memory at a time.
     stages: Tiles of each operand in shared memory.
     vector: Elements of an access to shared memory.
@@ -70,15 +70,16 @@ class GemmPlan:
 class CorePlan:
     """A tile of C on tensor cores.
 
-    A copy of eight elements by every instance fills eight lines of either tile, or a multiple.
+    If every instance copies eight elements, they fill a multiple of eight lines of either tile.
 
     tile: Rows and columns of a workgroup.
     part: Rows and columns of a subgroup.
     depth: The length of K in shared memory at a time.
     stages: Tiles of each operand in shared memory.
     c_vector: Elements of a store to C.
-    resident: Workgroups of a multiprocessor that the registers are limited for.
-    promoted: Sums of each `depth` of K are added in f32 registers, as tensor cores keep fewer bits.
+    resident: Workgroups that a multiprocessor can run at a time; this limits their registers.
+    promoted: The sums of each `depth` of K are added in f32 registers, since tensor cores
+        accumulate with fewer bits.
     """
 
     tile: tuple[int, int]
@@ -101,7 +102,7 @@ class CorePlan:
 
     @property
     def least(self) -> float:
-        """The tiles that this plan requires, as a fraction of the multiprocessors."""
+        """The minimum number of tiles of a product, as a fraction of the multiprocessors."""
         return 0.75
 
     def groups(self, m: int, n: int) -> int:
@@ -111,11 +112,11 @@ class CorePlan:
 
 @frozen
 class TilePlan:
-    """A tile of C multiplied by warpgroups out of shared memory, 64 rows to a warpgroup.
+    """A tile of C that warpgroups multiply from shared memory, 64 rows per warpgroup.
 
     tile: Rows and columns of a workgroup.
-    stages: Steps of 64 of K in shared memory; a power of two.
-    cluster: Workgroups, below each other, that share columns of B.
+    stages: Steps of K, of length 64, in shared memory; a power of two.
+    cluster: Workgroups of a cluster; their tiles are below each other and share columns of B.
     c_vector: Elements of a store to C.
     promoted: Sums of each step of K are added in f32 registers; see `CorePlan`.
     """
@@ -129,9 +130,9 @@ class TilePlan:
     def __post_init__(self) -> None:
         rows, columns = self.tile
         if rows % 64 or columns % 64 or not 64 <= columns <= 256 or 64 % (8 * self.cluster):
-            raise ValueError(f"there is no tile of {rows} by {columns} in {self.cluster} parts")
+            raise ValueError(f"a cluster of {self.cluster} cannot have tiles of {rows} x {columns}")
         if self.stages & (self.stages - 1):
-            raise ValueError(f"{self.stages} stages are no power of two")
+            raise ValueError(f"stages must be a power of two, not {self.stages}")
 
     @property
     def lanes(self) -> int:
@@ -145,9 +146,10 @@ class TilePlan:
 
     @property
     def least(self) -> float:
-        """The tiles that this plan requires, as a fraction of the multiprocessors.
+        """The minimum number of tiles of a product, as a fraction of the multiprocessors.
 
-        It is less where smaller tiles would take as long, because some would run sequentially.
+        It is lower for a plan whose next smaller tiles would need a second wave, and so be no
+        faster.
         """
         return 0.5 if self.tile == (128, 64) else 0.75
 
@@ -181,12 +183,13 @@ class FmaPlan:
 
     tile: Rows and columns of a workgroup.
     part: Rows and columns of a subgroup.
-    own: Rows and columns of an instance, in groups of four adjacent ones.
+    own: Rows and columns of an instance, in groups of four adjacent rows or columns.
     depth: The length of K in shared memory at a time.
     stages: Tiles of each operand in shared memory.
-    slices: Groups of subgroups that each process a slice of `depth`, and add their sums at the end.
-    resident: Workgroups of a multiprocessor that the registers are limited for.
-    ahead: Operands of the next products are loaded ahead, which doubles their registers.
+    slices: Groups of subgroups, each of which processes a slice of `depth`; sums are added at the
+        end.
+    resident: Workgroups that a multiprocessor can run at a time; this limits their registers.
+    ahead: The operands of the next k are loaded during a multiplication, into more registers.
     a_vector, b_vector, c_vector: Elements of a copy of A and B, and of a store to C.
     """
 
@@ -215,7 +218,7 @@ class FmaPlan:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory: the most that padded tiles, or the sums of slices, take."""
+        """Bytes of shared memory: the maximum of the padded tiles and the sums of slices."""
         return 4 * max(self.stages * self.depth * (sum(self.tile) + 8), self.summed)
 
     def groups(self, m: int, n: int) -> int:
@@ -228,7 +231,7 @@ CORE_PLANS = (
     CorePlan((128, 128), (64, 32), 32, 4),
     CorePlan((64, 64), (32, 32), 64, 3),
 )
-"""Plans of tensor cores, the largest first, which reuses its copies most."""
+"""Plans of tensor cores, the largest tile first, as it reuses its copies most."""
 
 PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[1:])
 """Plans of tensor cores with promoted sums, which take twice the registers."""
@@ -239,8 +242,8 @@ AnyGemmPlan = GemmKernelPlan | TilePlan
 _CorePlans = tuple[Sequence[TilePlan], Sequence[CorePlan]]
 _OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
 
-_MOST_PLACES = (1 << 31) - 1
-"""The limit of sizes, because tile coordinates are signed."""
+_MAX_SIZE = (1 << 31) - 1
+"""The limit of m, n and k, because the coordinates of tile copies are signed."""
 
 FMA_PLANS = (
     (FmaPlan((128, 256), (64, 64), (16, 8), 16, 3, ahead=True), 100),
@@ -248,30 +251,30 @@ FMA_PLANS = (
     (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
     (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
 )
-"""Plans of FMA units, and their relative speeds on one multiprocessor, from their inner loops."""
+"""Plans of FMA units, with the relative speed of their inner loops on one multiprocessor."""
 
 NARROW_FMA_PLANS = (
     (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
     *FMA_PLANS[2:],
 )
-"""Plans for rows that are not aligned to four elements, whose addresses take registers."""
+"""Plans for rows that are not aligned to four elements, whose addresses take more registers."""
 
 
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
-"""128 by 128, which keeps the units of a GPU busy."""
+"""A tile of 128 x 128, which keeps the FMA units of a GPU busy."""
 _SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
-"""32 by 32, for matrices of few tiles."""
+"""A tile of 32 x 32, for small matrices."""
 _SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
-"""128 by 128, as a loop, in the least shared memory that WebGPU guarantees."""
+"""A tile of 128 x 128 in the shared memory that WebGPU guarantees, with a loop over K."""
 _SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
 
 _WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
-"""For 32 vector registers, of which 24 are sums.
+"""A tile for CPUs with 32 vector registers, of which 24 have sums.
 
-The tile and its sums are 256 KB, which a cache holds.
+The tile and its sums take 256 KB, which fits the L2 cache.
 """
 _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
-"""For 16 vector registers, of which 12 are sums."""
+"""A tile for CPUs with 16 vector registers, of which 12 have sums."""
 
 
 def plan_gemm(
@@ -282,17 +285,18 @@ def plan_gemm(
 
     sizes: m, n and k.
     pitches: Elements of a row of A, B and C in memory.
-    tf32: Lines of f32 operands are along k, and tensor cores may multiply them with fewer bits.
+    batch: The number of products.
+    tf32: Lines of both f32 operands are along k, and tensor cores may round them to tf32.
     """
     machine = device.machine(device.lanes)
-    copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
-    if copied and (element in HALVES or tf32):
+    is_aligned = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
+    if is_aligned and (element in HALVES or tf32):
         halves = *sizes[:2], in_halves(element, sizes[2])
-        cores = _of_cores(device, halves, (element, pitches[2]), batch)
+        cores = _plan_cores(device, halves, (element, pitches[2]), batch)
         if cores is not None:
             return cores
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
-        fma_plan = _of_fma_units(device, sizes, pitches, batch)
+        fma_plan = _plan_fma(device, sizes, pitches, batch)
         if fma_plan is not None:
             return fma_plan
     return plan_of_tiles(device, sizes, pitches, element, batch)
@@ -302,12 +306,15 @@ def plan_of_tiles(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
     batch: int = 1,
 ) -> GemmPlan:  # fmt: skip
-    """Return the plan without tensor cores and asynchronous copies; see `plan_gemm`."""
+    """Return the plan of a product without tensor cores and without asynchronous copies.
+
+    Parameters are as in `plan_gemm`.
+    """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
-        return _of_processor(device, sizes, batch)
-    vectors = [widest(element, pitch, _TOGETHER) for pitch in pitches]
-    plan = _of_registers(device, sizes, batch)
+        return _plan_cpu(device, sizes, batch)
+    vectors = [widest(element, pitch, _MAX_VECTOR) for pitch in pitches]
+    plan = _plan_registers(device, sizes, batch)
     return replace(plan, a_vector=vectors[0], b_vector=vectors[1], c_vector=vectors[2])
 
 
@@ -319,7 +326,7 @@ def plan_gemm_int8(
 
     along_k: Lines of both operands are along k.
     """
-    return _of_8_bits(device, result, sizes, pitches, batch, (TILE_PLANS, CORE_PLANS), along_k)
+    return _plan_8_bits(device, result, sizes, pitches, batch, (TILE_PLANS, CORE_PLANS), along_k)
 
 
 def plan_gemm_float8(
@@ -329,56 +336,56 @@ def plan_gemm_float8(
     """Return the plan of a product of 8-bit floats; see `plan_gemm_int8`."""
     plans = (PROMOTED_TILE_PLANS, PROMOTED_CORE_PLANS) if promoted else (TILE_PLANS, CORE_PLANS)
     cores = device.machine(device.lanes).has(Capability.FLOAT8_CORES)
-    return _of_8_bits(device, result, sizes, pitches, batch, plans, along_k and cores)
+    return _plan_8_bits(device, result, sizes, pitches, batch, plans, along_k and cores)
 
 
-def _of_8_bits(
+def _plan_8_bits(
     device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
-    batch: int, plans: _CorePlans, in_cores: bool,
+    batch: int, plans: _CorePlans, uses_cores: bool,
 ) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
     machine = device.machine(device.lanes)
     m, n, depth = sizes
-    if in_cores and depth % WIDEST == 0:
+    if uses_cores and depth % WIDEST == 0:
         halves = m, n, in_halves(i8, depth)
-        core_plan = _of_cores(device, halves, (result, pitches[2]), batch, 2, plans)
+        core_plan = _plan_cores(device, halves, (result, pitches[2]), batch, 2, plans)
         if core_plan is not None:
             return core_plan
     if machine.has(Capability.VECTOR_LANES):
-        return _of_processor(device, sizes, batch)
-    a, b = (1 if pitch % _TOGETHER else _TOGETHER for pitch in pitches[:2])
-    plan = _of_registers(device, sizes, batch)
-    return replace(plan, a_vector=a, b_vector=b, c_vector=widest(result, pitches[2], _TOGETHER))
+        return _plan_cpu(device, sizes, batch)
+    a, b = (1 if pitch % _MAX_VECTOR else _MAX_VECTOR for pitch in pitches[:2])
+    plan = _plan_registers(device, sizes, batch)
+    return replace(plan, a_vector=a, b_vector=b, c_vector=widest(result, pitches[2], _MAX_VECTOR))
 
 
-def _of_cores(
-    device: AnyDevice, sizes: tuple[int, int, int], stored: tuple[Type, int], batch: int,
-    most: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
+def _plan_cores(
+    device: AnyDevice, sizes: tuple[int, int, int], result_rows: tuple[Type, int], batch: int,
+    max_vector: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
 ) -> CorePlan | TilePlan | None:  # fmt: skip
     """Return the plan of tensor cores for 16-bit elements, or None if the device has none.
 
-    stored: The type of the result, and the elements of its rows in memory.
-    most: The most elements of a store.
+    result_rows: The type of the result, and the elements of one of its rows in memory.
+    max_vector: The maximum number of elements of a store.
     """
     machine = device.machine(device.lanes)
     if not machine.has(Capability.TENSOR_CORES):
         return None
-    if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
-        tiled = largest(device, plans[0], sizes, batch)
-        if tiled.shared_bytes < machine.shared_bytes_limit:
-            return replace(tiled, c_vector=widest(*stored, most))
-    return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*stored, 2))
+    if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MAX_SIZE:
+        tile_plan = largest(device, plans[0], sizes, batch)
+        if tile_plan.shared_bytes < machine.shared_bytes_limit:
+            return replace(tile_plan, c_vector=widest(*result_rows, max_vector))
+    return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*result_rows, 2))
 
 
-def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
-    short = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
-    plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
-    few = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
-    return small if few else plan
+def _plan_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    is_limited = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
+    plan, small_plan = (_SHORT, _SHORT_SMALL) if is_limited else (_LARGE, _SMALL)
+    is_small = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
+    return small_plan if is_small else plan
 
 
-def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
-    wide = device.machine(8).has(Capability.IFMA52)
-    plan = _WIDE_VECTORS if wide else _VECTORS
+def _plan_cpu(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    has_wide_registers = device.machine(8).has(Capability.IFMA52)
+    plan = _WIDE_VECTORS if has_wide_registers else _VECTORS
     # Every thread should have tiles, and tiles should not exceed the matrix by much.
     while plan.down > 1 and (
         plan.groups(sizes[0], sizes[1]) * batch < 2 * device.multiprocessors
@@ -391,29 +398,32 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
 def largest(
     device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
 ) -> _OfCores:
-    """Return the largest tile that keeps most multiprocessors busy and fits the matrix."""
-    most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
+    """Return the first plan that keeps most multiprocessors busy and fits the matrix.
+
+    Returns the last plan if there is no such plan.
+    """
+    shared_limit, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
     for plan in plans:
-        enough = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
-        inside = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
-        if enough and inside and plan.shared_bytes <= most:
+        fills_device = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
+        fits_matrix = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
+        if fills_device and fits_matrix and plan.shared_bytes <= shared_limit:
             return plan
     return plans[-1]
 
 
-def _of_fma_units(
+def _plan_fma(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
 ) -> FmaPlan | None:
-    """Return the fastest plan of FMA units, counting partial waves as full.
+    """Return the plan of FMA units with the lowest estimated time; partial waves count as full.
 
-    Returns None if none fits shared memory.
+    Returns None if no plan fits the shared memory.
     """
-    a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
-    most = device.machine(device.lanes).shared_bytes_limit
-    least, best = 0.0, None
-    for plan, speed in FMA_PLANS if min(a, b, c) == _TOGETHER else NARROW_FMA_PLANS:
-        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
-        time = turns * plan.tile[0] * plan.tile[1] / speed
-        if plan.shared_bytes <= most and (best is None or time < least):
-            least, best = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
-    return best
+    a, b, c = (widest(f32, pitch, _MAX_VECTOR) for pitch in pitches)
+    shared_limit = device.machine(device.lanes).shared_bytes_limit
+    best_time, best_plan = 0.0, None
+    for plan, speed in FMA_PLANS if min(a, b, c) == _MAX_VECTOR else NARROW_FMA_PLANS:
+        waves = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
+        time = waves * plan.tile[0] * plan.tile[1] / speed
+        if plan.shared_bytes <= shared_limit and (best_plan is None or time < best_time):
+            best_time, best_plan = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+    return best_plan

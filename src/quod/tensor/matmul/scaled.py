@@ -21,8 +21,8 @@ class ScaledForm:
 
     transpose_a: A is stored as (k, m).
     transpose_b: B is stored as (n, k).
-    row_scales: Sums are multiplied by a scale of each row.
-    column_scales: Sums are multiplied by a scale of each column.
+    row_scales: Sums are multiplied by the scale of their row.
+    column_scales: Sums are multiplied by the scale of their column.
     bias: A bias is added to each row.
     one_row_scale: All rows share one scale.
     one_column_scale: All columns share one scale.
@@ -45,8 +45,8 @@ def _gemm(
 ) -> None:  # fmt: skip
     """C = A B, with the epilogue of `ScaledResult`, for a batch of products.
 
-    `batches_of_b` is 1 if each product has its own B, else 0; `operands` are the element types of A
-    and B.
+    `batches_of_b` is 1 if each product has its own B, and 0 if all share one. `operands` are the
+    element types of A and B.
     """
     row, column, batch = tile_of(k, m, n, plan)
     result = ScaledResult(
@@ -74,10 +74,10 @@ def _gemm_tiles(
         k, element, plan.c_vector, form, (m, n), (tile.batch, tile.batch * batches_of_b),
         (row_scales, column_scales, bias, c),
     )  # fmt: skip
-    first = tile.column + first_column(k)
+    column = tile.column + first_column(k)
     for row, pairs in tile.pairs():
         for block, sums in enumerate(pairs):
-            result.store(row, first + 8 * block, sums)
+            result.store(row, column + 8 * block, sums)
 
 
 class ScaledResult:
@@ -85,14 +85,18 @@ class ScaledResult:
 
     def __init__(
         self, k: Builder, element: Type, vector: int, form: ScaledForm,
-        extents: tuple[Value, Value], numbers: tuple[Value, Value],
+        extents: tuple[Value, Value], batch_indices: tuple[Value, Value],
         memory: tuple[Value, Value, Value, Value],
     ) -> None:  # fmt: skip
-        """Select the scales and C of a product; `numbers` index the product and its B."""
+        """Select the scales and C of a product.
+
+        batch_indices: The index of the product, and the index of its B.
+        memory: Row scales, column scales, bias and C of all products.
+        """
         self._k, self._form, self._vector = k, form, vector
         self._rows, self._columns = extents
         row_scales, column_scales, bias, c = memory
-        batch, of_b = numbers
+        batch, b_index = batch_indices
         self._accesses, self._numbers = Accesses(k, element, vector), Accesses(k, f32, vector)
         unit_extent = k.constant(1, u32)
         self._row_scales, self._column_scales = row_scales, column_scales
@@ -100,7 +104,7 @@ class ScaledResult:
             self._row_scales = matrix_of(k, row_scales, batch, (self._rows, unit_extent), 1)
         if not form.one_column_scale:
             self._column_scales = matrix_of(
-                k, column_scales, of_b, (unit_extent, self._columns), vector
+                k, column_scales, b_index, (unit_extent, self._columns), vector
             )
         self._bias = bias
         self._c = self._accesses.of(matrix_of(k, c, batch, extents, vector))
@@ -111,38 +115,38 @@ class ScaledResult:
         word = u64 if k.machine.has(Capability.U64) else u32
         vector = min(self._vector, len(sums))
         for start in range(0, len(sums), vector):
-            at = column + start
-            with k.if_((row < self._rows) & (at < self._columns)):
-                access = at // self._vector
+            first_column = column + start
+            with k.if_((row < self._rows) & (first_column < self._columns)):
+                access = first_column // self._vector
                 pitch = self._columns // self._vector
-                place = row.cast(word) * pitch.cast(word)
-                target = k.pointer_add(self._c, place * self._accesses.words)
+                row_access = row.cast(word) * pitch.cast(word)
+                target = k.pointer_add(self._c, row_access * self._accesses.words)
                 values = self._complete(row, access, sums[start : start + vector])
                 self._accesses.store(target, access, values)
 
     def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
         if self._accesses.element is i32:
             return list(sums)
-        scaled = [value.cast(f32) for value in sums]
+        values = [value.cast(f32) for value in sums]
         if self._form.row_scales:
             scale = self._row_scales[0 if self._form.one_row_scale else row]
-            scaled = [value * scale for value in scaled]
+            values = [value * scale for value in values]
         if self._form.column_scales:
             if self._form.one_column_scale:
-                scales = (self._column_scales[0],) * len(scaled)
+                scales = (self._column_scales[0],) * len(values)
             else:
                 scales = self._numbers.load(self._column_scales, access)
-            scaled = [value * scale for value, scale in zip(scaled, scales, strict=True)]
+            values = [value * scale for value, scale in zip(values, scales, strict=True)]
         if self._form.bias:
             biases = self._numbers.load(self._bias, access)
-            scaled = [value + bias for value, bias in zip(scaled, biases, strict=True)]
-        return scaled
+            values = [value + bias for value, bias in zip(values, biases, strict=True)]
+        return values
 
 
 def scaled_kernel(
     name: str, element: Type, operands: tuple[Type, Type] = (i8, i8), *, tiles: bool
 ) -> KernelDefinition:
-    """Build the kernel for a result type and operand types, for warpgroups with `tiles`."""
+    """Build the kernel for a result type and operand types; with `tiles`, for warpgroups."""
     names = ("m", "n", "depth", *(("batches",) if tiles else ()), "batches_of_b")
     parameters: dict[str, ParameterType] = dict.fromkeys(names, u32)
     if tiles:

@@ -37,36 +37,39 @@ def launch_scaled(
 
     beside: Row scales, column scales and bias, each of which may be None.
     depth: k.
-    kernels: The kernels by result type, and those for warpgroups.
+    plan_of: Chooses the plan.
+    kernels: The kernels by result type, without and with warpgroups.
+    static: Further static arguments of the kernels.
     """
-    first, second = tensors
+    a_tensor, b_tensor = tensors
     *leading, m, n = target.shape
     memory, form = along_k(device, tensors, form, (m, n, depth))
-    batch, separate_b = math.prod(leading), int(len(second.shape) > 2)
+    batch, separate_b = math.prod(leading), int(len(b_tensor.shape) > 2)
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
-        memory = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
+        memory = [device.upload(np.zeros(batch * size, a_tensor.dtype)) for size in (m, n)]
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_of(
         device, target.element, (m, n, depth), pitches, batch, along_k=is_along_k(form)
     )  # fmt: skip
-    chosen = kernels[0]
+    kernels_by_type = kernels[0]
     sizes: list[Any] = [m, n, depth, separate_b]
     if isinstance(plan, TilePlan):
-        memory = [reached(device, each) for each in memory]
+        memory = [reached(device, array) for array in memory]
         planes = batch, batch if separate_b else 1
-        halves = m, n, in_halves(first.element, depth)
+        halves = m, n, in_halves(a_tensor.element, depth)
         maps = tensor_maps(device, memory, halves, planes, (False, False), plan)
-        chosen, sizes = kernels[1], [m, n, depth, batch, separate_b, maps]
+        kernels_by_type, sizes = kernels[1], [m, n, depth, batch, separate_b, maps]
     compiled = device.compile(
-        chosen[target.element], lanes=plan.lanes, element=target.element, plan=plan, form=form,
+        kernels_by_type[target.element], lanes=plan.lanes, element=target.element, plan=plan,
+        form=form,
         **static,
     )  # fmt: skip
     # Absent terms are not read, so other memory of the type replaces them.
-    read = [each.memory for each in beside if each is not None]
-    spare = read[0] if read else device.allocate(16, zero=False)
-    numbers = [spare if each is None else each.memory for each in beside]
-    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *numbers, target.memory)
+    present_memory = [term.memory for term in beside if term is not None]
+    placeholder = present_memory[0] if present_memory else device.allocate(16, zero=False)
+    term_memory = [placeholder if term is None else term.memory for term in beside]
+    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *term_memory, target.memory)
 
 
 def numbers_beside(

@@ -1,7 +1,8 @@
-"""Tiles of a matrix product's operands: from memory to shared memory, and from there to registers.
+"""Tiles of a matrix product's operands, in shared memory or in a CPU's cache.
 
-An operand has a long axis, of which a tile has `width`, and K. `along` means that elements are
-contiguous in memory along the long axis; otherwise they are along K.
+An operand has two axes: K, and the *long axis*, which is m for A and n for B. A tile has `width`
+indices of the long axis. `along` is true if elements are contiguous in memory along the long axis,
+and false if they are contiguous along K.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Count = TypeVar("_Count", int, Value)
 
 
 def in_halves(element: Type, count: _Count) -> _Count:
-    """Convert a number of elements to 16-bit units, in which tensor cores and tile copies count."""
+    """Convert a number of elements to 16-bit units, the unit of tensor cores and tile copies."""
     if element.bytes > HALF:
         return count * (element.bytes // HALF)
     return count // (HALF // element.bytes) if element.bytes < HALF else count
@@ -37,11 +38,11 @@ def log2(number: int) -> int:
 
 @frozen
 class DepthOrder:
-    """An order of K in which a step takes several separate chunks; all fields are powers of two.
+    """An order of K in which a step consists of several chunks; all fields are powers of two.
 
-    width: Elements of a chunk.
-    apart: Elements from the start of one chunk to that of the next.
-    pieces: Chunks of a step; the next step continues each chunk.
+    width: The elements of a chunk.
+    apart: The distance between the starts of two chunks of a step, in elements.
+    pieces: The chunks of a step. The chunks of the next step follow those of this step.
     """
 
     width: int
@@ -52,12 +53,12 @@ class DepthOrder:
         """Return the element of K at which a step begins."""
         steps = self.apart // self.width
         # Shifts, because assemblers expand divisions.
-        group, inside = step >> log2(steps), step & (steps - 1)
-        return group * (self.apart * self.pieces) + inside * self.width
+        group, index_in_group = step >> log2(steps), step & (steps - 1)
+        return group * (self.apart * self.pieces) + index_in_group * self.width
 
-    def behind(self, at: Value) -> Value:
-        """Return the distance in K from a step's first element to its element `at`."""
-        return (at >> log2(self.width)) * self.apart + (at & (self.width - 1))
+    def behind(self, element: Value) -> Value:
+        """Return the distance in K from a step's first element to the given element."""
+        return (element >> log2(self.width)) * self.apart + (element & (self.width - 1))
 
 
 @frozen(eq=False)
@@ -69,8 +70,7 @@ class Edges:
     extent: The length of the long axis.
     depth: The length of K.
     along: Elements are contiguous along the long axis, else along K.
-    order: The order of steps over K, whose length is then a whole number of steps; None for
-        ascending.
+    order: The order of K, whose length is then a multiple of a step; None for ascending order.
     """
 
     pointer: Value
@@ -97,18 +97,18 @@ class _Tile:
     ) -> None:
         self._k, self._pointer, self._along = k, operand.pointer, operand.along
         self._first, self._extent, self._depth = operand.first, operand.extent, operand.depth
-        self._width, self._at_once, self._vector = width, depth, vector
+        self._width, self._step_depth, self._vector = width, depth, vector
         self._accesses = Accesses(k, element, vector)
         self._index = u64 if k.machine.has(Capability.U64) else u32
 
-    def _place(self, line: Value, at: Value) -> Value:
-        """Return the index of access `at` of a line in the matrix."""
+    def _access_index(self, line: Value, access: Value) -> Value:
+        """Return the index in the matrix of an access to a line."""
         pitch = (self._extent if self._along else self._depth) // self._vector
-        return line.cast(self._index) * pitch.cast(self._index) + at.cast(self._index)
+        return line.cast(self._index) * pitch.cast(self._index) + access.cast(self._index)
 
 
 class SharedTileMemory:
-    """Shared memory for tiles, K by the long axis, from which instances load fragments."""
+    """Shared memory for tiles, stored as K by the long axis."""
 
     _PAD = 4
     """Padding after a line, so that a column's elements are stored to different banks."""
@@ -119,19 +119,26 @@ class SharedTileMemory:
         self._k = k
         self._pitch = width + (0 if along else self._PAD)
         self._size = self._pitch * depth
-        self._room = k.shared(held, self._size * stages)
+        self._buffer = k.shared(held, self._size * stages)
 
     def fragment(
-        self, stage: Value, at: Value, instance_index: Value, count: int, apart: int, vector: int
+        self,
+        stage: Value,
+        depth_index: Value,
+        instance_index: Value,
+        count: int,
+        stride: int,
+        vector: int,
     ) -> list[Value]:
-        """Load an instance's `count` elements for one k.
+        """Load an instance's `count` elements for one k, in vectors of `vector` elements.
 
-        The first `vector` begin at `own * vector`, and each further vector `apart * vector` later.
+        The first vector has the index `instance_index`; the others follow at distances of `stride`
+        vectors.
         """
-        first = stage * self._size + at * self._pitch + instance_index * vector
+        offset = stage * self._size + depth_index * self._pitch + instance_index * vector
         elements: list[Value] = []
         for start in range(0, count, vector):
-            elements += self._k.load(self._room, first + start * apart, vector)
+            elements += self._k.load(self._buffer, offset + start * stride, vector)
         return elements
 
 
@@ -146,8 +153,8 @@ class SharedTile(_Tile, SharedTileMemory):
         SharedTileMemory.__init__(
             self, k, width, depth, stages, along=operand.along, held=loaded_type(element)
         )
-        accesses = self._width * self._at_once // self._vector
-        per_line = (self._width if self._along else self._at_once) // self._vector
+        accesses = self._width * self._step_depth // self._vector
+        per_line = (self._width if self._along else self._step_depth) // self._vector
         access_indices = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
         self._lines = [access // per_line for access in access_indices]
         self._places = [access % per_line for access in access_indices]
@@ -157,38 +164,40 @@ class SharedTile(_Tile, SharedTileMemory):
     def read(self, start: Value) -> Staged:
         """Load the instance's accesses of the tile that begins at k = `start`.
 
-        Indices beyond the matrix are clamped; those elements belong to no result.
+        Indices beyond the matrix are clamped; no stored result depends on those elements.
         """
         k, loaded = self._k, []
-        for line, place in zip(self._lines, self._sources, strict=True):
+        for line, line_access in zip(self._lines, self._sources, strict=True):
             if self._along:
-                most = self._extent // self._vector - 1
-                at = k.minimum(self._first // self._vector + place, most)
-                where = self._place(k.minimum(start + line, self._depth - 1), at)
+                last_access = self._extent // self._vector - 1
+                access = k.minimum(self._first // self._vector + line_access, last_access)
+                index = self._access_index(k.minimum(start + line, self._depth - 1), access)
             else:
-                most = self._depth // self._vector - 1
-                at = k.minimum(start // self._vector + place, most)
-                where = self._place(k.minimum(self._first + line, self._extent - 1), at)
-            loaded.append(self._accesses.load(self._source, where))
+                last_access = self._depth // self._vector - 1
+                access = k.minimum(start // self._vector + line_access, last_access)
+                index = self._access_index(k.minimum(self._first + line, self._extent - 1), access)
+            loaded.append(self._accesses.load(self._source, index))
         return loaded
 
     def write(self, staged: Staged, stage: Value) -> None:
-        """Store loaded accesses in shared memory."""
-        k, first = self._k, stage * self._size
-        for line, place, values in zip(self._lines, self._places, staged, strict=True):
+        """Store the accesses that `read` returned in shared memory."""
+        k, stage_offset = self._k, stage * self._size
+        for line, access, values in zip(self._lines, self._places, staged, strict=True):
             if self._along:
-                k.store(self._room, first + line * self._pitch + place * self._vector, *values)
+                k.store(
+                    self._buffer, stage_offset + line * self._pitch + access * self._vector, *values
+                )
                 continue
-            for number, value in enumerate(values):
-                at = place * self._vector + number
-                self._room[first + at * self._pitch + line] = value
+            for position, value in enumerate(values):
+                element = access * self._vector + position
+                self._buffer[stage_offset + element * self._pitch + line] = value
 
 
 class CachedTile(_Tile):
-    """An f32 tile that the lanes of a CPU vector fill, and its cache holds.
+    """An f32 tile for a CPU's cache.
 
-    For each k, `panel` elements of the long axis are adjacent. With `kept`, lines along K stay as
-    they are in memory.
+    For each k, `panel` elements of the long axis are adjacent. With `kept`, lines along K are
+    copied as they are in memory.
     """
 
     _PAD = 16
@@ -199,17 +208,17 @@ class CachedTile(_Tile):
         kept: bool,
     ) -> None:  # fmt: skip
         super().__init__(k, element, operand, width, depth, 1)
-        self._panel, self._kept = panel, kept
-        line = self._at_once + self._PAD if self._kept else self._at_once
-        self._pitch = line
-        self._room = self._k.shared(f32, line * self._width)
+        self._panel, self._is_kept = panel, kept
+        pitch = self._step_depth + self._PAD if self._is_kept else self._step_depth
+        self._pitch = pitch
+        self._buffer = self._k.shared(f32, pitch * self._width)
 
     def fill(self, start: Value, count: Value) -> None:
-        """Fill the tile with `count` of K from `start` on."""
+        """Fill the tile with the elements of k = `start` to `start + count - 1`."""
         k = self._k
         is_full = self._first + self._width <= self._extent
-        if self._kept:
-            is_full = count == self._at_once
+        if self._is_kept:
+            is_full = count == self._step_depth
         with k.if_(is_full):
             self._fill(start, count, unmasked=True)
         with k.if_(~is_full):
@@ -217,49 +226,58 @@ class CachedTile(_Tile):
 
     def _fill(self, start: Value, count: Value, *, unmasked: bool) -> None:
         k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
-        if self._kept:
+        if self._is_kept:
             with k.range(0, self._width) as lines:
                 line = k.minimum(self._first + lines.index, self._extent - 1)
-                source = k.pointer_add(self._pointer, self._place(line, start))
-                target = k.pointer_add(self._room, lines.index * self._pitch)
-                for place in range(0, self._at_once, lanes):
+                source = k.pointer_add(self._pointer, self._access_index(line, start))
+                target = k.pointer_add(self._buffer, lines.index * self._pitch)
+                for start_ in range(0, self._step_depth, lanes):
                     if unmasked:
-                        target[lane + place] = source[lane + place].cast(f32)
+                        target[lane + start_] = source[lane + start_].cast(f32)
                         continue
-                    with k.if_(lane + place < count):
-                        target[lane + place] = source[lane + place].cast(f32)
+                    with k.if_(lane + start_ < count):
+                        target[lane + start_] = source[lane + start_].cast(f32)
             return
         for panel in range(0, self._width, self._panel):
             with k.range(0, count) as loop:
-                at = loop.index
-                for number in range(panel, panel + self._panel, lanes):
+                depth_index = loop.index
+                for long_start in range(panel, panel + self._panel, lanes):
                     target = k.pointer_add(
-                        self._room, at * self._panel + (panel * self._at_once + number - panel)
+                        self._buffer,
+                        depth_index * self._panel + (panel * self._step_depth + long_start - panel),
                     )
-                    target[lane] = self._one(start + at, self._first + number, unmasked=unmasked)
+                    target[lane] = self._load_lanes(
+                        start + depth_index, self._first + long_start, unmasked=unmasked
+                    )
 
-    def _one(self, at: Value, first: Value, *, unmasked: bool) -> Value:
-        """Load the lanes' elements from `first` on the long axis, for one k."""
+    def _load_lanes(self, depth_index: Value, long_start: Value, *, unmasked: bool) -> Value:
+        """Load one element per lane, from `long_start` on the long axis, for one k."""
         k, lane = self._k, self._k.local_id()
         if self._along and unmasked:
-            return k.pointer_add(self._pointer, self._place(at, first))[lane].cast(f32)
-        index = first + lane if unmasked else k.minimum(first + lane, self._extent - 1)
-        where = self._place(at, index) if self._along else self._place(index, at)
-        return self._pointer[where].cast(f32)
+            return k.pointer_add(self._pointer, self._access_index(depth_index, long_start))[
+                lane
+            ].cast(f32)
+        index = long_start + lane if unmasked else k.minimum(long_start + lane, self._extent - 1)
+        index_ = (
+            self._access_index(depth_index, index)
+            if self._along
+            else self._access_index(index, depth_index)
+        )
+        return self._pointer[index_].cast(f32)
 
-    def rows(self, number: Value, at: Value, count: int) -> list[Value]:
-        """Load the `number`-th `count` elements of the panel for one k, the same in all lanes."""
-        if self._kept:
-            room = self._k.pointer_add(self._room, number * (count * self._pitch) + at)
-            return [room[row * self._pitch] for row in range(count)]
-        room = self._k.pointer_add(self._room, at * self._panel + number * count)
-        return list(self._k.load(room, 0, count))
+    def rows(self, group: Value, depth_index: Value, count: int) -> list[Value]:
+        """Load group `group` of `count` elements for one k, the same elements in all lanes."""
+        if self._is_kept:
+            panel_ = self._k.pointer_add(self._buffer, group * (count * self._pitch) + depth_index)
+            return [panel_[row * self._pitch] for row in range(count)]
+        panel_ = self._k.pointer_add(self._buffer, depth_index * self._panel + group * count)
+        return list(self._k.load(panel_, 0, count))
 
-    def columns(self, number: Value, at: Value, count: int) -> list[Value]:
-        """Load `count` vectors of a panel for one k."""
-        room, lanes = self._from(number, at), self._k.workgroup_size
-        return [room[self._k.local_id() + lanes * column] for column in range(count)]
+    def columns(self, panel: Value, depth_index: Value, count: int) -> list[Value]:
+        """Load `count` vectors of panel `panel` for one k, one element per lane."""
+        panel_data, lanes = self._panel_row(panel, depth_index), self._k.workgroup_size
+        return [panel_data[self._k.local_id() + lanes * column] for column in range(count)]
 
-    def _from(self, number: Value, at: Value) -> Value:
-        where = number * (self._panel * self._at_once) + at * self._panel
-        return self._k.pointer_add(self._room, where)
+    def _panel_row(self, panel: Value, depth_index: Value) -> Value:
+        offset = panel * (self._panel * self._step_depth) + depth_index * self._panel
+        return self._k.pointer_add(self._buffer, offset)

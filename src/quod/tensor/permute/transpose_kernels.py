@@ -1,9 +1,9 @@
 """The kernels of transpositions: tiles through shared memory, and rows copied whole.
 
-Elements are moved as unsigned words of their size. Four 8-bit or two 16-bit elements share a word;
-an instance transposes the block that it loads in registers. In shared memory, columns are XORed
-with the line number so that neither lines nor columns have bank conflicts (the tile of Ruetsch and
-Micikevicius, Optimizing matrix transpose in CUDA, 2009, without its padding).
+Elements are moved as unsigned words of their size. Four 8-bit or two 16-bit elements share a word,
+and an instance transposes the block of words that it loads in registers. Columns of the tile in
+shared memory are XORed with the line number, so that neither lines nor columns have bank conflicts
+(after Ruetsch and Micikevicius, Optimizing matrix transpose in CUDA, 2009, who pad the tile).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TransposePlan:
         return -(-rows // self.side) * -(-columns // self.side)
 
 
-def _wide(k: Builder, layout: Value, at: int) -> Value:
+def _load_stride(k: Builder, layout: Value, at: int) -> Value:
     """Load a 64-bit stride, stored as two words of the layout."""
     low, high = k.load(layout, at, 2)
     return low.cast(u64) | high.cast(u64) << 32
@@ -66,18 +66,22 @@ def _rows(
     """
     words = plan.vector
     sizes = [k.load(layout, 3 * axis)[0] for axis in range(axes)]
-    strides = [_wide(k, layout, 3 * axis + 1) for axis in range(axes)]
-    pieces = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
+    strides = [_load_stride(k, layout, 3 * axis + 1) for axis in range(axes)]
+    chunks = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
 
-    def row_copy(number: Value) -> tuple[Value, Callable[[Value], None]]:
+    def row_copy(index: Value) -> tuple[Value, Callable[[Value], None]]:
         """Return the accesses of a row or chunk, and the function that copies one of them."""
-        row, first = number // pieces, number % pieces * piece
+        row, start = index // chunks, index % chunks * piece
         source = k.pointer_add(x.cast(unit), _offset(row, sizes, strides))
         target = k.pointer_add(y.cast(unit), row.cast(u64) * (width * words).cast(u64))
         if cut:
-            source, target = (k.pointer_add(each, first * words) for each in (source, target))
-        count = k.minimum(width - first, piece) if cut else width
-        return count, lambda at: k.store(target, at * words, *k.load(source, at * words, words))
+            source, target = (
+                k.pointer_add(pointer_, start * words) for pointer_ in (source, target)
+            )
+        count = k.minimum(width - start, piece) if cut else width
+        return count, lambda access: k.store(
+            target, access * words, *k.load(source, access * words, words)
+        )
 
     if plan.threads == plan.lanes:
         with rows_in_step(k, plan, rows) as loop:
@@ -93,37 +97,37 @@ class _Tile:
     """A tile of blocks in shared memory, one plane for each word of a block."""
 
     def __init__(self, k: Builder, unit: Type, plan: TransposePlan) -> None:
-        self._k, self._cached = k, k.machine.has(Capability.VECTOR_LANES)
-        self._side, self._pitch = plan.side, plan.side + self._cached
-        held = u64 if unit is u64 else u32
-        self._planes = [k.shared(held, plan.side * self._pitch) for _ in range(plan.vector)]
-        self._across = min(plan.lanes, plan.side)
-        self._down = plan.lanes // self._across
+        self._k, self._is_cpu = k, k.machine.has(Capability.VECTOR_LANES)
+        self._side, self._pitch = plan.side, plan.side + self._is_cpu
+        word_type = u64 if unit is u64 else u32
+        self._planes = [k.shared(word_type, plan.side * self._pitch) for _ in range(plan.vector)]
+        self._columns_at_once = min(plan.lanes, plan.side)
+        self._lines_at_once = plan.lanes // self._columns_at_once
 
     def each(self, body: Callable[[Value, Value], None]) -> None:
         """Call `body` with the line and column of each block that this instance moves."""
         k = self._k
 
-        def line(number: Value) -> None:
-            for place in range(0, self._side, self._across):
-                body(number, k.local_id() % self._across + place)
+        def visit_line(line: Value) -> None:
+            for start in range(0, self._side, self._columns_at_once):
+                body(line, k.local_id() % self._columns_at_once + start)
 
-        if self._cached:
+        if self._is_cpu:
             with k.range(0, self._side) as loop:
-                line(loop.index)
+                visit_line(loop.index)
             return
-        for number in range(0, self._side, self._down):
-            line(k.local_id() // self._across + number)
+        for line in range(0, self._side, self._lines_at_once):
+            visit_line(k.local_id() // self._columns_at_once + line)
 
-    def put(self, line: Value, place: Value, words: Sequence[Value]) -> None:
+    def put(self, line: Value, column: Value, words: Sequence[Value]) -> None:
         for plane, word in zip(self._planes, words, strict=True):
-            plane[self._at(line, place)] = word
+            plane[self._offset_of(line, column)] = word
 
-    def get(self, line: Value, place: Value) -> list[Value]:
-        return [plane[self._at(line, place)] for plane in self._planes]
+    def get(self, line: Value, column: Value) -> list[Value]:
+        return [plane[self._offset_of(line, column)] for plane in self._planes]
 
-    def _at(self, line: Value, place: Value) -> Value:
-        return line * self._pitch + (place if self._cached else place ^ line)
+    def _offset_of(self, line: Value, column: Value) -> Value:
+        return line * self._pitch + (column if self._is_cpu else column ^ line)
 
 
 def _tiles(
@@ -141,33 +145,38 @@ def _tiles(
     row, column = tile // right * side, tile % right * side
     sizes = [k.load(layout, 4 + 5 * axis)[0] for axis in range(axes)]
     lines, pitches = [], []
-    for number, memory in enumerate((x, y)):
-        others = [_wide(k, layout, 5 + 5 * axis + 2 * number) for axis in range(axes)]
-        lines.append(k.pointer_add(memory.cast(unit), _offset(batch_index, sizes, others)))
-        pitches.append(_wide(k, layout, 2 * number))
+    for side_index, memory in enumerate((x, y)):
+        strides = [_load_stride(k, layout, 5 + 5 * axis + 2 * side_index) for axis in range(axes)]
+        lines.append(k.pointer_add(memory.cast(unit), _offset(batch_index, sizes, strides)))
+        pitches.append(_load_stride(k, layout, 2 * side_index))
     shared = _Tile(k, unit, plan)
 
-    def below(number: int, first: Value) -> list[Value]:
+    def below(side_index: int, block: Value) -> list[Value]:
         """Return pointers to the `vector` lines of a block."""
-        line = (first * vector).cast(u64)
+        first_line = (block * vector).cast(u64)
         return [
-            k.pointer_add(lines[number], (line + each) * pitches[number]) for each in range(vector)
+            k.pointer_add(lines[side_index], (first_line + line_in_block) * pitches[side_index])
+            for line_in_block in range(vector)
         ]
 
-    def load(line: Value, place: Value, *, unmasked: bool) -> None:
+    def load(line: Value, block_column: Value, *, unmasked: bool) -> None:
         def move() -> None:
-            loaded = [words[column + place] for words in below(0, row + line)]
-            shared.put(line, place, _turned(loaded))
+            loaded = [words[column + block_column] for words in below(0, row + line)]
+            shared.put(line, block_column, _transpose_words(loaded))
 
-        _where(k, (row + line < rows) & (column + place < columns), move, unmasked=unmasked)
+        _move_if(
+            k, (row + line < rows) & (column + block_column < columns), move, unmasked=unmasked
+        )
 
-    def store(line: Value, place: Value, *, unmasked: bool) -> None:
+    def store(line: Value, block_column: Value, *, unmasked: bool) -> None:
         def move() -> None:
-            loaded = shared.get(place, line)
+            loaded = shared.get(block_column, line)
             for words, value in zip(below(1, column + line), loaded, strict=True):
-                words[row + place] = value
+                words[row + block_column] = value
 
-        _where(k, (row + place < rows) & (column + line < columns), move, unmasked=unmasked)
+        _move_if(
+            k, (row + block_column < rows) & (column + line < columns), move, unmasked=unmasked
+        )
 
     is_full = (row + side <= rows) & (column + side <= columns)
     for body in (load, store):
@@ -178,21 +187,21 @@ def _tiles(
         k.barrier()
 
 
-def _where(k: Builder, there: Value, move: Callable[[], None], *, unmasked: bool) -> None:
+def _move_if(k: Builder, in_range: Value, move: Callable[[], None], *, unmasked: bool) -> None:
     if unmasked:
         move()
         return
-    with k.if_(there):
+    with k.if_(in_range):
         move()
 
 
-def _turned(words: list[Value]) -> list[Value]:
+def _transpose_words(words: list[Value]) -> list[Value]:
     """Transpose the 2 x 2 or 4 x 4 elements packed in two or four words."""
     transposed_words, distance = list(words), len(words) // 2
     shift = 16
     while distance:
         mask = 0x0000FFFF if shift == 16 else 0x00FF00FF
-        for low in (at for at in range(len(transposed_words)) if not at & distance):
+        for low in (index for index in range(len(transposed_words)) if not index & distance):
             a, b = transposed_words[low], transposed_words[low + distance]
             transposed_words[low] = (a & mask) | (b & mask) << shift
             transposed_words[low + distance] = (a >> shift & mask) | (b & (mask << shift))

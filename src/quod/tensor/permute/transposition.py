@@ -41,8 +41,8 @@ def transpose(
     `x` is contiguous in C order, has up to 8 axes and elements of 1, 2, 4 or 8 bytes, whose bits
     are moved; otherwise it is as in `softmax`. `out` is of the same type, and does not overlap `x`.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     source = words(device, "x", x)

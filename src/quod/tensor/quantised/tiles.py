@@ -1,7 +1,8 @@
-"""Tiles of a matrix of blocks as the second operand of a product, dequantised on the way.
+"""Tiles of a quantised matrix, as the right operand B of a product, dequantised when loaded.
 
-A place of a group holds an element of each run. So that loaded data is used at once, a step over K
-takes some places of a group, with the elements of all runs there: see `order_of`.
+A block consists of groups, and a group of *runs* of consecutive elements. One load returns packed
+elements of all runs at the same positions. To use them at once, a step over K covers some positions
+of a group in all of its runs; see `order_of`.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Index
 
 Runs = list[list[Value]]
 
-_TOGETHER = 8
-"""The most 16-bit elements of a store."""
+_MAX_VECTOR = 8
+"""The maximum number of 16-bit elements of a store."""
 _WORDS = 4
 
 
 def order_of(decoder: BlockDecoder, depth: int) -> DepthOrder:
-    """Return the order in which steps of `depth` take K: all runs at some places of a group."""
+    """Return the order of K in which a step of `depth` has some positions of all runs."""
     return DepthOrder(depth // decoder.runs, decoder.positions, decoder.runs)
 
 
 class _Rows:
-    """The rows of a matrix of blocks."""
+    """The rows of a quantised matrix."""
 
     def __init__(self, k: Builder, decoder: BlockDecoder, operand: Edges) -> None:
         self._k, self.decoder, self._operand = k, decoder, operand
@@ -44,53 +45,60 @@ class _Rows:
         """Elements of a group."""
 
     def runs(self, line: Value, group: Value, position: Value, sixteen: Index, width: int) -> Runs:
-        """Return the values at places of a group of a line of the tile, by runs.
+        """Return `width` values from a position of a group, for each run of the group.
 
-        Lines beyond the matrix are clamped; they belong to no result.
+        Lines beyond the matrix are clamped; no stored result depends on them.
         """
         k, operand, decoder = self._k, self._operand, self.decoder
         row = k.minimum(operand.first + line, operand.extent - 1)
         block = row * (operand.depth // decoder.elements) + (group >> log2(decoder.groups))
-        place = DecodePosition(block, group & (decoder.groups - 1), position, sixteen, width)
-        return [run.fused(k) for run in decoder.decode(k, operand.pointer, place)]
+        block_position = DecodePosition(
+            block, group & (decoder.groups - 1), position, sixteen, width
+        )
+        return [run.fused(k) for run in decoder.decode(k, operand.pointer, block_position)]
 
 
 class _InstanceParts(_Rows):
-    """The parts of a tile that an instance of a GPU dequantises in each step."""
+    """The parts of a tile that one GPU instance dequantises in each step."""
 
     def __init__(
         self, k: Builder, decoder: BlockDecoder, operand: Edges, width: int, depth: int
     ) -> None:
         super().__init__(k, decoder, operand)
         self._step = depth // decoder.runs
-        even = width * depth // (decoder.runs * k.workgroup_size)
-        self.places = max(1, min(decoder.width, self._step, even))
-        """Places that are decoded at a time."""
+        share = width * depth // (decoder.runs * k.workgroup_size)
+        self.places = max(1, min(decoder.width, self._step, share))
+        """The number of positions that are decoded at a time."""
         per_line = self._step // self.places
-        numbers = [k.local_id() + at for at in range(0, width * per_line, k.workgroup_size)]
+        part_indices = [
+            k.local_id() + start for start in range(0, width * per_line, k.workgroup_size)
+        ]
         # Eight adjacent lines are stored to different banks.
-        self._own = [
-            (each // (8 * per_line) * 8 + each % 8, each // 8 % per_line * self.places)
-            for each in numbers
+        self._positions_of_instance = [
+            (
+                part_index // (8 * per_line) * 8 + part_index % 8,
+                part_index // 8 % per_line * self.places,
+            )
+            for part_index in part_indices
         ]
 
     def dequantised(self, start: Value) -> Staged:
         """Return the values of the instance's parts, by runs, for the step from k = `start`.
 
-        A step beyond the end has those of the last group.
+        For a step beyond the end, these are values of the last group.
         """
         k, size = self._k, self.size
         group = k.minimum(start >> log2(size), self._operand.depth // size - 1)
-        first, staged = start & (size - 1), []
-        for line, behind in self._own:
-            position = first + behind
+        first_position, staged = start & (size - 1), []
+        for line, offset in self._positions_of_instance:
+            position = first_position + offset
             runs = self.runs(line, group, position, position >> 4, self.places)
             staged.append(tuple(value for run in runs for value in run))
         return staged
 
     def places_of(self, staged: Staged) -> Iterator[tuple[Value, Value, Sequence[Value]]]:
         """Yield the line, the first element in the step, and the adjacent values of each run."""
-        for (line, position), values in zip(self._own, staged, strict=True):
+        for (line, position), values in zip(self._positions_of_instance, staged, strict=True):
             for run in range(self.decoder.runs):
                 run_values = values[run * self.places : (run + 1) * self.places]
                 yield line, position + run * self._step, run_values
@@ -104,29 +112,29 @@ class SharedBlocks(SharedTile):
         depth: int, vector: int, stages: int,
     ) -> None:  # fmt: skip
         SharedTileMemory.__init__(self, k, width, depth, stages, along=False)
-        self._shares = _InstanceParts(k, decoder, operand, width, depth)
+        self._blocks = _InstanceParts(k, decoder, operand, width, depth)
 
     def read(self, start: Value) -> Staged:
-        """Return the instance's values of the tile that begins at k = `start`."""
-        return self._shares.dequantised(start)
+        """Dequantise the instance's values of the tile that begins at k = `start`."""
+        return self._blocks.dequantised(start)
 
     def write(self, staged: Staged, stage: Value) -> None:
         """Store the values in shared memory."""
-        first = stage * self._size
-        for line, begin, values in self._shares.places_of(staged):
-            for number, value in enumerate(values):
-                self._room[first + (begin + number) * self._pitch + line] = value
+        stage_offset = stage * self._size
+        for line, first_element, values in self._blocks.places_of(staged):
+            for position, value in enumerate(values):
+                self._buffer[stage_offset + (first_element + position) * self._pitch + line] = value
 
 
 class BlockRing(Ring):
-    """Tiles of 16 bits in a ring, rounded from the values of blocks."""
+    """A ring of tiles of 16-bit elements, to which the dequantised values are rounded."""
 
     def __init__(self, decoder: BlockDecoder, *arguments: Any, is_first: bool) -> None:
         self._decoder = decoder
         super().__init__(*arguments, is_first=is_first)
 
-    def _share_out(self, lanes: int) -> None:
-        self._shares = _InstanceParts(
+    def _assign_copies(self, lanes: int) -> None:
+        self._blocks = _InstanceParts(
             self._k, self._decoder, self._operand, self._width, self._depth
         )
 
@@ -134,21 +142,25 @@ class BlockRing(Ring):
         """Dequantise a step of K into its stage."""
         k, stage = self._k, step % self._stages * self._size
         pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
-        staged = self._shares.dequantised(self._operand.begin(step, self._depth))
-        for line, begin, values in self._shares.places_of(staged):
-            for first in range(0, len(values), _TOGETHER):
-                group_values = values[first : first + _TOGETHER]
+        staged = self._blocks.dequantised(self._operand.begin(step, self._depth))
+        for line, first_element, values in self._blocks.places_of(staged):
+            for start in range(0, len(values), _MAX_VECTOR):
+                group_values = values[start : start + _MAX_VECTOR]
                 words = [
                     pack(*group_values[pair : pair + 2]) for pair in range(0, len(group_values), 2)
                 ]
-                at = begin + first
-                place = self._exchanged(line, at // _TOGETHER) * _WORDS
-                inside = at % _TOGETHER // (2 * len(words)) * len(words)
-                k.store(self._room, stage + line * self._pitch + place + inside, *words)
+                element = first_element + start
+                word_offset = self._swizzle(line, element // _MAX_VECTOR) * _WORDS
+                offset_in_access = element % _MAX_VECTOR // (2 * len(words)) * len(words)
+                k.store(
+                    self._buffer,
+                    stage + line * self._pitch + word_offset + offset_in_access,
+                    *words,
+                )
 
 
 class CachedBlocks(CachedTile):
-    """A tile of f32 that the lanes of a CPU vector fill, each at adjacent places."""
+    """A tile of f32 for a CPU's cache; adjacent lanes dequantise adjacent positions."""
 
     def __init__(
         self, decoder: BlockDecoder, k: Builder, element: Type, operand: Edges, width: int,
@@ -158,16 +170,18 @@ class CachedBlocks(CachedTile):
         self._rows = _Rows(k, decoder, operand)
 
     def fill(self, start: Value, count: Value) -> None:
-        """Fill the tile with `count` of K from `start` on, a whole number of groups."""
+        """Fill the tile with k = `start` to `start + count - 1`, a whole number of groups."""
         k, size, positions = self._k, self._rows.size, self._rows.decoder.positions
         lane, lanes = k.local_id(), k.workgroup_size
         with k.range(0, count // size) as groups, k.range(0, self._width) as lines:
             group, line = start // size + groups.index, lines.index
-            of_line = line // self._panel * (self._panel * self._at_once) + line % self._panel
-            target = k.pointer_add(self._room, groups.index * (size * self._panel) + of_line)
-            for first in range(0, positions, lanes):
-                position = lane + first
-                sixteen = first // 16 if lanes <= 16 else position >> 4
+            line_offset = (
+                line // self._panel * (self._panel * self._step_depth) + line % self._panel
+            )
+            target = k.pointer_add(self._buffer, groups.index * (size * self._panel) + line_offset)
+            for first_position in range(0, positions, lanes):
+                position = lane + first_position
+                sixteen = first_position // 16 if lanes <= 16 else position >> 4
                 runs = self._rows.runs(line, group, position, sixteen, 1)
-                for number, run in enumerate(runs):
-                    target[(position + number * positions) * self._panel] = run[0]
+                for run_index, run in enumerate(runs):
+                    target[(position + run_index * positions) * self._panel] = run[0]

@@ -39,8 +39,8 @@ def reduce_sum(
     are added in f32, in a fixed order, and rounded once: the error is at most (4 log2(n) + 32) *
     2**-23 of the sum of absolute values, plus that rounding. An empty sum is 0.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     return _reduce(device, "sum", x, axis, keepdims, out)
 

@@ -81,13 +81,13 @@ def _over_rows(
     """Reduce each column of a slab; a matrix of `rows` rows has `parts` slabs."""
     reduction = operation(k, form.name)
     columns = Columns(k, plan, width)
-    kinds = form.read(element)
-    read, stored = memory[: len(kinds)], memory[len(kinds) :]
+    types = form.read(element)
+    read, stored = memory[: len(types)], memory[len(types) :]
     matrix, begin = columns.slab // parts * rows, columns.slab % parts * SLAB
 
     def terms(row: Value) -> list[Values]:
         """Return the carried numbers of each element of a row."""
-        numbers = [columns.load(*each, row) for each in zip(read, kinds, strict=True)]
+        numbers = [columns.load(*each, row) for each in zip(read, types, strict=True)]
         if form.first:
             return [reduction.of(value, row - matrix) for value in numbers[0]]
         return list(zip(*numbers, strict=True))

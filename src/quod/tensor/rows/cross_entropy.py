@@ -55,8 +55,8 @@ def cross_entropy(
     3.4028235e38 and the gradient 0; the target is never used as an index. A row with NaN or plus
     infinity, or with only minus infinity, is NaN.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     choice("reduction", reduction, ("mean", "sum", "none"))

@@ -23,8 +23,8 @@ def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
     contiguous in C order; `out` is like it, and may be the same memory. A row with a NaN or plus
     infinity, or with only minus infinity, is NaN.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     return _run(device, SOFTMAX, x, out, (), {})
 

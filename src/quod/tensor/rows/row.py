@@ -23,9 +23,9 @@ class Access:
     """One access of an instance to a row.
 
     number: The index of the access in its step.
-    at: The index of the access in the row.
-    place: The index that is read: `at`, or the row's last access if `at` is beyond the row.
-    there: True if `at` is in the row; None if it always is.
+    at: The index of the access in the row, which may be out of range.
+    place: The index that is read: `at`, clamped to the last access of the row.
+    there: True if `at` is in range; None if it always is.
     load: The function that returns the elements, as f32.
     """
 
@@ -55,10 +55,10 @@ class Row:
     ) -> None:  # fmt: skip
         """Select the row of this instance.
 
-        count: The accesses of all rows together, if the last row is shorter; with `parts`, the
-            accesses of a long row.
-        parts: The rows that each long row is split into.
-        shared: The types of the numbers that instances combine.
+        count: The accesses of all rows, if the last row is shorter; with `parts`, the accesses of
+            a long row.
+        parts: The number of rows that each long row is split into.
+        shared: The types of the values that `all_combined` reduces.
         stored: The type of stored elements, if not `element`.
         """
         self._k = k
@@ -70,14 +70,14 @@ class Row:
         self._full = plan.full
         if plan.resident:
             k.resident_workgroups(plan.resident)
-        self._kept: list[Access] = []
-        row, self._lane, self._inside = k.workgroup_id(), k.local_id(), None
+        self._row_accesses: list[Access] = []
+        row, self._lane, self._is_row = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
             row = row * (k.workgroup_size // plan.threads) + self._lane // plan.threads
             self._lane %= plan.threads
-            self._inside = row < rows
+            self._is_row = row < rows
             row = k.minimum(row, rows - 1)
-        self._number = row
+        self._row_index = row
         self.before = k.constant(0, u32) if parts is None else row % parts * width
         """The elements of the long row before this part."""
         self._first = row.cast(u64) * width.cast(u64)
@@ -88,10 +88,12 @@ class Row:
         elif count is not None:
             remaining = count.cast(u64) - self._first
             self._width = k.minimum(remaining, width.cast(u64)).cast(u32)
-        self._copies = self._rooms(plan.copied)
-        several = plan.threads > k.subgroup_size
-        count_of = -(-k.workgroup_size // k.subgroup_size) if several else 0
-        self._shared = [k.shared(each, count_of) for each in shared] if several else []
+        self._copies = self._allocate_buffers(plan.copied)
+        has_subgroups = plan.threads > k.subgroup_size
+        subgroup_count = -(-k.workgroup_size // k.subgroup_size) if has_subgroups else 0
+        self._shared = (
+            [k.shared(type_, subgroup_count) for type_ in shared] if has_subgroups else []
+        )
 
     @property
     def length(self) -> Value:
@@ -132,61 +134,65 @@ class Row:
 
     def own(self, vector: Value) -> Value:
         """Load the row's element of a vector with one element per row."""
-        return vector[self._number]
+        return vector[self._row_index]
 
     def put(self, vector: Value, value: Value) -> None:
         """Store the row's element of a vector with one element per row."""
-        first = self._lane == 0
-        with self._k.if_(first if self._inside is None else first & self._inside):
-            vector[self._number] = value
+        is_first = self._lane == 0
+        with self._k.if_(is_first if self._is_row is None else is_first & self._is_row):
+            vector[self._row_index] = value
 
     # --- passes over the row
 
     def once(self, values_of: Callable[[Access], Values]) -> Callable[[Access], Values]:
         """Cache the result of `values_of` for each access of a whole row, not of a looped one."""
-        kept: dict[int, Values] = {}
+        cache: dict[int, Values] = {}
 
         def cached(access: Access) -> Values:
-            if not self.whole or id(access) not in kept:
-                kept[id(access)] = values_of(access)
-            return kept[id(access)]
+            if not self.whole or id(access) not in cache:
+                cache[id(access)] = values_of(access)
+            return cache[id(access)]
 
         return cached
 
-    def _step(self, pointer: Value, first: Value, *, full: bool) -> list[Access]:
+    def _step(self, pointer: Value, start: Value, *, full: bool) -> list[Access]:
         """Load the accesses of a step, with the last access in place of those beyond the row."""
         accesses = []
         for number in range(self._batch):
-            at = first + (number * self._threads + self._lane)
-            there = None if full else at < self._width
-            place = at if full else self._k.minimum(at, self._width - 1)
+            index = start + (number * self._threads + self._lane)
+            in_range = None if full else index < self._width
+            read_index = index if full else self._k.minimum(index, self._width - 1)
             if number < self._batch - self._copied:
-                values = self.load(pointer, place)
-                accesses.append(Access(number, at, place, there, partial(_same, values)))
+                values = self.load(pointer, read_index)
+                accesses.append(Access(number, index, read_index, in_range, partial(_same, values)))
             else:
-                room = self._copies[number - self._batch]
-                accesses.append(Access(number, at, place, there, self._copy(pointer, place, room)))
+                buffer = self._copies[number - self._batch]
+                accesses.append(
+                    Access(
+                        number, index, read_index, in_range, self._copy(pointer, read_index, buffer)
+                    )
+                )
         return accesses
 
-    def _rooms(self, count: int) -> list[Value]:
+    def _allocate_buffers(self, count: int) -> list[Value]:
         """Allocate shared memory for `count` accesses of each instance."""
         size = self._threads * self._accesses.words
         return [self._k.shared(self._accesses.held, size) for _ in range(count)]
 
-    def _copy(self, pointer: Value, place: Value, room: Value) -> Callable[[], Values]:
+    def _copy(self, pointer: Value, index: Value, buffer: Value) -> Callable[[], Values]:
         """Start a copy of an access to shared memory, and return the function that loads it."""
         words = self._accesses.words
-        self._k.copy_async(room, self._lane * words, pointer, place * words, words)
-        return partial(self.load, room, self._lane)
+        self._k.copy_async(buffer, self._lane * words, pointer, index * words, words)
+        return partial(self.load, buffer, self._lane)
 
-    def _all(self, pointer: Value) -> list[Access]:
+    def _whole_row(self, pointer: Value) -> list[Access]:
         """Return all accesses of a whole row, which is read once."""
-        if not self._kept:
-            self._kept = self._step(pointer, self._k.constant(0, u32), full=self._full)
+        if not self._row_accesses:
+            self._row_accesses = self._step(pointer, self._k.constant(0, u32), full=self._full)
             if self._copied:
                 self._k.copy_async_commit()
                 self._k.copy_async_wait()
-        return self._kept
+        return self._row_accesses
 
     def fold(
         self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
@@ -194,13 +200,13 @@ class Row:
         """Fold the instance's accesses; `step` takes some accesses and the carried values."""
         k = self._k
         if self.whole:
-            accesses = self._all(pointer)
-            kept = self._batch - self._copied
-            carried = step(accesses[:kept], initial)
-            # Sequentially, so that few of them are in registers at a time.
-            for access in accesses[kept:]:
-                carried = step([access], carried)
-            return carried
+            accesses = self._whole_row(pointer)
+            register_count = self._batch - self._copied
+            state = step(accesses[:register_count], initial)
+            # One access at a time, so that few are in registers.
+            for access in accesses[register_count:]:
+                state = step([access], state)
+            return state
         size = self._threads * self._batch
         with k.range(0, self._width // size, carry=initial) as loop:
             accesses = self._step(pointer, loop.index * size, full=True)
@@ -215,7 +221,7 @@ class Row:
         k = self._k
         size = self._threads * self._batch
         if self.whole:
-            self._store_step(target, self._all(pointer), values_of)
+            self._store_step(target, self._whole_row(pointer), values_of)
             return
         with k.range(0, self._width // size) as loop:
             self._store_step(target, self._step(pointer, loop.index * size, full=True), values_of)
@@ -227,16 +233,16 @@ class Row:
     ) -> None:
         k = self._k
         for access in accesses:
-            values, there = values_of(access), access.there
-            if self._inside is not None:
-                there = self._inside if there is None else there & self._inside
-            if there is None:
+            values, in_range = values_of(access), access.there
+            if self._is_row is not None:
+                in_range = self._is_row if in_range is None else in_range & self._is_row
+            if in_range is None:
                 self._stored.store(target, access.at, values)
                 continue
-            with k.if_(there):
+            with k.if_(in_range):
                 self._stored.store(target, access.at, values)
 
-    # --- what all instances of the row have
+    # --- reductions over the instances of the row
 
     def combined(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """Reduce one f32 over the row's instances, in pairs and in a fixed order."""
@@ -250,20 +256,22 @@ class Row:
         k = self._k
         distance = min(self._threads, k.subgroup_size) // 2
         while distance:
-            other = k.lane_id() ^ distance
-            values = combine(values, tuple(k.shuffle(value, other) for value in values))
+            partner = k.lane_id() ^ distance
+            values = combine(values, tuple(k.shuffle(value, partner) for value in values))
             distance //= 2
         if not self._shared:
             return values
         with k.if_(k.lane_id() == 0):
-            for room, value in zip(self._shared, values, strict=True):
-                room[k.subgroup_id()] = value
+            for buffer, value in zip(self._shared, values, strict=True):
+                buffer[k.subgroup_id()] = value
         k.barrier()
-        parts = self._threads // k.subgroup_size
-        first = k.subgroup_id() // parts * parts
-        values = tuple(room[first] for room in self._shared)
-        for part in range(1, parts):
-            values = combine(values, tuple(room[first + part] for room in self._shared))
+        subgroups_per_row = self._threads // k.subgroup_size
+        first_subgroup = k.subgroup_id() // subgroups_per_row * subgroups_per_row
+        values = tuple(buffer[first_subgroup] for buffer in self._shared)
+        for subgroup in range(1, subgroups_per_row):
+            values = combine(
+                values, tuple(buffer[first_subgroup + subgroup] for buffer in self._shared)
+            )
         k.barrier()
         return values
 

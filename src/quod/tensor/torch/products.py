@@ -46,13 +46,15 @@ def shape_of_product(
     """Return the shape of a product; InputError for operands whose shapes do not fit."""
     for name, each in (("a", a), ("b", b)):
         if each.dim() < 2:
-            raise InputError(f"{name} is a matrix at least, and of shape {tuple(each.shape)}")
+            raise InputError(
+                f"{name} must have at least two axes, not the shape {tuple(each.shape)}"
+            )
     if b.dim() > 2:
         check_shape("b", b, *a.shape[:-2], *b.shape[-2:])
     m, depth = a.shape[-2:][:: -1 if transpose_a else 1]
     inner, n = b.shape[-2:][:: -1 if transpose_b else 1]
     if inner != depth:
-        raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
+        raise InputError(f"the summed axis of b has {inner} elements, but that of a has {depth}")
     return *a.shape[:-2], m, n
 
 

@@ -40,8 +40,8 @@ def gradient_norm(
     Squares are added in a fixed order, and neither overflow nor underflow unless the norm does. An
     element that is NaN makes the norm NaN, an infinite one infinite.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     tensors, originals = _tensors(device, gradients)

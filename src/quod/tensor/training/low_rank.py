@@ -77,8 +77,8 @@ def lora(
     input. Each of the three products is one of `gemm`: x A^T and x W^T are rounded to the type
     before the last one is added.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
-    memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described;
+    DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     layer, factor = _layer(device, x, weight, a, b), real("scale", scale)

@@ -25,7 +25,7 @@ def adamw_rates(
     """Return the rates of `adamw` that change with the step, as f32 of shape (3,).
 
     They are weight_decay * learning_rate, learning_rate / (1 - beta1**step) and 1 / sqrt(1 -
-    beta2**step), computed in f64. Raises InputError, with the name of the argument, for arguments
+    beta2**step), computed in f64. Raises InputError, which names the argument, if an argument is
     out of range.
     """
     step = whole_number("step", step, 1, 1 << 62)
@@ -63,8 +63,8 @@ def adamw(
     memory, and `learning_rate` and `weight_decay` are ignored, so that a recorded launch can take
     further steps. With the same betas in both functions, the result is the same bit for bit.
 
-    Raises InputError, with the name of the argument, for arguments that do not fit or share memory;
-    DeviceError for memory that the device cannot reach.
+    Raises InputError, which names the argument, if a type, shape or value is not as described or
+    if tensors overlap; DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
     if (step is None) == (rates is None):

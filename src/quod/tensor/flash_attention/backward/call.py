@@ -33,16 +33,19 @@ def attention_backward(
     """Return the gradients of `q`, `k` and `v`; `gradient` is that of y = attention(q, k, v).
 
     `log_sums` is the tensor that `attention` stored; pass the same `scale`, `causal` and `lengths`.
-    `gradient` and `y` are like `q`. The results have the types and shapes of `q`, `k` and `v`;
-    `out` takes the three, and overlaps no argument. Where heads of queries share keys, their
-    gradients are added in the order of heads; sums are f32, in a fixed order. On tensor cores,
-    weights and their gradients are rounded to the type: in f16, those above 65,504 are infinite.
-    Arrays and errors are as in `attention`.
+    `gradient` and `y` have the type and shape of `q`. The results have the types and shapes of `q`,
+    `k` and `v`; `out` is a tuple of three tensors that receive them and overlap no argument. The
+    gradients of query heads that share a key head are added in the order of heads; sums are f32, in
+    a fixed order. On tensor cores, weights and their gradients are rounded to the element type, so
+    in f16 those above 65,504 become infinite. Arrays and errors are as in `attention`.
     """
     device = resolve_device(device)
     results("q, k and v", 3, out)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    slopes, forward = like(device, "gradient", gradient, inputs.q), like(device, "y", y, inputs.q)
+    output_gradient, output = (
+        like(device, "gradient", gradient, inputs.q),
+        like(device, "y", y, inputs.q),
+    )
     sums = inputs.of_queries(device, "log_sums", log_sums)
     models = (inputs.q, inputs.k, inputs.v)
     targets = (
@@ -51,26 +54,28 @@ def attention_backward(
         else list(out)
     )
     out_tensors = [
-        like(device, f"out[{number}]", target, model)
-        for number, (target, model) in enumerate(zip(targets, models, strict=True))
+        like(device, f"out[{position}]", target, model)
+        for position, (target, model) in enumerate(zip(targets, models, strict=True))
     ]
-    for number, each in enumerate(out_tensors):
-        check_apart(each, slopes, forward, sums, *inputs.tensors, *out_tensors[:number])
+    for position, out_tensor in enumerate(out_tensors):
+        check_apart(
+            out_tensor, output_gradient, output, sums, *inputs.tensors, *out_tensors[:position]
+        )
     numbers = device.allocate(8 * max(1, inputs.q.rows), zero=False)
     if math.prod(inputs.q.shape):
-        memory = [each.memory for each in (slopes, forward, sums)]
+        memory = [operand.memory for operand in (output_gradient, output, sums)]
         launch_rows(device, ATTENTION_ROWS[inputs.q.element], inputs.q, (), [*memory, numbers], 2)
     memory = inputs.memory()
-    read = [slopes.memory if math.prod(slopes.shape) else memory[0], *memory]
-    read.insert(4, numbers)
+    arguments = [output_gradient.memory if math.prod(output_gradient.shape) else memory[0], *memory]
+    arguments.insert(4, numbers)
     if math.prod(inputs.q.shape):
-        _launch(device, ATTENTION_BACKWARD_QUERIES, inputs, read, [out_tensors[0].memory], 0)
+        _launch(device, ATTENTION_BACKWARD_QUERIES, inputs, arguments, [out_tensors[0].memory], 0)
     if math.prod(inputs.k.shape):
         _launch(
             device,
             ATTENTION_BACKWARD_KEYS,
             inputs,
-            read,
+            arguments,
             [out_tensor.memory for out_tensor in out_tensors[1:]],
             1,
         )
@@ -78,54 +83,64 @@ def attention_backward(
 
 
 def _launch(
-    device: AnyDevice, kernels: Any, inputs: Heads, read: list[Any], stored: list[Any], of: int
+    device: AnyDevice,
+    kernels: Any,
+    inputs: Heads,
+    arguments: list[Any],
+    outputs: list[Any],
+    side: int,
 ) -> None:
-    """Launch a kernel whose rows are queries, or keys if `of` is 1."""
+    """Launch a kernel whose rows are queries (`side` 0) or keys (`side` 1)."""
     element, (queries, keys, size) = inputs.q.element, inputs.sizes
     form = AttentionForm(inputs.causal, inputs.lengths is not None)
-    rows = math.prod((inputs.q, inputs.k)[of].shape[:-1])
+    rows = math.prod((inputs.q, inputs.k)[side].shape[:-1])
     fixed_lengths = bool(queries and keys) and not form.lengths
     plan = plan_gradients(
         device,
         element,
         size,
-        len(stored),
+        len(outputs),
         rows=rows,
         uniform=fixed_lengths,
         causal=form.causal,
     )
     if isinstance(plan, WarpgroupGradientPlan):
-        _by_warpgroups(device, inputs, plan, form, read, stored, of)
+        _by_warpgroups(device, inputs, plan, form, arguments, outputs, side)
         return
     compiled = device.compile(
         kernels[element, form.lengths], lanes=plan.lanes, element=element, plan=plan, form=form
     )
-    heads = math.prod((inputs.q, inputs.k)[of].shape[:-2])
-    groups = -(-(queries, keys)[of] // plan.tile[0]) * heads
+    heads = math.prod((inputs.q, inputs.k)[side].shape[:-2])
+    groups = -(-(queries, keys)[side] // plan.tile[0]) * heads
     device.launch(
         compiled, groups, queries, keys, size, inputs.heads, inputs.shared_by, inputs.q.rows,
-        inputs.scale * LOG2_E, inputs.scale, *read, *stored,
+        inputs.scale * LOG2_E, inputs.scale, *arguments, *outputs,
     )  # fmt: skip
 
 
 def _by_warpgroups(
-    device: Any, inputs: Heads, plan: WarpgroupGradientPlan, form: AttentionForm, read: list[Any],
-    stored: list[Any], of: int,
+    device: Any, inputs: Heads, plan: WarpgroupGradientPlan, form: AttentionForm,
+    arguments: list[Any],
+    outputs: list[Any], side: int,
 ) -> None:  # fmt: skip
     element, (queries, keys, size) = inputs.q.element, inputs.sizes
-    gradient, q, k, v = (reached(device, array) for array in read[:4])
+    gradient, q, k, v = (reached(device, array) for array in arguments[:4])
     heads = math.prod(inputs.q.shape[:-2]), inputs.of_keys
     rows, lines = plan.tile
     maps = device.tensor_maps(tuple(
-        TiledMemory(array.address, heads[at], (queries, keys)[at], size, (rows, lines)[at != of])
-        for array, at in ((q, 0), (gradient, 0), (k, 1), (v, 1))
+        TiledMemory(
+            array.address, heads[side_index], (queries, keys)[side_index], size,
+            (rows, lines)[side_index != side],
+        )
+        for array, side_index in ((q, 0), (gradient, 0), (k, 1), (v, 1))
     ))  # fmt: skip
-    kernels = (ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES)[of]
+    kernels = (ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES)[side]
     compiled = device.compile(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     device.launch(
-        compiled, -(-(queries, keys)[of] // rows) * heads[of], queries, keys, heads[0],
-        inputs.shared_by, inputs.scale * LOG2_E, inputs.scale, maps, gradient, q, k, v, read[4],
-        *stored,
+        compiled, -(-(queries, keys)[side] // rows) * heads[side], queries, keys, heads[0],
+        inputs.shared_by, inputs.scale * LOG2_E, inputs.scale, maps, gradient, q, k, v,
+        arguments[4],
+        *outputs,
     )  # fmt: skip

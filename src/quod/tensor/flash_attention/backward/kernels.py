@@ -1,7 +1,7 @@
-"""The kernels of the gradients of attention: of queries, and of keys and values.
+"""The kernels of the gradients of attention: one for queries, one for keys and values.
 
 Weights are recomputed from the logarithms of sums that the forward pass stored (FlashAttention-2,
-Dao, 2023). Each sum is computed by one workgroup, in a fixed order.
+Dao, 2023). One workgroup computes each sum, in a fixed order, so results are deterministic.
 """
 
 from __future__ import annotations
@@ -30,34 +30,40 @@ from quod.tensor.rows.kernels import row_kernel
 from quod.tensor.rows.plan import RowPlan
 from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
 
-_NONE = -1e38
-"""A logarithm of no keys that may be multiplied: nothing is weighed by it."""
+_EMPTY_LOG = -1e38
+"""The logarithm of the sum of a query that sees no key.
+
+It may be multiplied by log2(e) without overflow. No weight is computed from it.
+"""
 
 
 def _attention_rows(
     k: Builder, rows: Value, width: Value, gradient: Value, y: Value, log_sums: Value,
     numbers: Value, *, element: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """Store, for all queries, the base-2 logarithm of the sum, then sum(dy * y).
+    """Store the base-2 logarithms of the sums of all queries, then sum(dy * y) of all queries.
 
-    sum(dy * y) equals the sum of weights times their gradients.
+    sum(dy * y) equals the sum of a query's weights times their gradients.
     """
     row = Row(k, element, plan, rows, width)
     y_row, zero = row.of(y), k.constant(0.0, f32)
 
-    def step(accesses: list[Access], carried: Values) -> Values:
+    def step(accesses: list[Access], sums: Values) -> Values:
         terms = counted(
             k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.place)
         )
-        return (summed(terms, carried[0]),)
+        return (summed(terms, sums[0]),)
 
     total = row.total(row.fold(row.of(gradient), (zero,), step)[0])
-    row.put(numbers, k.maximum(row.own(log_sums), _NONE) * LOG2_E)
+    row.put(numbers, k.maximum(row.own(log_sums), _EMPTY_LOG) * LOG2_E)
     row.put(k.pointer_add(numbers, rows), total)
 
 
 class NumbersOfRows:
-    """The logarithms and products of the queries of a head."""
+    """The logarithms and sum(dy * y) of a head's queries, as `attention_rows` stored them.
+
+    counts: The queries of all heads, and the queries of a head.
+    """
 
     def __init__(self, k: Builder, numbers: Value, head: Value, counts: tuple[Value, Value]):
         word = u64 if k.machine.has(Capability.U64) else u32
@@ -66,7 +72,7 @@ class NumbersOfRows:
         self._products = k.pointer_add(self._logs, rows)
 
     def of(self, query: Value) -> tuple[Value, Value]:
-        """Return the logarithm of a query's sum, and its sum(dy * y)."""
+        """Return the base-2 logarithm of a query's sum, and its sum(dy * y)."""
         return self._logs[query], self._products[query]
 
 
@@ -80,11 +86,11 @@ def _attention_backward_queries(
     *lengths, dq = memory
     tile_rows, _ = plan.tile
     tiles = (queries + (tile_rows - 1)) // tile_rows
-    # Tiles with the most keys run first; in the kernel of keys, those that most queries see.
-    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
+    # The tiles with the most work run first.
+    head, first_row = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
-    of_rows = NumbersOfRows(k, numbers, head, (rows, queries))
-    stop = sequence.seen(k.minimum(first + (tile_rows - 1), queries - 1))
+    row_statistics = NumbersOfRows(k, numbers, head, (rows, queries))
+    stop = sequence.seen(k.minimum(first_row + (tile_rows - 1), queries - 1))
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         rows_ = [
@@ -95,44 +101,50 @@ def _attention_backward_queries(
             for x in (keys_, values)
         ]
         row, dq_sums = of_queries(
-            k, element, plan, rows_, lines, first, sequence.seen, of_rows.of, factor
+            k, element, plan, rows_, lines, first_row, sequence.seen, row_statistics.of, factor
         )
         if form.causal:
-            operands = Operands([each.pointer for each in (*rows_, *lines)], of_rows.of, factor)
-            plain = PlainSums(k, element, size, k.lane_id())
-            dq_sums = in_blocks(corrected_queries(k, plain, flat(dq_sums), row, sequence, operands))
+            operands = Operands(
+                [matrix_.pointer for matrix_ in (*rows_, *lines)], row_statistics.of, factor
+            )
+            direct = PlainSums(k, element, size, k.lane_id())
+            dq_sums = in_blocks(
+                corrected_queries(k, direct, flat(dq_sums), row, sequence, operands)
+            )
         out_rows = HeadMatrix(part_of(k, dq, head, queries, size), size, queries)
         store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
-    rooms, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
+    buffers, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
     sums.clear()
-    turned_q, turned_gradient = (
-        tile.turned(Lines(part_of(k, matrix, head, queries, size), queries), first, room)
-        for matrix, room in zip((q, gradient), rooms, strict=True)
+    transposed_q, transposed_gradient = (
+        tile.turned(Lines(part_of(k, matrix, head, queries, size), queries), first_row, buffer)
+        for matrix, buffer in zip((q, gradient), buffers, strict=True)
     )
     of_keys, of_values = (
         Lines(part_of(k, matrix, head // shared_by, keys, size), sequence.keys)
         for matrix in (keys_, values)
     )
-    places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
-    logs, products = zip(*map(of_rows.of, places), strict=True)
-    seen = [sequence.seen(place) for place in places]
+    row_indices = [
+        k.minimum(first_row + tile.row(row_index), queries - 1) for row_index in range(plan.rows)
+    ]
+    logs, products = zip(*map(row_statistics.of, row_indices), strict=True)
+    seen = [sequence.seen(query) for query in row_indices]
     with k.range(k.constant(0, u32), stop, tile.columns, carry=sums) as loop:
-        there = tile.visible(loop.index, seen)
-        logits = tile.products(turned_q, of_keys, loop.index)
-        slopes = tile.products(turned_gradient, of_values, loop.index)
-        weights = _weights(k, logits, there, factor, [[log] * plan.columns for log in logs])
+        visible = tile.visible(loop.index, seen)
+        logits = tile.products(transposed_q, of_keys, loop.index)
+        slopes = tile.products(transposed_gradient, of_values, loop.index)
+        weights = _weights(k, logits, visible, factor, [[log] * plan.columns for log in logs])
         tile.weigh(
             [
                 [weight * (slope - product) for weight, slope in zip(*row, strict=True)]
                 for *row, product in zip(weights, slopes, products, strict=True)
             ]
         )
-        mask = sequence.mask(tile, loop.index, first, seen)
+        mask = sequence.mask(tile, loop.index, first_row, seen)
         loop.next(tile.add(loop.carried, of_keys, loop.index, mask=mask))
     target = Lines(part_of(k, dq, head, queries, size), queries)
-    tile.store(target, first, loop.results, [scale] * plan.rows)
+    tile.store(target, first_row, loop.results, [scale] * plan.rows)
 
 
 def _attention_backward_keys(
@@ -145,30 +157,39 @@ def _attention_backward_keys(
     *lengths, dk, dv = memory
     tile_rows, _ = plan.tile
     tiles = (keys + (tile_rows - 1)) // tile_rows
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
+    head, first_key = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
     sequence = Sequence(
         k, form, (queries, keys), lengths[0] if lengths else None, head // (heads // shared_by)
     )
     # Keys beyond the sequence are skipped.
-    there = k.select(first < sequence.keys, sequence.keys, keys)
-    begin = sequence.first_that_sees(first)
+    key_count = k.select(first_key < sequence.keys, sequence.keys, keys)
+    first_query = sequence.first_that_sees(first_key)
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
-        rows_ = [HeadMatrix(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
-        lines_ = shared_by * queries
-        lines = [HeadMatrix(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
-        of_lines = NumbersOfRows(k, numbers, head, (rows, lines_)).of
+        rows_ = [
+            HeadMatrix(part_of(k, x, head, keys, size), size, key_count) for x in (keys_, values)
+        ]
+        line_count = shared_by * queries
+        lines = [
+            HeadMatrix(part_of(k, x, head, line_count, size), size, line_count)
+            for x in (q, gradient)
+        ]
+        line_statistics = NumbersOfRows(k, numbers, head, (rows, line_count)).of
         row, *grads = of_keys(
-            k, element, plan, rows_, lines, first, sequence.seen, of_lines, factor,
-            (begin, queries),
+            k, element, plan, rows_, lines, first_key, sequence.seen, line_statistics, factor,
+            (first_query, queries),
         )  # fmt: skip
         if form.causal or form.lengths:
-            operands = Operands([each.pointer for each in (*lines, *rows_)], of_lines, factor)
-            plain = PlainSums(k, element, size, k.lane_id())
+            operands = Operands(
+                [gradient_sums.pointer for gradient_sums in (*lines, *rows_)],
+                line_statistics,
+                factor,
+            )
+            direct = PlainSums(k, element, size, k.lane_id())
             grads = [
-                in_blocks(each)
-                for each in corrected_keys(
-                    k, plain, (flat(grads[0]), flat(grads[1])), (row, keys), shared_by, sequence,
+                in_blocks(sums_array)
+                for sums_array in corrected_keys(
+                    k, direct, (flat(grads[0]), flat(grads[1])), (row, keys), shared_by, sequence,
                     operands,
                 )
             ]  # fmt: skip
@@ -179,39 +200,40 @@ def _attention_backward_keys(
             store(k, element, plan, out_rows, row, sums_, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)
-    rooms, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
-    for each in sums:
-        each.clear()
-    turned_keys, turned_values = (
-        tile.turned(Lines(part_of(k, matrix, head, keys, size), there), first, room)
-        for matrix, room in zip((keys_, values), rooms, strict=True)
+    buffers, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
+    for matrix_ in sums:
+        matrix_.clear()
+    transposed_keys, transposed_values = (
+        tile.turned(Lines(part_of(k, matrix, head, keys, size), key_count), first_key, buffer)
+        for matrix, buffer in zip((keys_, values), buffers, strict=True)
     )
-    places = [first + tile.row(each) for each in range(plan.rows)]
+    key_indices = [first_key + tile.row(row_index) for row_index in range(plan.rows)]
     with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
-        of_head = head * shared_by + group.index
+        query_head = head * shared_by + group.index
         of_q, of_gradient = (
-            Lines(part_of(k, matrix, of_head, queries, size), queries) for matrix in (q, gradient)
+            Lines(part_of(k, matrix, query_head, queries, size), queries)
+            for matrix in (q, gradient)
         )
-        of_rows = NumbersOfRows(k, numbers, of_head, (rows, queries))
-        with k.range(begin, queries, tile.columns, carry=group.carried) as loop:
+        row_statistics = NumbersOfRows(k, numbers, query_head, (rows, queries))
+        with k.range(first_query, queries, tile.columns, carry=group.carried) as loop:
             key_sums, value_sums = loop.carried
-            at = [loop.index + tile.column(each) for each in range(plan.columns)]
-            pairs = [of_rows.of(k.minimum(query, queries - 1)) for query in at]
-            counts = [k.select(query < queries, sequence.seen(query), 0) for query in at]
-            seen = [[place < count for count in counts] for place in places]
-            logits = tile.products(turned_keys, of_q, loop.index)
-            slopes = tile.products(turned_values, of_gradient, loop.index)
+            query_indices = [loop.index + tile.column(column) for column in range(plan.columns)]
+            pairs = [row_statistics.of(k.minimum(query, queries - 1)) for query in query_indices]
+            counts = [k.select(query < queries, sequence.seen(query), 0) for query in query_indices]
+            seen = [[place < count for count in counts] for place in key_indices]
+            logits = tile.products(transposed_keys, of_q, loop.index)
+            slopes = tile.products(transposed_values, of_gradient, loop.index)
             logs, products = zip(*pairs, strict=True)
             weights = _weights(k, logits, seen, factor, [logs] * plan.rows)
             tile.weigh(weights)
             mask = None
             if form.causal or form.lengths:
-                begin_of_tile = loop.index
-                all_rows = first + tile.rows <= sequence.seen(begin_of_tile)
-                all_lines = begin_of_tile + tile.columns <= queries
+                tile_start = loop.index
+                all_rows = first_key + tile.rows <= sequence.seen(tile_start)
+                all_lines = tile_start + tile.columns <= queries
 
-                def inside(row: int, line: Value, begin: Value = begin_of_tile) -> Value:
-                    return places[row] < sequence.seen(begin + line)
+                def inside(row: int, line: Value, first_query: Value = tile_start) -> Value:
+                    return key_indices[row] < sequence.seen(first_query + line)
 
                 mask = Mask(~(all_rows & all_lines), inside)
             value_sums = tile.add(value_sums, of_gradient, loop.index, mask=mask)
@@ -229,12 +251,12 @@ def _attention_backward_keys(
         group.next(loop.results)
     unit = k.constant(1.0, f32)
     for target, grads, multiplier in zip((dk, dv), group.results, (scale, unit), strict=True):
-        goal = Lines(part_of(k, target, head, keys, size), keys)
-        tile.store(goal, first, grads, [multiplier] * plan.rows)
+        target_lines = Lines(part_of(k, target, head, keys, size), keys)
+        tile.store(target_lines, first_key, grads, [multiplier] * plan.rows)
 
 
 def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:
-    """Return the weights of own rows and lines, with 0 for masked pairs."""
+    """Return the weights of an instance's rows and lines, with 0 for masked pairs."""
     return [
         [
             k.select(inside, k.exp2(k.fma(x, factor, -log)), 0.0)

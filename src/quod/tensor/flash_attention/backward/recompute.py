@@ -17,9 +17,9 @@ from quod.tensor.flash_attention.recompute import PlainSums, RowPairs
 class Operands:
     """The operands of a backward pass.
 
-    heads: The heads of queries, of their results' gradients, of keys and of values.
-    numbers: For the line of a query, the logarithm to base 2 of its sum, and its sum of products.
-    factor: The factor of logits.
+    heads: The pointers to the heads of q, dy, keys and values.
+    numbers: Given a query, returns the base-2 logarithm of its sum, and sum(dy * y).
+    factor: scale * log2(e), the factor of logits.
     """
 
     heads: Sequence[Value]
@@ -33,7 +33,7 @@ class Operands:
 
     @property
     def gradient(self) -> Value:
-        """The head of the gradients of queries' results."""
+        """The head of dy, the gradient of the results."""
         return self.heads[1]
 
     @property
@@ -66,11 +66,11 @@ def corrected_queries(
                 1
             ], plain.line(operands.keys, key)
 
-        # If the sum of products is NaN, a key that the query sees has a NaN.
-        there = (query < sequence.queries) & ((product == product) | (count == 0))
-        return RowPairs(there, count, pair)
+        # If sum(dy * y) is NaN, so is an operand that is not masked, and the gradient stays NaN.
+        needs_check = (query < sequence.queries) & ((product == product) | (count == 0))
+        return RowPairs(needs_check, count, pair)
 
-    return plain.corrected(sums, [pairs(row + below) for below in (0, 8)])
+    return plain.corrected(sums, [pairs(row + row_offset) for row_offset in (0, 8)])
 
 
 def corrected_keys(
@@ -80,29 +80,31 @@ def corrected_keys(
     """Return sums of ds^T q and of p^T dy for a key and the key 8 further, over unmasked queries.
 
     rows: The index of the first key, and the number of keys.
-    shared_by: The number of heads that share the keys; their queries follow each other.
+    shared_by: The number of query heads that share the keys; their queries are contiguous.
     """
-    first, keys = rows
+    first_key, keys = rows
 
     def pairs(key: Value, *, values: bool) -> RowPairs:
-        begin = sequence.first_that_sees(key)
-        count = sequence.queries - begin
+        first_query = sequence.first_that_sees(key)
+        count = sequence.queries - first_query
         divisor = k.maximum(count, 1)
 
         def pair(index: Value) -> tuple[Value, Value]:
-            query = index // divisor * sequence.queries + begin + index % divisor
-            weight, change = _weight_and_gradient(
+            query = index // divisor * sequence.queries + first_query + index % divisor
+            weight, slope = _weight_and_gradient(
                 k, plain, operands, (query, key), *operands.numbers(query)
             )
             if values:
                 return weight, plain.line(operands.gradient, query)
-            return change, plain.line(operands.q, query)
+            return slope, plain.line(operands.q, query)
 
         return RowPairs(key < keys, count * shared_by, pair)
 
     of_keys, of_values = (
-        plain.corrected(each, [pairs(first + below, values=values) for below in (0, 8)])
-        for each, values in zip(sums, (False, True), strict=True)
+        plain.corrected(
+            sums_array, [pairs(first_key + row_offset, values=values) for row_offset in (0, 8)]
+        )
+        for sums_array, values in zip(sums, (False, True), strict=True)
     )
     return of_keys, of_values
 

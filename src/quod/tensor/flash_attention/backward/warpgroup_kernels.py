@@ -36,7 +36,7 @@ from quod.tensor.matmul.mma_fragments import lane_of
 
 def _heads(
     k: Builder, maps: Value, size: Value, arrays: tuple[Value, Value, Value, Value],
-    lines: tuple[Value, Value], counts: tuple[Value, Value], which: tuple[Value, Value],
+    lines: tuple[Value, Value], counts: tuple[Value, Value], head_indices: tuple[Value, Value],
 ) -> tuple[Pair, Pair]:  # fmt: skip
     """Return the heads of q and its gradient, and those of keys and values.
 
@@ -47,12 +47,12 @@ def _heads(
     tiled_heads = [
         HeadOf(
             TiledArray(
-                memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines[at // 2],
-                counts[at // 2],
+                memory, k.pointer_add(maps, MAP_BYTES // 8 * index), size, lines[index // 2],
+                counts[index // 2],
             ),
-            which[at // 2],
+            head_indices[index // 2],
         )
-        for at, memory in enumerate(arrays)
+        for index, memory in enumerate(arrays)
     ]  # fmt: skip
     return (tiled_heads[0], tiled_heads[1]), (tiled_heads[2], tiled_heads[3])
 
@@ -70,15 +70,15 @@ def _attention_backward_queries_tiles(
     tile_rows, _ = plan.tile
     tiles = (queries + (tile_rows - 1)) >> (tile_rows.bit_length() - 1)
     # Tiles with the most keys run first.
-    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
+    head, first_row = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     of_q, of_kv = _heads(
         k, maps, k.constant(plan.size, u32), (q, gradient, keys_, values), (queries, keys),
         (heads, heads // shared_by), (head, head // shared_by),
     )  # fmt: skip
-    of_rows = NumbersOfRows(k, numbers, head, (heads * queries, queries))
+    row_statistics = NumbersOfRows(k, numbers, head, (heads * queries, queries))
     row, sums = of_queries(
-        k, element, plan, of_q, of_kv, first, queries, sequence.seen, of_rows.of, factor
+        k, element, plan, of_q, of_kv, first_row, queries, sequence.seen, row_statistics.of, factor
     )  # fmt: skip
     size = k.constant(plan.size, u32)
     if form.causal:
@@ -86,9 +86,9 @@ def _attention_backward_queries_tiles(
         heads_of_keys = [
             part_of(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
         ]
-        operands = Operands([*heads_of_q, *heads_of_keys], of_rows.of, factor)
-        plain = PlainSums(k, element, size, lane_of(k))
-        sums = tuple(corrected_queries(k, plain, sums, row, sequence, operands))
+        operands = Operands([*heads_of_q, *heads_of_keys], row_statistics.of, factor)
+        direct = PlainSums(k, element, size, lane_of(k))
+        sums = tuple(corrected_queries(k, direct, sums, row, sequence, operands))
     target = part_of(k, dq, head, queries, size)
     store_rows(k, element, target, (row, queries), sums, [scale] * 2)
 
@@ -102,35 +102,36 @@ def _attention_backward_keys_tiles(
     """dk = scale * ds^T q and dv = p^T dy, of all queries that share the keys."""
     tile_rows, _ = plan.tile
     tiles = (keys + (tile_rows - 1)) >> (tile_rows.bit_length() - 1)
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
+    head, first_row = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
-    size, shared = k.constant(plan.size, u32), head * shared_by
+    size, first_head = k.constant(plan.size, u32), head * shared_by
     of_q, of_kv = _heads(
         k, maps, size, (q, gradient, keys_, values), (queries, keys), (heads, heads // shared_by),
-        (shared, head),
+        (first_head, head),
     )  # fmt: skip
 
-    def of_row(of_head: Value, query: Value) -> tuple[Value, Value]:
+    def statistics_of(of_head: Value, query: Value) -> tuple[Value, Value]:
         return NumbersOfRows(k, numbers, of_head, (heads * queries, queries)).of(query)
 
-    span = QueryRange(shared, shared_by, sequence.first_that_sees(first), queries, keys)
+    span = QueryRange(first_head, shared_by, sequence.first_that_sees(first_row), queries, keys)
     row, *gradient_sums = of_keys(
-        k, element, plan, of_kv, of_q, first, span, sequence.seen if form.causal else None, of_row,
+        k, element, plan, of_kv, of_q, first_row, span, sequence.seen if form.causal else None,
+        statistics_of,
         factor,
     )  # fmt: skip
     # Lines beyond the queries are zeros, and 0 times an infinity of a key is NaN.
     operands = Operands(
         [
-            *(part_of(k, memory, shared, queries, size) for memory in (q, gradient)),
+            *(part_of(k, memory, first_head, queries, size) for memory in (q, gradient)),
             *(part_of(k, memory, head, keys, size) for memory in (keys_, values)),
         ],
-        NumbersOfRows(k, numbers, shared, (heads * queries, queries)).of, factor,
+        NumbersOfRows(k, numbers, first_head, (heads * queries, queries)).of, factor,
     )  # fmt: skip
-    plain = PlainSums(k, element, size, lane_of(k))
+    direct = PlainSums(k, element, size, lane_of(k))
     pairs = gradient_sums[0], gradient_sums[1]
-    corrected = corrected_keys(k, plain, pairs, (row, keys), shared_by, sequence, operands)
+    results = corrected_keys(k, direct, pairs, (row, keys), shared_by, sequence, operands)
     for memory, sums, multiplier in zip(
-        (dk, dv), corrected, (scale, k.constant(1.0, f32)), strict=True
+        (dk, dv), results, (scale, k.constant(1.0, f32)), strict=True
     ):
         target = part_of(k, memory, head, keys, size)
         store_rows(k, element, target, (row, keys), sums, [multiplier] * 2)

@@ -1,10 +1,10 @@
 """Gradients of attention by warpgroups, with lines streamed through a ring of tiles.
 
-For the gradient of queries, the workgroup's own rows are queries, and keys are streamed; for those
-of keys and values it is the reverse, as in `backward.tensor_cores`. The products of rows and lines
-are first factors, in registers, of the next products. The products of a tile run while weights are
-computed from other products, and sums of a tile run while the next tile's products start (after
-FlashAttention-3, Shah et al., 2024).
+For the gradient of queries, a workgroup owns rows of queries and streams keys and values; for the
+gradients of keys and values it is the reverse, as in `backward.tensor_cores`. The products of rows
+and lines stay in registers as left factors of the next products. Products are asynchronous: one of
+a tile's two products runs while weights are computed from the other, and the sums of a tile run
+while the next tile's products start (after FlashAttention-3, Shah et al., 2024).
 """
 
 from __future__ import annotations
@@ -22,87 +22,92 @@ from quod.tensor.matmul.mma_fragments import QUAD, lane_of
 Values = tuple[Value, ...]
 Pair = tuple[HeadOf, HeadOf]
 
-_NEVER = 1e38
+_MASKED_LOG = 1e38
 """A base-2 logarithm of a sum that makes every weight 0."""
 
 
 class _Gradients:
-    """Two operands of own rows, 64 to a warpgroup, and two operands of streamed lines."""
+    """Two matrices of rows, 64 per warpgroup, and two matrices of streamed lines."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair,
-        first: Value, factor: Value,
+        self, k: Builder, element: Type, plan: WarpgroupGradientPlan, row_heads: Pair,
+        line_heads: Pair,
+        first_row: Value, factor: Value,
     ) -> None:  # fmt: skip
         self._k, self._element, self._plan = k, element, plan
-        self._first, self._factor = first, factor
+        self._first, self._factor = first_row, factor
         rows, self._lines = plan.tile
-        for head in (*held, *passing):
+        for head in (*row_heads, *line_heads):
             k.tensor_map_acquire(head.array.tensor_map)
-        self._own = [HeadTiles(k, plan.size, each, rows, 1) for each in held]
-        self._passing = [
-            HeadTiles(k, plan.size, each, self._lines, plan.stages) for each in passing
+        self._row_tiles = [HeadTiles(k, plan.size, head_, rows, 1) for head_ in row_heads]
+        self._line_tiles = [
+            HeadTiles(k, plan.size, head_, self._lines, plan.stages) for head_ in line_heads
         ]
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
-        self._down = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
-        self.row = first + self._down + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        self._warpgroup_row = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+        self.row = (
+            first_row + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        )
         """The first of this instance's two rows; the second is row + 8."""
-        self.beside = (lane_of(k) & (QUAD - 1)) * 2
-        """The first of the instance's lines, of which it has two in every eight."""
+        self.first_line = (lane_of(k) & (QUAD - 1)) * 2
+        """The first of the instance's lines; it has two of every eight lines."""
 
     @property
     def sums(self) -> Values:
         """Initial sums over lines: zeros."""
         return (self._k.constant(0.0, f32),) * (self._plan.size // 2)
 
-    def begin(self, place: Callable[[Value], tuple[Value, Value]], steps: Value) -> None:
-        """Start the copies of own rows and the first tiles, and wait for the own rows.
+    def begin(self, locate: Callable[[Value], tuple[Value, Value]], steps: Value) -> None:
+        """Start the copies of the rows and of the first tiles of lines, and wait for the rows.
 
-        `place(step)` returns the head and the first line of a step.
+        locate: Given a step, returns the head and the first line of its tiles.
         """
-        for tiles in self._own:
+        for tiles in self._row_tiles:
             tiles.copy(self._first, 0)
-        for number in range(self._plan.stages - 1):
-            self.copy(place, self._k.constant(number, u32), steps)
+        for step in range(self._plan.stages - 1):
+            self.copy(locate, self._k.constant(step, u32), steps)
         self._k.barrier()
-        for tiles in self._own:
+        for tiles in self._row_tiles:
             tiles.wait(0, 0)
 
     def copy(
-        self, place: Callable[[Value], tuple[Value, Value]], step: Value, steps: Value
+        self, locate: Callable[[Value], tuple[Value, Value]], step: Value, steps: Value
     ) -> None:
         """Start the copies of a step's tiles, if there is such a step."""
         stage = step & (self._plan.stages - 1)
         with self._k.if_(step < steps):
-            head, line = place(step)
-            for tiles in self._passing:
-                tiles.copy(line, stage, head)
+            head, first_line = locate(step)
+            for tiles in self._line_tiles:
+                tiles.copy(first_line, stage, head)
 
     def products(self, which: int, step: Value) -> Values:
-        """Start the products of own rows and streamed lines of operand `which`."""
+        """Start the products of the rows and the streamed lines of matrix `which`, 0 or 1."""
         k, plan = self._k, self._plan
-        tiles = self._passing[which]
+        tiles = self._line_tiles[which]
         stage = step & (plan.stages - 1)
         tiles.wait(stage, step >> (plan.stages.bit_length() - 1))
         k.mma_begin()
         products: Values = (k.constant(0.0, f32),) * (self._lines // 2)
-        for at in range(plan.size // MATRIX_DEPTH):
-            matrix = self._own[which].rows(0, at, self._down)
-            products = k.mma_tiles(self._element, matrix, tiles.rows(stage, at), products)
+        for depth_index in range(plan.size // MATRIX_DEPTH):
+            matrix = self._row_tiles[which].rows(0, depth_index, self._warpgroup_row)
+            products = k.mma_tiles(self._element, matrix, tiles.rows(stage, depth_index), products)
         k.mma_commit()
         return products
 
     def add(
         self, weights: Sequence[Value], which: int, step: Value, sums: Sequence[Value]
     ) -> Values:
-        """Start adding weights times the streamed lines of operand `which` to sums."""
+        """Start adding weights times the streamed lines of matrix `which` to sums."""
         k, pack = self._k, packing(self._k, self._element)
         stage, totals = step & (self._plan.stages - 1), tuple(sums)
-        words = [pack(*weights[at : at + 2]) for at in range(0, len(weights), 2)]
+        packed_weights = [pack(*weights[index : index + 2]) for index in range(0, len(weights), 2)]
         k.mma_begin()
-        for at in range(self._lines // MATRIX_DEPTH):
-            right = self._passing[which].columns(stage, at)
-            totals = k.mma_rows(self._element, words[4 * at : 4 * at + 4], right, totals)
+        for index in range(self._lines // MATRIX_DEPTH):
+            right = self._line_tiles[which].columns(stage, index)
+            totals = k.mma_rows(
+                self._element, packed_weights[4 * index : 4 * index + 4], right, totals
+            )
         k.mma_commit()
         return totals
 
@@ -110,85 +115,95 @@ class _Gradients:
         """Return the weights of logits, given the base-2 logarithm of each logit's sum."""
         k = self._k
         return [
-            k.exp2(k.fma(logit, self._factor, -logs(at)), normal=True)
-            for at, logit in enumerate(logits)
+            k.exp2(k.fma(logit, self._factor, -logs(index)), normal=True)
+            for index, logit in enumerate(logits)
         ]
 
     def where(
-        self, some: Value, inside: Callable[[int], Value], weights: Sequence[Value]
+        self, any_masked: Value, is_visible: Callable[[int], Value], weights: Sequence[Value]
     ) -> Sequence[Value]:
-        """Return weights, with 0 where `inside` is false; `some` is true if any may be."""
+        """Return weights, with 0 where `is_visible(index)` is false.
+
+        any_masked: False if the caller knows that all pairs are visible.
+        """
         k, zero = self._k, self._k.constant(0.0, f32)
-        with k.if_(some) as partly:
-            partly.give([k.select(inside(at), weight, zero) for at, weight in enumerate(weights)])
-        with partly.otherwise():
-            partly.give(list(weights))
-        masked: Sequence[Value] = partly.results
+        with k.if_(any_masked) as branch:
+            branch.give(
+                [k.select(is_visible(index), weight, zero) for index, weight in enumerate(weights)]
+            )
+        with branch.otherwise():
+            branch.give(list(weights))
+        masked: Sequence[Value] = branch.results
         return masked
 
 
-def _row(at: int) -> int:
-    """Return which of an instance's two rows a value belongs to."""
-    return at // 2 % 2
+def _row(index: int) -> int:
+    """Return which of an instance's two rows, 0 or 1, an accumulator belongs to."""
+    return index // 2 % 2
 
 
-def _line(at: int) -> int:
-    """Return the line of a value, relative to the instance's first line."""
-    return at // 4 * 8 + at % 2
+def _line(index: int) -> int:
+    """Return the line of an accumulator, relative to the instance's first line."""
+    return index // 4 * 8 + index % 2
 
 
 def of_queries(
-    k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair, first: Value,
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, row_heads: Pair, line_heads: Pair,
+    first_row: Value,
     count: Value, seen: Callable[[Value], Value], numbers: Callable[[Value], tuple[Value, Value]],
     factor: Value,
 ) -> tuple[Value, Values]:  # fmt: skip
     """Return the instance's first row, and sums of ds k.
 
-    held: q and dy, of `count` queries.
-    passing: Keys and values, as many as the last query sees.
-    numbers: For a query, the base-2 logarithm of its sum, and sum(dy * y).
+    row_heads: q and dy, of `count` queries.
+    line_heads: Keys and values, as many as the last query sees.
+    first_row: The first query of the workgroup.
+    seen: Returns the number of keys that a query sees.
+    numbers: Given a query, returns the base-2 logarithm of its sum, and sum(dy * y).
     """
-    work = _Gradients(k, element, plan, held, passing, first, factor)
-    lines, last = plan.lines, count - 1
-    stop = seen(k.minimum(first + (plan.tile[0] - 1), last))
+    work = _Gradients(k, element, plan, row_heads, line_heads, first_row, factor)
+    lines, last_query = plan.lines, count - 1
+    stop = seen(k.minimum(first_row + (plan.tile[0] - 1), last_query))
     steps = (stop + (lines - 1)) // lines
 
-    def place(step: Value) -> tuple[Value, Value]:
-        return passing[0].head, step * lines
+    def locate(step: Value) -> tuple[Value, Value]:
+        return line_heads[0].head, step * lines
 
-    work.begin(place, steps)
-    of_rows = [numbers(k.minimum(work.row + below, last)) for below in (0, 8)]
-    counts = [seen(work.row + below) for below in (0, 8)]
-    seen_by_all = seen(first)
+    work.begin(locate, steps)
+    row_statistics = [
+        numbers(k.minimum(work.row + row_offset, last_query)) for row_offset in (0, 8)
+    ]
+    counts = [seen(work.row + row_offset) for row_offset in (0, 8)]
+    seen_by_all = seen(first_row)
     with k.range(k.constant(0, u32), steps, carry=list(work.sums)) as loop:
         step, sums = loop.index, tuple(loop.carried)
         logits, slopes = work.products(0, step), work.products(1, step)
         # This also completes the previous step's sums, so after the barrier its tiles are free.
         logits = k.mma_wait(1, logits)
         k.barrier()
-        work.copy(place, step + (plan.stages - 1), steps)
-        weights = work.weights(logits, lambda at: of_rows[_row(at)][0])
-        at_line = step * lines + work.beside
-        weights_ = work.where(
+        work.copy(locate, step + (plan.stages - 1), steps)
+        weights = work.weights(logits, lambda index: row_statistics[_row(index)][0])
+        first_key = step * lines + work.first_line
+        masked_weights = work.where(
             (step + 1) * lines > seen_by_all,
-            lambda at: at_line + _line(at) < counts[_row(at)],
+            lambda index: first_key + _line(index) < counts[_row(index)],
             weights,
         )
         slopes = k.mma_wait(0, slopes)
-        changes = [
-            weight * (slope - of_rows[_row(at)][1])
-            for at, (weight, slope) in enumerate(zip(weights_, slopes, strict=True))
+        logit_gradients = [
+            weight * (slope - row_statistics[_row(index)][1])
+            for index, (weight, slope) in enumerate(zip(masked_weights, slopes, strict=True))
         ]
-        loop.next(list(work.add(changes, 0, step, sums)))
+        loop.next(list(work.add(logit_gradients, 0, step, sums)))
     return work.row, k.mma_wait(0, loop.results)
 
 
 @frozen(eq=False)
 class QueryRange:
-    """The queries that see some keys.
+    """The queries that see any key of a workgroup.
 
-    head: The first head of queries.
-    heads: The heads of queries that share the keys.
+    head: The first query head that shares the keys.
+    heads: The number of query heads that share the keys.
     begin: The first query of a head that sees any of the keys.
     queries: The queries of a head.
     keys: The keys of the sequence.
@@ -202,75 +217,78 @@ class QueryRange:
 
 
 def of_keys(
-    k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair, first: Value,
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, row_heads: Pair, line_heads: Pair,
+    first_row: Value,
     span: QueryRange, seen: Callable[[Value], Value] | None,
     numbers: Callable[[Value, Value], tuple[Value, Value]], factor: Value,
 ) -> tuple[Value, Values, Values]:  # fmt: skip
     """Return the instance's first row, and sums of ds^T q and p^T dy.
 
-    held: Keys and values.
-    passing: q and dy, with the heads that share the keys one after the other.
-    seen: The number of keys that a query sees; None if all queries see all keys.
-    numbers: For a head and a query, the base-2 logarithm of its sum, and sum(dy * y).
+    row_heads: Keys and values.
+    line_heads: q and dy, of all heads that share the keys, one head after the other.
+    first_row: The first key of the workgroup.
+    seen: Returns the number of keys that a query sees; None if all queries see all keys.
+    numbers: Given a head and a query, returns the base-2 logarithm of its sum, and sum(dy * y).
     """
-    work = _Gradients(k, element, plan, held, passing, first, factor)
+    work = _Gradients(k, element, plan, row_heads, line_heads, first_row, factor)
     rows, lines = plan.tile
     tiles = (span.queries - span.begin + (lines - 1)) // lines
     divisor = k.maximum(tiles, 1)
     steps = tiles * span.heads
 
-    def place(step: Value) -> tuple[Value, Value]:
+    def locate(step: Value) -> tuple[Value, Value]:
         return span.head + step // divisor, span.begin + step % divisor * lines
 
-    # The numbers of the queries of a step and of the next one; each instance loads one of them.
-    of_lines = k.shared(f32, 2 * 2 * lines)
-    own_line = k.local_id() & (lines - 1)
+    # Logarithms and sum(dy * y) of the queries of two steps; each instance loads one value a step.
+    statistics = k.shared(f32, 2 * 2 * lines)
+    line_of_instance = k.local_id() & (lines - 1)
 
-    def fetched(step: Value) -> Value:
-        head, line = place(step)
-        query = line + own_line
+    def load_statistics(step: Value) -> Value:
+        head, line = locate(step)
+        query = line + line_of_instance
         log, product = numbers(head, k.minimum(query, span.queries - 1))
-        log = k.select(query < span.queries, log, k.constant(_NEVER, f32))
+        log = k.select(query < span.queries, log, k.constant(_MASKED_LOG, f32))
         return k.select(k.local_id() < lines, log, product)
 
-    def put(step: Value, value: Value) -> None:
+    def store_statistics(step: Value, value: Value) -> None:
         with k.if_(k.local_id() < 2 * lines):
-            of_lines[(step & 1) * (2 * lines) + k.local_id()] = value
+            statistics[(step & 1) * (2 * lines) + k.local_id()] = value
 
-    work.begin(place, steps)
+    work.begin(locate, steps)
     start = k.constant(0, u32)
     with k.if_(steps > 0):
-        put(start, fetched(start))
+        store_statistics(start, load_statistics(start))
     with k.range(start, steps, carry=(list(work.sums), list(work.sums))) as loop:
         step = loop.index
         of_k, of_v = loop.carried
         logits, slopes = work.products(0, step), work.products(1, step)
-        following = fetched(k.minimum(step + 1, steps - 1))
+        next_statistics = load_statistics(k.minimum(step + 1, steps - 1))
         # This also completes the previous step's sums, so after the barrier its tiles are free.
         logits = k.mma_wait(1, logits)
         k.barrier()
-        work.copy(place, step + (plan.stages - 1), steps)
-        own_numbers = (step & 1) * (2 * lines) + work.beside
-        logs = [k.load(of_lines, own_numbers + block * 8, 2) for block in range(lines // 8)]
+        work.copy(locate, step + (plan.stages - 1), steps)
+        own_statistics = (step & 1) * (2 * lines) + work.first_line
+        logs = [k.load(statistics, own_statistics + block * 8, 2) for block in range(lines // 8)]
         weights: Sequence[Value] = work.weights(logits, lambda at: logs[at // 4][at % 2])
         if seen is not None:
-            query = place(step)[1]
+            query = locate(step)[1]
             weights = work.where(
-                seen(query) < k.minimum(first + rows, span.keys),
+                seen(query) < k.minimum(first_row + rows, span.keys),
                 _inside(work, seen, query),
                 weights,
             )
         of_v = work.add(weights, 1, step, of_v)
         slopes = k.mma_wait(1, slopes)
         products = [
-            k.load(of_lines, own_numbers + (lines + block * 8), 2) for block in range(lines // 8)
+            k.load(statistics, own_statistics + (lines + block * 8), 2)
+            for block in range(lines // 8)
         ]
-        changes = [
+        logit_gradients = [
             weight * (slope - products[at // 4][at % 2])
             for at, (weight, slope) in enumerate(zip(weights, slopes, strict=True))
         ]
-        of_k = work.add(changes, 0, step, of_k)
-        put(step + 1, following)
+        of_k = work.add(logit_gradients, 0, step, of_k)
+        store_statistics(step + 1, next_statistics)
         loop.next((list(of_k), list(of_v)))
     of_k, of_v = loop.results
     totals = k.mma_wait(0, [*of_k, *of_v])
@@ -283,6 +301,6 @@ def _inside(
     """Return a function that is true if the query of a value sees the key of its row."""
 
     def inside(at: int) -> Value:
-        return work.row + 8 * _row(at) < seen(query + work.beside + _line(at))
+        return work.row + 8 * _row(at) < seen(query + work.first_line + _line(at))
 
     return inside

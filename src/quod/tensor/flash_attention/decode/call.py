@@ -24,7 +24,12 @@ def attention_decode(
     causal: bool = True, lengths: Given | None = None, log_sums: Given | None = None,
     parts: int | None = None, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory."""
+    """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory.
+
+    The arguments are those of `attention`, but `causal` is true by default. `parts` is the number
+    of parts of the keys that workgroups process in parallel, from 1 to 512; by default it is chosen
+    for the device.
+    """
     device = resolve_device(device)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
     target, out_tensor, sums = results_of(device, q, inputs.q, inputs.tensors, log_sums, out)
@@ -46,13 +51,13 @@ def parts_of(parts: int | None) -> int | None:
 class Decoding:
     """One call of the decode kernels.
 
-    q: The queries.
-    queries: Queries of a head.
-    keys: The most keys of a sequence.
-    heads: Heads of keys of a sequence.
-    form: The masks and memory layout.
-    scale: The factor of products.
-    pages: Pages in memory; 0 if keys are not paged.
+    q: The queries, of shape (..., heads, queries, size).
+    queries: The queries of a head.
+    keys: The maximum number of keys of a sequence.
+    heads: The key heads of a sequence.
+    form: The masks, outputs and memory layout.
+    scale: The factor of the products q k^T.
+    pages: The pages in memory; 0 if keys are not paged.
     """
 
     q: Tensor
@@ -68,7 +73,7 @@ class Decoding:
     def launch(
         self, device: AnyDevice, out_tensor: Tensor, sums: Tensor | None, parts: int | None
     ) -> None:
-        """Launch the kernels; the number of parts is chosen if it is None."""
+        """Launch the kernels; if `parts` is None, choose the number of parts."""
         if not math.prod(self.q.shape):
             return
         element, size, all_rows = self.q.element, self.q.columns, self.q.rows
@@ -85,18 +90,20 @@ class Decoding:
             decode_kernel(element, form), lanes=plan.lanes, element=element, plan=plan, form=form
         )
         results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
-        stored = results
+        outputs = results
         if split:
-            stored = [device.allocate(4 * parts * all_rows * (size + 2), zero=False)]
+            outputs = [device.allocate(4 * parts * all_rows * (size + 2), zero=False)]
         device.launch(
             compiled, groups * parts, self.queries, self.keys, self.heads, size, rows, parts,
-            self.pages, all_rows, self.scale * LOG2_E, *self.memory, *stored,
+            self.pages, all_rows, self.scale * LOG2_E, *self.memory, *outputs,
         )  # fmt: skip
         if not split:
             return
-        of_rows = plan_groups(device, widest(element, size, TOGETHER), size)
-        combine = device.compile(
-            ATTENTION_PARTS[element, sums is not None], lanes=of_rows.lanes, element=element,
-            plan=of_rows,
+        row_plan = plan_groups(device, widest(element, size, TOGETHER), size)
+        combine_kernel = device.compile(
+            ATTENTION_PARTS[element, sums is not None], lanes=row_plan.lanes, element=element,
+            plan=row_plan,
         )  # fmt: skip
-        device.launch(combine, of_rows.groups(all_rows), all_rows, size, parts, *stored, *results)
+        device.launch(
+            combine_kernel, row_plan.groups(all_rows), all_rows, size, parts, *outputs, *results
+        )

@@ -1,7 +1,7 @@
-"""The kernel of attention of few queries: each workgroup processes a part of the keys of a head.
+"""The decode kernel, for few queries: each workgroup processes one part of the keys of a head.
 
-Flash-decoding (Dao, Haziza, Massa and Sizov, Flash-Decoding for long-context inference, 2023); the
-kernel of `flash_attention.partial_results` combines the results of the parts.
+This is flash-decoding (Dao, Haziza, Massa and Sizov, Flash-Decoding for long-context inference,
+2023). The kernel of `flash_attention.partial_results` combines the results of the parts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from quod.tensor.flash_attention.kernel import AttentionForm, inverse_of, log_su
 from quod.tensor.flash_attention.kernel import Sequence as AttentionSequence
 from quod.tensor.flash_attention.partial_results import Parts
 
-_LEAST_STEPS = 2
-"""The fewest steps of a part; the last parts of short sequences have no keys."""
+_MIN_STEPS = 2
+"""The minimum number of steps of a part; the last parts of a short sequence have no keys."""
 
 
 def _attention_decode(
@@ -38,165 +38,177 @@ def _attention_decode(
     pages: Value, all_rows: Value, factor: Value, q: Value, keys_: Value, values: Value,
     *memory: Value, element: Type, plan: DecodePlan, form: DecodeForm,
 ) -> None:  # fmt: skip
-    """out = softmax(scale * q k^T) v of `rows` queries that share a head of keys.
+    """out = softmax(scale * q k^T) v, where `rows` rows of queries share each key head.
 
-    If keys are split, each part stores its sums of values, greatest products and totals of weights.
+    factor: scale * log2(e).
+    out: If keys are split into parts, the partial results, in the format of `partial_results`.
     """
     pointers = list(memory)
     lengths = pointers.pop(0) if form.lengths else None
     table = pointers.pop(0) if form.page_size else None
     tiles = (rows + (plan.rows - 1)) // plan.rows
     # Adjacent workgroups have the same keys.
-    first, number = k.workgroup_id() % tiles * plan.rows, k.workgroup_id() // tiles
+    first_row, head_index = k.workgroup_id() % tiles * plan.rows, k.workgroup_id() // tiles
     part = k.constant(0, u32)
     if form.split:
-        number, part = number // parts, number % parts
+        head_index, part = head_index // parts, head_index % parts
     sizes = Sizes(keys, heads, size, rows, parts, pages)
     seen = AttentionSequence(
-        k, AttentionForm(form.causal), (queries, keys), lengths, number // heads
+        k, AttentionForm(form.causal), (queries, keys), lengths, head_index // heads
     )
-    share = RowTile(k, element, plan, form, sizes, number, first, table)
-    kind: type[Steps] = StepsOfSubgroups
+    row_tile = RowTile(k, element, plan, form, sizes, head_index, first_row, table)
+    steps_class: type[Steps] = StepsOfSubgroups
     if plan.cores or k.machine.has(Capability.VECTOR_LANES):
-        kind = StepsOfCores if plan.cores else StepsOfVectors
-    steps = kind(k, plan, share, (q, keys_, values), factor)
-    state = steps.run(_span(k, steps, form, sizes, seen, share, part))
-    together = _SubgroupCombiner(k, plan, share, state, steps.held)
+        steps_class = StepsOfCores if plan.cores else StepsOfVectors
+    steps = steps_class(k, plan, row_tile, (q, keys_, values), factor)
+    state = steps.run(_part_keys(k, steps, form, sizes, seen, row_tile, part))
+    combiner = _SubgroupCombiner(k, plan, row_tile, state, steps.held)
     if form.split:
-        of_parts = Parts(k, pointers[0], all_rows, parts, size)
+        part_results = Parts(k, pointers[0], all_rows, parts, size)
 
-        def of_row(row: Value) -> Value:
-            return of_parts.place(part, share.of_rows(row))
+        def result_index(row: Value) -> Value:
+            return part_results.place(part, row_tile.of_rows(row))
 
-        together.store(
-            lambda row, at, _, sums: of_parts.store(of_row(row), at, sums),
-            lambda row, top, total: of_parts.store_numbers(of_row(row), top, total),
+        combiner.store(
+            lambda row, at, _, sums: part_results.store(result_index(row), at, sums),
+            lambda row, top, total: part_results.store_numbers(result_index(row), top, total),
         )
         return
 
-    def put(row: Value, at: Value, total: Value, sums: Sequence[Value]) -> None:
+    def store_row(row: Value, access: Value, total: Value, sums: Sequence[Value]) -> None:
         inverse = inverse_of(k, total)
-        line = share.line(pointers[0], row)
-        share.accesses.store(line, at, [value * inverse for value in sums])
+        row_pointer = row_tile.line(pointers[0], row)
+        row_tile.accesses.store(row_pointer, access, [value * inverse for value in sums])
 
-    def put_log(row: Value, top: Value, total: Value) -> None:
-        pointers[1][share.of_rows(row)] = log_sum(k, top, total)
+    def store_log(row: Value, top: Value, total: Value) -> None:
+        pointers[1][row_tile.of_rows(row)] = log_sum(k, top, total)
 
-    together.store(put, put_log if form.sums else None)
+    combiner.store(store_row, store_log if form.sums else None)
 
 
-def _span(
+def _part_keys(
     k: Builder,
-    of: Steps,
+    loop_steps: Steps,
     form: DecodeForm,
     sizes: Sizes,
     seen: AttentionSequence,
-    share: RowTile,
+    row_tile: RowTile,
     part: Value,
 ) -> KeyRange:
-    """Return the keys of a part: a whole number of steps, except in the last part."""
-    begin, end, step = k.constant(0, u32), seen.keys, of.step
+    """Return the keys of a part, which are whole steps except in the last part."""
+    start, end, step = k.constant(0, u32), seen.keys, loop_steps.step
     if form.split:
         steps = (seen.keys + (step - 1)) // step
-        each = (steps + (sizes.parts - 1)) // sizes.parts
-        each = k.maximum(each, _LEAST_STEPS) * step
-        begin = k.minimum(part * each, seen.keys)
-        end = k.minimum(begin + each, seen.keys)
+        keys_per_part = (steps + (sizes.parts - 1)) // sizes.parts
+        keys_per_part = k.maximum(keys_per_part, _MIN_STEPS) * step
+        start = k.minimum(part * keys_per_part, seen.keys)
+        end = k.minimum(start + keys_per_part, seen.keys)
     if not form.causal:
-        return KeyRange(begin, end, end, None)
-    of_rows = [seen.seen(share.row(row) % seen.queries) for row in of.held.rows]
-    return KeyRange(begin, end, k.minimum(seen.seen(k.constant(0, u32)), end), of_rows)
+        return KeyRange(start, end, end, None)
+    seen_by_row = [seen.seen(row_tile.row(row) % seen.queries) for row in loop_steps.held.rows]
+    return KeyRange(start, end, k.minimum(seen.seen(k.constant(0, u32)), end), seen_by_row)
 
 
 class _SubgroupCombiner:
-    """The results of all instances of a workgroup, one for each subgroup in shared memory.
+    """Combines the results of a workgroup's instances.
 
-    The instances of a subgroup are combined first, by shuffles in a fixed order.
+    The constructor combines each subgroup by shuffles, in a fixed order, and stores the subgroups'
+    results in shared memory. `store` combines the subgroups.
     """
 
     def __init__(
         self,
         k: Builder,
         plan: DecodePlan,
-        share: RowTile,
+        row_tile: RowTile,
         state: SoftmaxState,
-        held: InstanceLayout,
+        layout: InstanceLayout,
     ) -> None:
-        self._k, self._plan, self._share = k, plan, share
+        self._k, self._plan, self._row_tile = k, plan, row_tile
         self._count = k.workgroup_size // min(k.subgroup_size, k.workgroup_size)
         self._sums = k.shared(f32, self._count * plan.rows * plan.padded)
         self._numbers = k.shared(f32, 2 * self._count * plan.rows)
-        for distance in held.distances:
-            state = self._combined(state, distance)
-        first = k.subgroup_id() * plan.rows
-        for row, top, total, sums in zip(held.rows, *state, strict=True):
-            with k.if_(held.stores):
-                for number, place in enumerate(held.places):
-                    partial_sums = sums[number * plan.vector :][: plan.vector]
-                    k.store(self._sums, self._place(first + row, place), *partial_sums)
-            with k.if_(held.stores_numbers):
-                self._numbers[(first + row) * 2] = top
-                self._numbers[(first + row) * 2 + 1] = total
+        for distance in layout.distances:
+            state = self._combine_lanes(state, distance)
+        first_row = k.subgroup_id() * plan.rows
+        for row, top, total, sums in zip(layout.rows, *state, strict=True):
+            with k.if_(layout.stores):
+                for access, access_index in enumerate(layout.places):
+                    partial_sums = sums[access * plan.vector :][: plan.vector]
+                    k.store(
+                        self._sums,
+                        self._buffer_offset(first_row + row, access_index),
+                        *partial_sums,
+                    )
+            with k.if_(layout.stores_numbers):
+                self._numbers[(first_row + row) * 2] = top
+                self._numbers[(first_row + row) * 2 + 1] = total
         k.barrier()
 
-    def _combined(self, state: SoftmaxState, distance: int) -> SoftmaxState:
+    def _combine_lanes(self, state: SoftmaxState, distance: int) -> SoftmaxState:
         k = self._k
 
-        def other(value: Value) -> Value:
+        def shuffled(value: Value) -> Value:
             return k.shuffle(value, k.lane_id() ^ distance)
 
         tops, totals, sums = [], [], []
         for top, total, row_sums in zip(*state, strict=True):
-            tops.append(k.maximum(top, other(top)))
+            tops.append(k.maximum(top, shuffled(top)))
             scale = k.exp2(top - tops[-1], normal=True)
-            scaled = [value * scale for value in (total, *row_sums)]
-            total, *row_sums = [value + other(value) for value in scaled]
+            scaled_values = [value * scale for value in (total, *row_sums)]
+            total, *row_sums = [value + shuffled(value) for value in scaled_values]
             totals.append(total)
             sums.append(row_sums)
         return tops, totals, sums
 
-    def _place(self, row: Value, place: Value) -> Value:
-        """Return the offset of an access of a row in shared memory."""
-        return row * self._plan.padded + place * self._plan.vector
+    def _buffer_offset(self, row: Value, access: Value) -> Value:
+        """Return the offset in shared memory of an access to a row."""
+        return row * self._plan.padded + access * self._plan.vector
 
     def store(
         self, put: Callable[[Value, Value, Value, Sequence[Value]], None],
         put_numbers: Callable[[Value, Value, Value], None] | None,
     ) -> None:  # fmt: skip
-        """Combine the subgroups and store the rows that this instance is responsible for.
+        """Combine the subgroups, and call `put` and `put_numbers` for this instance's rows.
 
-        put: Called for each access of a row with the row, the access, the row's total and its sums.
-        put_numbers: Called for each row with the row, the greatest product and the total; None to
-            skip.
+        put: Stores an access of a row, given the row, the access, the row's total and the sums.
+        put_numbers: Stores a row's numbers, given the row, the maximum and the total; None to skip.
         """
-        k, plan, share = self._k, self._plan, self._share
-        for begin in range(0, plan.rows, share.groups):
-            local_row = k.minimum(share.group + begin, plan.rows - 1)
-            row = share.first + local_row
-            inside = (share.group + begin < plan.rows) & (row < share.rows)
-            rooms = [local_row + at * plan.rows for at in range(self._count)]
-            tops = [self._numbers[room * 2] for room in rooms]
+        k, plan, row_tile = self._k, self._plan, self._row_tile
+        for first_row in range(0, plan.rows, row_tile.groups):
+            local_row = k.minimum(row_tile.group + first_row, plan.rows - 1)
+            row = row_tile.first + local_row
+            is_stored = (row_tile.group + first_row < plan.rows) & (row < row_tile.rows)
+            row_offsets = [local_row + subgroup * plan.rows for subgroup in range(self._count)]
+            tops = [self._numbers[offset * 2] for offset in row_offsets]
             top = tops[0]
-            for each in tops[1:]:
-                top = k.maximum(top, each)
-            scales = [k.exp2(each - top, normal=True) for each in tops]
-            total = self._added([[self._numbers[room * 2 + 1]] for room in rooms], scales)[0]
-            for number in range(plan.accesses):
-                place, there = share.place(number)
-                sums = self._added(
-                    [k.load(self._sums, self._place(room, place), plan.vector) for room in rooms],
+            for other_top in tops[1:]:
+                top = k.maximum(top, other_top)
+            scales = [k.exp2(old_top - top, normal=True) for old_top in tops]
+            total = self._scaled_sum(
+                [[self._numbers[offset * 2 + 1]] for offset in row_offsets], scales
+            )[0]
+            for access in range(plan.accesses):
+                access_index, in_range = row_tile.place(access)
+                sums = self._scaled_sum(
+                    [
+                        k.load(self._sums, self._buffer_offset(offset, access_index), plan.vector)
+                        for offset in row_offsets
+                    ],
                     scales,
                 )
-                with k.if_(inside if there is None else inside & there):
-                    put(row, place, total, sums)
+                with k.if_(is_stored if in_range is None else is_stored & in_range):
+                    put(row, access_index, total, sums)
             if put_numbers is not None:
-                with k.if_(inside & (share.own == 0)):
+                with k.if_(is_stored & (row_tile.own == 0)):
                     put_numbers(row, top, total)
 
-    def _added(self, parts: Sequence[Sequence[Value]], scales: Sequence[Value]) -> list[Value]:
-        totals = [value * scales[0] for value in parts[0]]
-        for part, scale in zip(parts[1:], scales[1:], strict=True):
-            totals = [self._k.fma(a, scale, b) for a, b in zip(part, totals, strict=True)]
+    def _scaled_sum(
+        self, values: Sequence[Sequence[Value]], scales: Sequence[Value]
+    ) -> list[Value]:
+        totals = [value * scales[0] for value in values[0]]
+        for addends, scale in zip(values[1:], scales[1:], strict=True):
+            totals = [self._k.fma(a, scale, b) for a, b in zip(addends, totals, strict=True)]
         return totals
 
 

@@ -1,7 +1,7 @@
-"""The data that a decode workgroup reads: its rows of queries, and lines of keys and values.
+"""The operands of a decode workgroup: rows of queries, and lines of keys and values.
 
-The keys of a sequence are contiguous, or in pages that a table lists (Kwon et al., Efficient memory
-management for large language model serving with PagedAttention, 2023).
+The keys of a sequence are contiguous, or in pages that a page table lists (Kwon et al., Efficient
+memory management for large language model serving with PagedAttention, 2023).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class DecodeForm:
     """The masks, outputs and memory layout of a decode kernel.
 
     causal: A query sees no later keys.
-    lengths: Sequences have lengths of their own.
-    sums: The logarithm of each row's sum is stored.
-    split: Keys are split into parts, which another kernel combines.
-    page_size: Keys of a page; 0 if keys are not paged.
+    lengths: A kernel argument gives the number of keys of each sequence.
+    sums: The kernel stores log(sum(exp(logits))) of each row.
+    split: The keys are split into parts, whose results another kernel combines.
+    page_size: The keys of a page; 0 if keys are not paged.
     """
 
     causal: bool = False
@@ -36,12 +36,12 @@ class DecodeForm:
 class Sizes:
     """The sizes of a launch.
 
-    keys: The most keys of a sequence.
-    heads: Heads of keys of a sequence.
-    size: Elements of a head.
-    rows: Rows of queries that share a head of keys.
-    parts: Parts of the keys.
-    pages: Pages in memory.
+    keys: The maximum number of keys of a sequence.
+    heads: The key heads of a sequence.
+    size: The elements of a head.
+    rows: The rows of queries that share a key head.
+    parts: The parts of the keys.
+    pages: The pages in memory.
     """
 
     keys: Value
@@ -57,9 +57,9 @@ Grid = list[list[Value]]
 
 
 class RowTile:
-    """A tile of rows of one head of keys, and the instance's share of its lines.
+    """A tile of rows that share a key head, and this instance's part of rows and lines.
 
-    number: The index of the head among the heads of all sequences.
+    number: The index of the key head among the key heads of all sequences.
     first: The first row of the tile.
     """
 
@@ -72,21 +72,21 @@ class RowTile:
         self.accesses = Accesses(k, element, plan.vector)
         self.word = u64 if k.machine.has(Capability.U64) else u32
         self.groups = k.workgroup_size // plan.across
-        """Keys that the workgroup processes at a time, each by adjacent instances."""
+        """The groups of adjacent instances in the workgroup, each of which processes one key."""
         self.group, self.own = k.constant(0, u32), k.local_id()
         if self.groups > 1:
             self.group, self.own = self.own // plan.across, self.own % plan.across
         self.width = sizes.size // plan.vector
         """Accesses of a line."""
-        self._unit = (self.width * self.accesses.words).cast(self.word)
-        keys = sizes.keys.cast(self.word) * self._unit
-        self._begin, self._table = number.cast(self.word) * keys, table
+        self._line_words = (self.width * self.accesses.words).cast(self.word)
+        keys = sizes.keys.cast(self.word) * self._line_words
+        self._first_offset, self._table = number.cast(self.word) * keys, table
         if table is not None:
-            most = (sizes.keys // form.page_size).cast(self.word)
-            self._table = k.pointer_add(table, (number // sizes.heads).cast(self.word) * most)
-            of_head = self._unit * form.page_size
-            self._begin = (number % sizes.heads).cast(self.word) * of_head
-            self._of_page = sizes.heads.cast(self.word) * of_head
+            max_pages = (sizes.keys // form.page_size).cast(self.word)
+            self._table = k.pointer_add(table, (number // sizes.heads).cast(self.word) * max_pages)
+            page_words = self._line_words * form.page_size
+            self._first_offset = (number % sizes.heads).cast(self.word) * page_words
+            self._page_words = sizes.heads.cast(self.word) * page_words
 
     @property
     def paged(self) -> bool:
@@ -102,8 +102,8 @@ class RowTile:
         return self.number.cast(self.word) * self.rows.cast(self.word) + row.cast(self.word)
 
     def line(self, tensor: Value, row: Value) -> Value:
-        """Return the pointer, for `accesses`, to a row in a tensor of all heads."""
-        return self.at(tensor, self.of_rows(row) * self._unit)
+        """Return the pointer, for `accesses`, to a row in a tensor with the shape of q."""
+        return self.at(tensor, self.of_rows(row) * self._line_words)
 
     def at(self, tensor: Value, offset: Value) -> Value:
         """Return the pointer, for `accesses`, to an offset that `key` returned."""
@@ -111,49 +111,52 @@ class RowTile:
 
     def place(self, number: int) -> tuple[Value, Value | None]:
         """Return the index of an access in a line, and whether it is in range (None: always)."""
-        at = self.own + number * self._plan.across
+        access = self.own + number * self._plan.across
         if self._plan.full or number + 1 < self._plan.accesses:
-            return at, None
-        return self._k.minimum(at, self.width - 1), at < self.width
+            return access, None
+        return self._k.minimum(access, self.width - 1), access < self.width
 
     def load(self, line: Value) -> list[Value]:
         """Load the instance's elements of a line, padded with zeros."""
         elements: list[Value] = []
-        for number in range(self._plan.accesses):
-            place, there = self.place(number)
-            values = self.accesses.load(line, place)
-            if there is not None:
-                values = tuple(self._k.select(there, value, 0.0) for value in values)
+        for access in range(self._plan.accesses):
+            access_index, in_range = self.place(access)
+            values = self.accesses.load(line, access_index)
+            if in_range is not None:
+                values = tuple(self._k.select(in_range, value, 0.0) for value in values)
             elements.extend(values)
         return elements
 
     def queries(self, q: Value) -> Grid:
         """Load the instance's elements of the rows."""
-        return [self.load(self.line(q, self.row(each))) for each in range(self._plan.rows)]
+        return [self.load(self.line(q, self.row(row))) for row in range(self._plan.rows)]
 
     def key(self, key: Value, *, per_instance: bool = False) -> tuple[Value, Value | None]:
-        """Return the offset of a key in a tensor, and whether its page exists (None: always).
+        """Return the word offset of a key in a tensor, and whether its page exists (None: always).
 
-        All instances of a workgroup with one group ask for the same key, except with
-        `per_instance`.
+        In a workgroup with one group, all instances must pass the same key, unless `per_instance`
+        is true.
         """
         k, word = self._k, self.word
         if self._table is None:
-            return self._begin + key.cast(word) * self._unit, None
+            return self._first_offset + key.cast(word) * self._line_words, None
         page = self._table[key // self._form.page_size]
         if self.groups == 1 and not per_instance:
             page = k.uniform(page)
-        begin = k.minimum(page, self._sizes.pages - 1).cast(word) * self._of_page + self._begin
-        within = (key % self._form.page_size).cast(word) * self._unit
-        return begin + within, page < self._sizes.pages
+        page_start = (
+            k.minimum(page, self._sizes.pages - 1).cast(word) * self._page_words
+            + self._first_offset
+        )
+        offset_in_page = (key % self._form.page_size).cast(word) * self._line_words
+        return page_start + offset_in_page, page < self._sizes.pages
 
-    def value(self, line: Value, there: Value | None) -> list[Value]:
-        """Load the instance's elements of a line of values; zeros if the page does not exist."""
+    def value(self, line: Value, exists: Value | None) -> list[Value]:
+        """Load the instance's elements of a line; zeros if `exists` is false."""
         elements = self.load(line)
         return (
             elements
-            if there is None
-            else [self._k.select(there, element, 0.0) for element in elements]
+            if exists is None
+            else [self._k.select(exists, element, 0.0) for element in elements]
         )
 
 

@@ -1,7 +1,7 @@
-"""Plans of attention of few queries: rows that read a key together, and parts of the keys.
+"""Plans of decode kernels: the rows of a workgroup, and the number of parts of the keys.
 
-Reading keys and values limits the speed. All queries that share a head of keys are rows of one
-workgroup, up to eight, so that a key is loaded into registers once.
+Memory traffic for keys and values limits the speed. So up to eight queries that share a key head
+are rows of one workgroup, which loads each key only once.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ CORE_LINE = 64
 """Elements of a line that a subgroup reads at a time for tensor cores."""
 MOST_PARTS = 512
 """The maximum number of parts of the keys of a sequence."""
-_ROWS = 8
+_MAX_ROWS = 8
 _CORE_VECTOR = 8
-_MOST_SUMS = 64
+_MAX_SUMS = 64
 """The maximum number of sums over values that an instance keeps in registers."""
 _LANES = 128
 _LANES_OF_SHORT_KERNELS = 64
 _RESIDENT = 2
 """Workgroups that a multiprocessor runs at a time."""
 _WAVES = 4
-_ENOUGH = 0.85
-"""A sufficient fraction of the best occupancy: more parts cost more than they gain."""
-_LEAST_KEYS = 128
-"""The minimum number of keys of a part; with fewer, the part's sums are much of the traffic."""
+_SUFFICIENT_OCCUPANCY = 0.85
+"""A sufficient fraction of the best occupancy, beyond which more parts cost more than they gain."""
+_MIN_KEYS = 128
+"""The minimum number of keys of a part; with fewer, partial results are much of the traffic."""
 
 
 @frozen
@@ -46,8 +46,8 @@ class DecodePlan:
     rows: Queries of a workgroup.
     batch: Keys that an instance processes at a time.
     full: A head has exactly `across * accesses * vector` elements.
-    ahead: Keys and values are copied to shared memory a step ahead.
-    cores: Tensor cores multiply, 16 keys to a subgroup at a time.
+    ahead: Keys and values are copied to shared memory one step ahead.
+    cores: Tensor cores multiply, 16 keys per subgroup at a time.
     """
 
     lanes: int
@@ -80,12 +80,12 @@ class DecodePlan:
         return lines * self.padded * element.bytes + 4 * results * (self.padded + 2)
 
     def step(self, lanes: int) -> int:
-        """Return the keys that a workgroup of `lanes` instances processes at a time."""
+        """Return the number of keys that a workgroup of `lanes` instances processes at a time."""
         return lanes // 32 * CORE_KEYS if self.cores else lanes // self.across * self.batch
 
 
 def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> DecodePlan:
-    """Return the plan for heads of `size` elements whose keys `rows` queries share."""
+    """Return the plan for heads of `size` elements, where `rows` queries share a key head."""
     machine = device.machine(device.lanes)
     vector = widest(element, size)
     if vector == _CORE_VECTOR and element in HALVES:
@@ -93,48 +93,49 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
             plan = _on_cores(machine.shared_bytes_limit, element, size, rows)
             if plan is not None:
                 return plan
-    short = machine.has(Capability.SHORT_KERNELS)
+    is_limited = machine.has(Capability.SHORT_KERNELS)
     if machine.has(Capability.VECTOR_LANES):
-        wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
-        lanes = across = batch = 2 * VECTOR_LANES if wide else VECTOR_LANES
+        has_wide_registers = device.machine(VECTOR_LANES).has(Capability.IFMA52)
+        lanes = across = batch = 2 * VECTOR_LANES if has_wide_registers else VECTOR_LANES
         vector = 1
     else:
-        lanes = _LANES_OF_SHORT_KERNELS if short else _LANES
-        vector, across = widest(element, size, 4 if short else 16), 1
-        most = min(machine.subgroup_size, lanes)
-        while across < most and across * vector < size:
+        lanes = _LANES_OF_SHORT_KERNELS if is_limited else _LANES
+        vector, across = widest(element, size, 4 if is_limited else 16), 1
+        max_instances = min(machine.subgroup_size, lanes)
+        while across < max_instances and across * vector < size:
             across *= 2
     accesses = -(-size // (across * vector))
-    most_rows = min(rows, 2 if short else _ROWS, max(1, _MOST_SUMS // (accesses * vector)))
-    row_count = 1 << (most_rows.bit_length() - 1)
+    max_rows = min(rows, 2 if is_limited else _MAX_ROWS, max(1, _MAX_SUMS // (accesses * vector)))
+    row_count = 1 << (max_rows.bit_length() - 1)
     if not machine.has(Capability.VECTOR_LANES):
-        batch = 1 if short else 4 if row_count * accesses * vector < _MOST_SUMS else 2
+        batch = 1 if is_limited else 4 if row_count * accesses * vector < _MAX_SUMS else 2
     full = accesses * across * vector == size
     plan = DecodePlan(lanes, across, vector, accesses, row_count, batch, full)
     if machine.has(Capability.VECTOR_LANES):
         return plan
-    room, subgroup = machine.shared_bytes_limit, machine.subgroup_size
-    while plan.shared_bytes(element, subgroup) > room:
-        less = {"rows": plan.rows // 2} if plan.rows > 1 else {"lanes": plan.lanes // 2}
-        plan = replace(plan, **less)
+    shared_limit, subgroup = machine.shared_bytes_limit, machine.subgroup_size
+    while plan.shared_bytes(element, subgroup) > shared_limit:
+        reduction = {"rows": plan.rows // 2} if plan.rows > 1 else {"lanes": plan.lanes // 2}
+        plan = replace(plan, **reduction)
     # A copy has at least four bytes.
     if machine.has(Capability.ASYNC_COPIES) and vector * element.bytes >= 4:
-        ahead = replace(plan, ahead=True)
-        return ahead if ahead.shared_bytes(element, subgroup) <= room else plan
+        prefetching = replace(plan, ahead=True)
+        return prefetching if prefetching.shared_bytes(element, subgroup) <= shared_limit else plan
     return plan
 
 
-def _on_cores(room: int, element: Type, size: int, rows: int) -> DecodePlan | None:
+def _on_cores(shared_limit: int, element: Type, size: int, rows: int) -> DecodePlan | None:
     """Return the plan for tensor cores, or None if it does not fit shared memory."""
     accesses = -(-size // CORE_LINE)
-    short = accesses <= 2
-    for lanes in (_LANES, 64, 32) if short else (64, 32):
+    is_short = accesses <= 2
+    for lanes in (_LANES, 64, 32) if is_short else (64, 32):
         plan = DecodePlan(
             lanes, CORE_LINE // _CORE_VECTOR, _CORE_VECTOR, accesses,
-            2 * _ROWS if rows > _ROWS and short else _ROWS, 1, accesses * CORE_LINE == size,
+            2 * _MAX_ROWS if rows > _MAX_ROWS and is_short else _MAX_ROWS, 1,
+            accesses * CORE_LINE == size,
             ahead=True, cores=True,
         )  # fmt: skip
-        if plan.shared_bytes(element) <= room:
+        if plan.shared_bytes(element) <= shared_limit:
             return plan
     return None
 
@@ -142,18 +143,20 @@ def _on_cores(room: int, element: Type, size: int, rows: int) -> DecodePlan | No
 def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> int:
     """Return the number of parts of the keys, for `groups` tiles of rows.
 
-    It is the smallest number whose occupancy is close to the best of any number.
+    This is the smallest number of parts whose occupancy is close to the best possible.
     """
-    on_processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
-    slots = device.multiprocessors * (1 if on_processor else _RESIDENT)
-    most = min(
-        keys // max(_LEAST_KEYS, plan.step(plan.lanes)), -(-_WAVES * slots // groups), MOST_PARTS
+    on_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    slots = device.multiprocessors * (1 if on_cpu else _RESIDENT)
+    max_parts = min(
+        keys // max(_MIN_KEYS, plan.step(plan.lanes)), -(-_WAVES * slots // groups), MOST_PARTS
     )
-    busy = [_busy(groups * parts, slots) for parts in range(1, most + 1)]
-    enough = _ENOUGH * max(busy, default=0)
-    return next((at + 1 for at, share in enumerate(busy) if share >= enough), 1)
+    occupancies = [_occupancy(groups * parts, slots) for parts in range(1, max_parts + 1)]
+    sufficient = _SUFFICIENT_OCCUPANCY * max(occupancies, default=0)
+    return next(
+        (index + 1 for index, occupancy in enumerate(occupancies) if occupancy >= sufficient), 1
+    )
 
 
-def _busy(groups: int, slots: int) -> float:
+def _occupancy(groups: int, slots: int) -> float:
     """Return the fraction of workgroup slots in use, over all waves."""
     return groups / (-(-groups // slots) * slots)

@@ -1,7 +1,7 @@
 """Asynchronous copies of keys and values to shared memory, one step ahead.
 
-Registers cannot hold a step ahead, and the assembler moves loads after code that waits. Each
-instance reads only what it copied itself, so that it waits for its own copies alone.
+There are too few registers to load a step ahead, and the assembler would move such loads behind
+code that waits. An instance reads only what it copied itself, so it needs no barrier.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from quod.tensor.flash_attention.decode.plan import STAGES, DecodePlan
 
 @frozen(eq=False)
 class Wanted:
-    """The accesses of an instance to a tensor in a step: all `places` of each line of `keys`."""
+    """The accesses of an instance to a tensor in a step.
+
+    tensor: The pointer to the tensor of keys or of values.
+    keys: The keys whose lines are read.
+    places: The indices of the accesses to each of the lines.
+    """
 
     tensor: Value
     keys: list[Value]
@@ -24,55 +29,63 @@ class Wanted:
 
 
 class Prefetcher:
-    """The copies of an instance, one step ahead.
+    """A ring of `STAGES` steps in shared memory, which one instance fills and reads.
 
-    `wanted(first)` returns the lines of the step that begins at key `first`, with `accesses`
-    accesses in all.
+    accesses: The number of accesses of the instance in a step.
+    step: The keys of a step.
+    accesses_of: Given the first key of a step, returns the accesses of the step.
     """
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, accesses: int, step: int,
-        wanted: Callable[[Value], list[Wanted]],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, accesses: int, step: int,
+        accesses_of: Callable[[Value], list[Wanted]],
     ) -> None:  # fmt: skip
-        self._k, self._plan, self._share, self._accesses = k, plan, share, accesses
-        self._step, self._wanted, self._words = step, wanted, share.accesses.words
+        self._k, self._plan, self._row_tile, self._accesses = k, plan, row_tile, accesses
+        self._step, self._accesses_of, self._words = step, accesses_of, row_tile.accesses.words
         size = STAGES * accesses * self._words * k.workgroup_size
-        self.room = k.shared(share.accesses.held, size)
+        self.room = k.shared(row_tile.accesses.held, size)
 
-    def start(self, begin: Value, end: Value) -> None:
-        """Start the copies of the first step of the keys from `begin` to `end` - 1."""
-        self._begin, self._end = begin, end
-        self._copy(begin)
+    def start(self, first_key: Value, end_key: Value) -> None:
+        """Start the copies of the first step of the keys from `first_key` to `end_key` - 1."""
+        self._first_key, self._end_key = first_key, end_key
+        self._copy(first_key)
 
-    def wait_for(self, first: Value) -> list[Value]:
-        """Wait for a step, start the next, and return the accesses' indices in shared memory."""
+    def wait_for(self, first_key: Value) -> list[Value]:
+        """Wait for the step that begins at `first_key`, and start the copies of the next step.
+
+        Returns the index of each access in shared memory.
+        """
         self._k.copy_async_wait()
-        self._copy(first + self._step)
-        return [self._place(first, number) for number in range(self._accesses)]
+        self._copy(first_key + self._step)
+        return [self._buffer_index(first_key, access) for access in range(self._accesses)]
 
-    def _place(self, step: Value, number: int) -> Value:
-        stage = (step - self._begin) // self._step & (STAGES - 1)
-        return (stage * self._accesses + number) * self._k.workgroup_size + self._k.local_id()
+    def _buffer_index(self, step: Value, access: int) -> Value:
+        stage = (step - self._first_key) // self._step & (STAGES - 1)
+        return (stage * self._accesses + access) * self._k.workgroup_size + self._k.local_id()
 
     def _copy(self, step: Value) -> None:
         """Start the copies of a step, with zeros for keys and elements out of range."""
-        number = 0
-        for each in self._wanted(step):
-            for key in each.keys:
-                offset, there = self.key(key)
-                there = both(key < self._end, there)
-                line = self._share.at(each.tensor, offset)
-                for place in each.places:
-                    inside = there if self._plan.full else both(there, place < self._share.width)
+        access = 0
+        for group in self._accesses_of(step):
+            for key in group.keys:
+                offset, is_key = self.key(key)
+                is_key = both(key < self._end_key, is_key)
+                line = self._row_tile.at(group.tensor, offset)
+                for access_index in group.places:
+                    in_range = (
+                        is_key
+                        if self._plan.full
+                        else both(is_key, access_index < self._row_tile.width)
+                    )
                     self._k.copy_async(
-                        self.room, self._place(step, number) * self._words, line,
-                        place * self._words, self._words, where=inside,
+                        self.room, self._buffer_index(step, access) * self._words, line,
+                        access_index * self._words, self._words, where=in_range,
                     )  # fmt: skip
-                    number += 1
+                    access += 1
         self._k.copy_async_commit()
 
     def key(self, key: Value) -> tuple[Value, Value | None]:
         """Return the offset of a key as `RowTile.key` does; paged keys are clamped to the last."""
-        if self._share.paged:
-            key = self._k.minimum(key, self._k.maximum(self._end, 1) - 1)
-        return self._share.key(key)
+        if self._row_tile.paged:
+            key = self._k.minimum(key, self._k.maximum(self._end_key, 1) - 1)
+        return self._row_tile.key(key)

@@ -1,8 +1,9 @@
-"""Products of few rows with a part of the keys, and weighted sums of values.
+"""The loop of a decode workgroup over its part of the keys.
 
-Weights are relative to the greatest logit so far, as in `flash_attention.kernel`. On a GPU each key
-is in the registers of a few instances, which add up products by shuffles. On a CPU, where a shuffle
-goes through memory, each lane then handles the logit of one key.
+Each step multiplies a few rows of queries with some keys, and adds the weighted values to the sums.
+Weights are relative to the running maximum, as in `flash_attention.kernel`. On a GPU, a few
+adjacent instances have one key in registers, and add their partial products by shuffles. On a CPU,
+where a shuffle goes through memory, each lane computes the logit of one key.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from quod.tensor.flash_attention.decode.prefetch import Prefetcher, Wanted
 from quod.tensor.rows.exponentials import LEAST
 
 SoftmaxState = tuple[list[Value], list[Value], Grid]
-"""For each of an instance's rows: the greatest logit, the total of weights, and sums of values."""
+"""The running maxima, totals of weights and sums of values, each indexed by an instance's rows."""
 
 
 @frozen(eq=False)
 class KeyRange:
-    """The keys of a part.
+    """The range of keys of a part, and its mask.
 
     begin: The first key.
-    end: The key after the last.
-    by_all: All rows see the keys before this one.
-    seen: For each row, the number of keys that it sees; None if all rows see all keys.
+    end: The exclusive end.
+    by_all: The exclusive end of the keys that all rows see.
+    seen: The number of keys that each row sees; None if all rows see all keys.
     """
 
     begin: Value
@@ -39,7 +40,7 @@ class KeyRange:
     seen: list[Value] | None
 
     def inside(self, k: Builder, key: Value, row: int) -> Value:
-        """Return true if a row sees a key of the part."""
+        """Return whether a row sees a key of the part."""
         stop = self.end if self.seen is None else k.minimum(self.seen[row], self.end)
         return key < stop
 
@@ -48,11 +49,11 @@ class KeyRange:
 class InstanceLayout:
     """The layout of an instance's results.
 
-    rows: The rows of the tile.
-    places: The accesses of each row.
-    stores: True if the instance stores sums of values.
-    stores_numbers: True if the instance stores a row's greatest logit and total.
-    distances: XOR distances to the instances whose results are combined with its own first.
+    rows: The rows of the tile that the instance has results of.
+    places: The indices of the accesses, in each row, that it has sums of.
+    stores: Whether the instance stores sums of values.
+    stores_numbers: Whether the instance stores a row's maximum and total.
+    distances: The XOR distances of the shuffles that combine the instances of a subgroup.
     """
 
     rows: list[Value]
@@ -63,21 +64,21 @@ class InstanceLayout:
 
 
 class Steps(ABC):
-    """The loop of an instance over keys, `step` keys of the workgroup at a time."""
+    """The loop of a workgroup over keys, `step` keys per iteration."""
 
     _unmasked = True
-    """True if a step without masks is faster than one with them."""
+    """True if steps without masks have a loop of their own, as they are faster."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         _, self._keys, self._values = tensors
-        self._k, self._plan, self._share, self._factor = k, plan, share, factor
+        self._k, self._plan, self._row_tile, self._factor = k, plan, row_tile, factor
         self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         self.step = plan.step(k.workgroup_size)
         """Keys that the workgroup processes at a time."""
-        self._ahead: Prefetcher | None = None
+        self._prefetcher: Prefetcher | None = None
 
     @property
     @abstractmethod
@@ -85,83 +86,85 @@ class Steps(ABC):
         """The layout of the results."""
 
     @abstractmethod
-    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
-        """Return the results with a step's keys added, masked if there is a span."""
+    def _add_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+        """Return the state with a step's keys added, masked by `span` unless it is None."""
 
     def run(self, span: KeyRange) -> SoftmaxState:
-        """Return the results for the instance's share of the keys."""
-        if self._ahead is not None:
-            self._ahead.start(span.begin, span.end)
-        state = self._over_all_keys(span)
-        if self._ahead is not None:
+        """Return this instance's results for the keys of a part."""
+        if self._prefetcher is not None:
+            self._prefetcher.start(span.begin, span.end)
+        state = self._process_keys(span)
+        if self._prefetcher is not None:
             self._k.copy_async_wait()
         return state
 
-    def _over_all_keys(self, span: KeyRange) -> SoftmaxState:
-        held, size = self.held, self._plan.vector
-        rows = len(held.rows)
+    def _process_keys(self, span: KeyRange) -> SoftmaxState:
+        layout, size = self.held, self._plan.vector
+        rows = len(layout.rows)
         state: SoftmaxState = (
             [self._least] * rows, [self._zero] * rows,
-            [[self._zero] * (len(held.places) * size) for _ in range(rows)],
+            [[self._zero] * (len(layout.places) * size) for _ in range(rows)],
         )  # fmt: skip
-        middle = span.begin
+        unmasked_end = span.begin
         if self._unmasked:
             # Full steps of keys that all rows see need no masks.
-            full_steps = (self._k.maximum(span.by_all, middle) - middle) // self.step
-            middle = middle + full_steps * self.step
-            state = self._loop(span.begin, middle, state, None)
-        return self._loop(middle, span.end, state, span)
+            full_steps = (self._k.maximum(span.by_all, unmasked_end) - unmasked_end) // self.step
+            unmasked_end = unmasked_end + full_steps * self.step
+            state = self._loop(span.begin, unmasked_end, state, None)
+        return self._loop(unmasked_end, span.end, state, span)
 
     def _loop(
-        self, begin: Value, end: Value, state: SoftmaxState, span: KeyRange | None
+        self, start: Value, end: Value, state: SoftmaxState, span: KeyRange | None
     ) -> SoftmaxState:
-        with self._k.range(begin, end, self.step, carry=state) as loop:
-            loop.next(self._with_keys(loop.index, loop.carried, span))
+        with self._k.range(start, end, self.step, carry=state) as loop:
+            loop.next(self._add_keys(loop.index, loop.carried, span))
         results: SoftmaxState = loop.results
         return results
 
-    def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
-        """Reduce a number over `count` adjacent instances; all get the result."""
+    def _reduce_lanes(
+        self, value: Value, combine: Callable[[Value, Value], Value], count: int
+    ) -> Value:
+        """Reduce a value over `count` adjacent instances; all of them get the result."""
         distance = count // 2
         while distance:
             value = combine(value, self._k.shuffle(value, self._k.lane_id() ^ distance))
             distance //= 2
         return value
 
-    def _masked(self, logit: Value, inside: Value | None) -> Value:
-        return logit if inside is None else self._k.select(inside, logit, self._least)
+    def _mask_logit(self, logit: Value, visible: Value | None) -> Value:
+        return logit if visible is None else self._k.select(visible, logit, self._least)
 
-    def _power(self, logit: Value, inside: Value | None, top: Value) -> Value:
+    def _weight(self, logit: Value, visible: Value | None, top: Value) -> Value:
         power = self._k.exp2(logit - top, normal=True)
-        return power if inside is None else self._k.select(inside, power, self._zero)
+        return power if visible is None else self._k.select(visible, power, self._zero)
 
 
 class _StepsOfLines(Steps):
-    """Steps in which adjacent instances share a key, each with some elements of all rows."""
+    """Steps in which adjacent instances share a key; each has some elements of all rows."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
-        super().__init__(k, plan, share, tensors, factor)
-        self._queries = share.queries(tensors[0])
+        super().__init__(k, plan, row_tile, tensors, factor)
+        self._queries = row_tile.queries(tensors[0])
 
     @property
     def held(self) -> InstanceLayout:
-        k, plan, lane_index = self._k, self._plan, self._share.own
+        k, plan, lane_index = self._k, self._plan, self._row_tile.own
         distances, distance = [], plan.across
         while distance < min(k.subgroup_size, k.workgroup_size):
             distances.append(distance)
             distance *= 2
         return InstanceLayout(
             [k.constant(row, u32) for row in range(plan.rows)],
-            [lane_index + at * plan.across for at in range(plan.accesses)],
+            [lane_index + access * plan.across for access in range(plan.accesses)],
             k.lane_id() < plan.across, k.lane_id() == 0, distances,
         )  # fmt: skip
 
-    def _product(self, row: Sequence[Value], line: Sequence[Value]) -> Value:
-        total = row[0] * line[0]
-        for a, b in zip(row[1:], line[1:], strict=True):
+    def _inner_product(self, row: Sequence[Value], key: Sequence[Value]) -> Value:
+        total = row[0] * key[0]
+        for a, b in zip(row[1:], key[1:], strict=True):
             total = self._k.fma(a, b, total)
         return total
 
@@ -170,73 +173,92 @@ class StepsOfSubgroups(_StepsOfLines):
     """Steps on a GPU: a group of instances processes `batch` keys at a time."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
-        super().__init__(k, plan, share, tensors, factor)
+        super().__init__(k, plan, row_tile, tensors, factor)
         if plan.ahead:
-            self._ahead = Prefetcher(
-                k, plan, share, 2 * plan.batch * plan.accesses, self.step, self._wanted
+            self._prefetcher = Prefetcher(
+                k, plan, row_tile, 2 * plan.batch * plan.accesses, self.step, self._prefetched_lines
             )
 
-    def _places(self, first: Value) -> list[Value]:
-        """Return the keys of an instance."""
-        share = self._share
-        return [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
+    def _keys_of_instance(self, first_key: Value) -> list[Value]:
+        """Return the keys of a step that this instance multiplies."""
+        row_tile = self._row_tile
+        return [
+            first_key + (position * row_tile.groups + row_tile.group)
+            for position in range(self._plan.batch)
+        ]
 
-    def _wanted(self, first: Value) -> list[Wanted]:
-        keys, places = self._places(first), self.held.places
-        return [Wanted(each, keys, places) for each in (self._keys, self._values)]
+    def _prefetched_lines(self, first_key: Value) -> list[Wanted]:
+        keys, access_indices = self._keys_of_instance(first_key), self.held.places
+        return [Wanted(tensor, keys, access_indices) for tensor in (self._keys, self._values)]
 
-    def _lines(self, first: Value, span: KeyRange | None) -> tuple[list[Value | None], Grid, Grid]:
-        """Return whether each key's page exists (None: always), the keys and the values."""
-        k, share, places = self._k, self._share, self._places(first)
-        if self._ahead is not None:
-            come = self._ahead.wait_for(first)
-            there = [self._ahead.key(place)[1] for place in places]
-            accesses = [share.accesses.load(self._ahead.room, at) for at in come]
+    def _load_lines(
+        self, first_key: Value, span: KeyRange | None
+    ) -> tuple[list[Value | None], Grid, Grid]:
+        """Return whether each key's page exists (None: always), and lines of keys and values."""
+        k, row_tile, keys_of_instance = self._k, self._row_tile, self._keys_of_instance(first_key)
+        if self._prefetcher is not None:
+            buffer_indices = self._prefetcher.wait_for(first_key)
+            pages_exist = [self._prefetcher.key(key_)[1] for key_ in keys_of_instance]
+            accesses = [
+                row_tile.accesses.load(self._prefetcher.room, index) for index in buffer_indices
+            ]
             count = self._plan.accesses
             lines = [
-                [value for access in accesses[at : at + count] for value in access]
-                for at in range(0, len(accesses), count)
+                [value for access in accesses[start : start + count] for value in access]
+                for start in range(0, len(accesses), count)
             ]
-            return there, lines[: len(places)], lines[len(places) :]
+            return pages_exist, lines[: len(keys_of_instance)], lines[len(keys_of_instance) :]
         # Memory beyond the last key may be NaN.
-        clamped_places = (
-            places if span is None else [k.minimum(place, span.end - 1) for place in places]
+        clamped_keys = (
+            keys_of_instance
+            if span is None
+            else [k.minimum(key_, span.end - 1) for key_ in keys_of_instance]
         )
-        at = [share.key(place) for place in clamped_places]
-        keys = [share.load(share.at(self._keys, line)) for line, _ in at]
-        values = [share.value(share.at(self._values, line), there) for line, there in at]
-        return [each for _, each in at], keys, values
+        offsets = [row_tile.key(key_) for key_ in clamped_keys]
+        keys = [row_tile.load(row_tile.at(self._keys, line)) for line, _ in offsets]
+        values = [
+            row_tile.value(row_tile.at(self._values, line), exists) for line, exists in offsets
+        ]
+        return [exists for _, exists in offsets], keys, values
 
-    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
-        k, places = self._k, self._places(first)
-        there, keys, values = self._lines(first, span)
+    def _add_keys(
+        self, first_key: Value, state: SoftmaxState, span: KeyRange | None
+    ) -> SoftmaxState:
+        k, key_indices = self._k, self._keys_of_instance(first_key)
+        pages_exist, keys, values = self._load_lines(first_key, span)
         tops, totals, sums = [], [], []
         for row, (query, top, total, old_sums) in enumerate(
             zip(self._queries, *state, strict=True)
         ):
             logits, seen = [], []
-            for place, page_exists, key in zip(places, there, keys, strict=True):
-                product = self._all(self._product(query, key), operator.add, self._plan.across)
-                inside = both(page_exists, None if span is None else span.inside(k, place, row))
-                seen.append(inside)
-                logits.append(self._masked(product * self._factor, inside))
+            for key_index, page_exists, key in zip(key_indices, pages_exist, keys, strict=True):
+                product = self._reduce_lanes(
+                    self._inner_product(query, key), operator.add, self._plan.across
+                )
+                visible = both(
+                    page_exists, None if span is None else span.inside(k, key_index, row)
+                )
+                seen.append(visible)
+                logits.append(self._mask_logit(product * self._factor, visible))
             tops.append(reduce(k.maximum, logits, top))
             scale = k.exp2(top - tops[-1], normal=True)
-            weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
+            weights = [
+                self._weight(*logit_mask, tops[-1]) for logit_mask in zip(logits, seen, strict=True)
+            ]
             totals.append(reduce(operator.add, weights, total * scale))
             # Beyond the last key, prefetched lines are zeros; other lines repeat the last key.
-            differ = span is not None and (span.seen is not None or self._ahead is None)
+            differ = span is not None and (span.seen is not None or self._prefetcher is None)
             row_sums = []
-            for number, sum_ in enumerate(old_sums):
+            for element, sum_ in enumerate(old_sums):
                 sum_ = sum_ * scale
-                for weight, value, inside in zip(weights, values, seen, strict=True):
-                    with_key = k.fma(weight, value[number], sum_)
+                for weight, value, visible in zip(weights, values, seen, strict=True):
+                    with_key = k.fma(weight, value[element], sum_)
                     # A weight of 0 does not mask a value that is NaN or infinite.
-                    if differ and inside is not None:
-                        with_key = k.select(inside, with_key, sum_)
+                    if differ and visible is not None:
+                        with_key = k.select(visible, with_key, sum_)
                     sum_ = with_key
                 row_sums.append(sum_)
             sums.append(row_sums)
@@ -244,10 +266,10 @@ class StepsOfSubgroups(_StepsOfLines):
 
 
 class StepsOfVectors(_StepsOfLines):
-    """Steps on a CPU: each lane has some elements of all keys, then the logit of one key.
+    """Steps on a CPU: a lane multiplies some elements of all keys, then computes one key's logit.
 
-    The lanes store their partial products in shared memory, and each lane adds those of its key, so
-    that one exponential serves a vector of keys.
+    The lanes store partial products in shared memory, and each lane sums those of its key. So one
+    exponential instruction serves a vector of keys.
     """
 
     _unmasked = False
@@ -258,74 +280,83 @@ class StepsOfVectors(_StepsOfLines):
     ) -> None:  # fmt: skip
         super().__init__(k, plan, share, tensors, factor)
         self.step = self._lanes = k.workgroup_size
-        self._products = k.shared(f32, plan.rows * self._lanes * self._lanes)
+        self._partial_products = k.shared(f32, plan.rows * self._lanes * self._lanes)
         self._weights = k.shared(f32, plan.rows * self._lanes)
 
     def run(self, span: KeyRange) -> SoftmaxState:
         tops, totals, sums = super().run(span)
-        return tops, [self._all(each, operator.add, self._lanes) for each in totals], sums
+        return (
+            tops,
+            [self._reduce_lanes(total, operator.add, self._lanes) for total in totals],
+            sums,
+        )
 
-    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
-        k, share, lanes, zero = self._k, self._share, self._lanes, self._k.constant(0, u32)
+    def _add_keys(
+        self, first_key: Value, state: SoftmaxState, span: KeyRange | None
+    ) -> SoftmaxState:
+        k, row_tile, lanes, zero = self._k, self._row_tile, self._lanes, self._k.constant(0, u32)
         assert span is not None
-        count = k.minimum(span.end - first, lanes)
+        count = k.minimum(span.end - first_key, lanes)
         k.barrier()
         with k.range(zero, count) as loop:
-            line, _ = share.key(first + loop.index)
-            key = share.load(share.at(self._keys, line))
+            key_offset, _ = row_tile.key(first_key + loop.index)
+            key = row_tile.load(row_tile.at(self._keys, key_offset))
             for row, query in enumerate(self._queries):
-                place = (loop.index + row * lanes) * lanes + k.local_id()
-                self._products[place] = self._product(query, key)
+                product_index = (loop.index + row * lanes) * lanes + k.local_id()
+                self._partial_products[product_index] = self._inner_product(query, key)
         k.barrier()
         # Clamped to the last key.
         key_index = k.minimum(k.local_id(), count - 1)
-        _, there = share.key(first + key_index, per_instance=True)
+        _, exists = row_tile.key(first_key + key_index, per_instance=True)
         tops, totals, scales = [], [], []
         for row, (top, total) in enumerate(zip(*state[:2], strict=True)):
-            inside = both(there, span.inside(k, first + k.local_id(), row))
-            begin = (key_index + row * lanes) * lanes
-            product = reduce(operator.add, [self._products[begin + at] for at in range(lanes)])
-            logit = self._masked(product * self._factor, inside)
-            tops.append(k.maximum(top, self._all(logit, k.maximum, lanes)))
+            visible = both(exists, span.inside(k, first_key + k.local_id(), row))
+            product_start = (key_index + row * lanes) * lanes
+            product = reduce(
+                operator.add,
+                [self._partial_products[product_start + lane] for lane in range(lanes)],
+            )
+            logit = self._mask_logit(product * self._factor, visible)
+            tops.append(k.maximum(top, self._reduce_lanes(logit, k.maximum, lanes)))
             scales.append(k.exp2(top - tops[-1], normal=True))
-            weight = self._power(logit, inside, tops[-1])
+            weight = self._weight(logit, visible, tops[-1])
             totals.append(total * scales[-1] + weight)
             self._weights[k.local_id() + row * lanes] = weight
         k.barrier()
         sums = [
             [value * scale for value in row] for row, scale in zip(state[2], scales, strict=True)
         ]
-        by_all = count
+        unmasked_count = count
         if span.seen is not None:
-            by_all = k.minimum(k.maximum(span.by_all, first) - first, count)
-        sums = self._added(first, (zero, by_all), sums, None)
+            unmasked_count = k.minimum(k.maximum(span.by_all, first_key) - first_key, count)
+        sums = self._add_values(first_key, (zero, unmasked_count), sums, None)
         if span.seen is not None:
-            sums = self._added(first, (by_all, count), sums, span)
+            sums = self._add_values(first_key, (unmasked_count, count), sums, span)
         return tops, totals, sums
 
-    def _added(
-        self, first: Value, keys: tuple[Value, Value], sums: Grid, span: KeyRange | None
+    def _add_values(
+        self, first_key: Value, keys: tuple[Value, Value], sums: Grid, span: KeyRange | None
     ) -> Grid:  # fmt: skip
-        """Return sums with the weighted values of keys added.
+        """Return `sums` plus the weighted values of a step's keys from keys[0] to keys[1] - 1.
 
         With a span, a key does not change rows that do not see it, even if its value is NaN.
         """
-        k, share = self._k, self._share
+        k, row_tile = self._k, self._row_tile
         with k.range(*keys, carry=sums) as loop:
-            line, there = share.key(first + loop.index)
-            values = share.value(share.at(self._values, line), there)
+            value_offset, exists = row_tile.key(first_key + loop.index)
+            values = row_tile.value(row_tile.at(self._values, value_offset), exists)
             new_sums = []
             for row, sums_ in enumerate(loop.carried):
                 weight = self._weights[loop.index + row * self._lanes]
-                added = [
+                new_row = [
                     k.fma(weight, value, sum_) for value, sum_ in zip(values, sums_, strict=True)
                 ]
                 if span is not None:
-                    inside = span.inside(k, first + loop.index, row)
-                    added = [
-                        k.select(inside, new, old) for new, old in zip(added, sums_, strict=True)
+                    visible = span.inside(k, first_key + loop.index, row)
+                    new_row = [
+                        k.select(visible, new, old) for new, old in zip(new_row, sums_, strict=True)
                     ]
-                new_sums.append(added)
+                new_sums.append(new_row)
             loop.next(new_sums)
         results: Grid = loop.results
         return results

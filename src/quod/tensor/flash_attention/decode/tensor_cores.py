@@ -1,9 +1,9 @@
-"""Products of few rows with keys on tensor cores, with factors loaded in memory order.
+"""The decode loop on tensor cores, with operands loaded in memory order.
 
-The order of elements within a product is free if both factors agree: an instance reads 16 bytes of
-a key, and uses them as its words of two products. Of values it reads 16 bytes of four keys; pairs
-of their halves are its words of eight products, whose columns are eight elements apart. No instance
-needs data that another one read.
+A product may sum its elements in any order, as long as both factors have the same order. So an
+instance reads 16 bytes of a key and uses them as its words of two products. For values, it reads 16
+bytes of each of four keys and pairs their 16-bit halves, which gives its words of eight products;
+the columns of a product are eight elements apart. No instance needs data that another one loaded.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from quod.tensor.matmul.mma_fragments import QUAD, lane_of
 Values = tuple[Value, ...]
 
 _ROWS = 8
-"""The rows of an 8 x 8 matrix; an instance has one row, or that and the one 8 further."""
+"""The rows of an 8 x 8 matrix; an instance has one row of one or two such matrices."""
 _WORDS = 4
 """Words of an access."""
-_MINUS = 64
-"""The count of one minus infinity among elements that are not finite.
+_MINUS_INFINITY = 64
+"""The count that stands for one minus infinity; one plus infinity counts 1.
 
-Plus infinity counts 1, and a product has at most 16 of them.
+A product sums 16 elements, so the two counts do not overlap.
 """
 
 
@@ -35,201 +35,235 @@ class StepsOfCores(Steps):
     """Steps on tensor cores: a subgroup multiplies 8 or 16 rows with 16 keys."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
-        super().__init__(k, plan, share, tensors, factor)
-        self._own, self._beside = lane_of(k) >> 2, lane_of(k) & (QUAD - 1)
-        self._halves = plan.rows // _ROWS
-        self._lines = plan.accesses * CORE_LINE // (QUAD * plan.vector)
-        accesses = 2 * (self._lines + 2 * plan.accesses)
-        self._ahead = self._ring = Prefetcher(k, plan, share, accesses, self.step, self._wanted)
-        none = (k.constant(0, u32),) * _WORDS
+        super().__init__(k, plan, row_tile, tensors, factor)
+        self._row_slot, self._column_slot = lane_of(k) >> 2, lane_of(k) & (QUAD - 1)
+        self._row_blocks = plan.rows // _ROWS
+        self._key_accesses = plan.accesses * CORE_LINE // (QUAD * plan.vector)
+        accesses = 2 * (self._key_accesses + 2 * plan.accesses)
+        self._prefetcher = self._ring = Prefetcher(
+            k, plan, row_tile, accesses, self.step, self._prefetched_lines
+        )
+        zero_words = (k.constant(0, u32),) * _WORDS
         rows = [
-            share.line(tensors[0], share.row(self._own + _ROWS * half))
-            for half in range(self._halves)
+            row_tile.line(tensors[0], row_tile.row(self._row_slot + _ROWS * row_block))
+            for row_block in range(self._row_blocks)
         ]
         query_words = [
-            [self._words(row, self._beside + QUAD * at) for row in rows]
-            for at in range(self._lines)
+            [self._load_words(row, self._column_slot + QUAD * access) for row in rows]
+            for access in range(self._key_accesses)
         ]
-        self._queries = [[*each, none][:2] for each in query_words]
+        self._queries = [[*words, zero_words][:2] for words in query_words]
 
     @property
     def held(self) -> InstanceLayout:
         plan = self._plan
         columns = CORE_LINE // plan.vector
         return InstanceLayout(
-            [self._own + _ROWS * half for half in range(self._halves)],
+            [self._row_slot + _ROWS * half for half in range(self._row_blocks)],
             [
-                self._beside * 2 + (at * columns + half)
-                for at in range(plan.accesses) for half in range(2)
+                self._column_slot * 2 + (access * columns + half)
+                for access in range(plan.accesses) for half in range(2)
             ],
-            self._beside < QUAD, self._beside == 0, [],
+            self._column_slot < QUAD, self._column_slot == 0, [],
         )  # fmt: skip
 
     def run(self, span: KeyRange) -> SoftmaxState:
         """Return the results for the keys, with totals added over the instances of a row."""
         tops, totals, sums = super().run(span)
-        return tops, [self._all(total, operator.add, QUAD) for total in totals], sums
+        return tops, [self._reduce_lanes(total, operator.add, QUAD) for total in totals], sums
 
-    def _words(self, line: Value, place: Value) -> Values:
+    def _load_words(self, line: Value, access: Value) -> Values:
         """Load 16 bytes of a line, padded with zeros."""
-        k, there = self._k, None
+        k, in_range = self._k, None
         if not self._plan.full:
-            there, place = place < self._share.width, k.minimum(place, self._share.width - 1)
-        words = k.load(line, place * _WORDS, _WORDS)
-        return words if there is None else tuple(k.select(there, word, 0) for word in words)
+            in_range, access = (
+                access < self._row_tile.width,
+                k.minimum(access, self._row_tile.width - 1),
+            )
+        words = k.load(line, access * _WORDS, _WORDS)
+        return words if in_range is None else tuple(k.select(in_range, word, 0) for word in words)
 
-    def _wanted(self, step: Value) -> list[Wanted]:
-        first = self._first(step)
+    def _prefetched_lines(self, step: Value) -> list[Wanted]:
+        first_key = self._first_key(step)
         return [
             Wanted(
-                self._keys, [first + (self._own + _ROWS * half) for half in range(2)],
-                [self._beside + QUAD * at for at in range(self._lines)],
+                self._keys,
+                [first_key + (self._row_slot + _ROWS * key_block) for key_block in range(2)],
+                [self._column_slot + QUAD * access for access in range(self._key_accesses)],
             ),
             Wanted(
-                self._values, self._weighed_keys(first),
-                [self._own + _ROWS * at for at in range(self._plan.accesses)],
+                self._values, self._keys_of_products(first_key),
+                [self._row_slot + _ROWS * access for access in range(self._plan.accesses)],
             ),
         ]  # fmt: skip
 
-    def _first(self, step: Value) -> Value:
+    def _first_key(self, step: Value) -> Value:
         """Return the first key of the subgroup."""
         return step + (self._k.local_id() >> 5) * CORE_KEYS
 
-    def _weighed_keys(self, first: Value) -> list[Value]:
-        """Return the four keys whose products the instance has: two in each eight."""
-        return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
+    def _keys_of_products(self, first_key: Value) -> list[Value]:
+        """Return the four keys whose products this instance has: two of each eight keys."""
+        return [
+            first_key + (self._column_slot * 2 + (_ROWS * (product // 2) + product % 2))
+            for product in range(4)
+        ]
 
-    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+    def _add_keys(
+        self, first_step: Value, state: SoftmaxState, span: KeyRange | None
+    ) -> SoftmaxState:
         k = self._k
-        come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.wait_for(first)]
-        keys = [come[at : at + self._lines] for at in (0, self._lines)]
-        value_accesses = come[2 * self._lines :]
+        accesses = [
+            k.load(self._ring.room, access * _WORDS, _WORDS)
+            for access in self._ring.wait_for(first_step)
+        ]
+        keys = [accesses[start : start + self._key_accesses] for start in (0, self._key_accesses)]
+        value_accesses = accesses[2 * self._key_accesses :]
         # Indexed by accesses of a line, then by keys.
-        values = [value_accesses[at :: self._plan.accesses] for at in range(self._plan.accesses)]
-        places = self._weighed_keys(self._first(first))
-        there = [self._ring.key(place)[1] for place in places]
-        products = [self._products(of_keys) for of_keys in keys]
-        tops, totals, scales, weighed, counted = [], [], [], [], []
-        for half, (top, total) in enumerate(zip(*state[:2], strict=True)):
+        values = [
+            value_accesses[start :: self._plan.accesses] for start in range(self._plan.accesses)
+        ]
+        key_indices = self._keys_of_products(self._first_key(first_step))
+        pages_exist = [self._ring.key(key_index)[1] for key_index in key_indices]
+        products = [self._multiply_keys(key_words) for key_words in keys]
+        tops, totals, scales, weight_rows, masks = [], [], [], [], []
+        for row_index, (top, total) in enumerate(zip(*state[:2], strict=True)):
             # The products with four keys: two of each block of eight.
-            row_products = [block[2 * half + at] for block in products for at in range(2)]
-            inside = [
-                both(each, None if span is None else span.inside(k, place, half))
-                for place, each in zip(places, there, strict=True)
+            row_products = [
+                block[2 * row_index + column] for block in products for column in range(2)
+            ]
+            mask = [
+                both(exists, None if span is None else span.inside(k, key_index, row_index))
+                for key_index, exists in zip(key_indices, pages_exist, strict=True)
             ]
             logits = [
-                self._masked(value * self._factor, seen)
-                for value, seen in zip(row_products, inside, strict=True)
+                self._mask_logit(value * self._factor, seen)
+                for value, seen in zip(row_products, mask, strict=True)
             ]
-            tops.append(self._all(reduce(k.maximum, logits, top), k.maximum, QUAD))
+            tops.append(self._reduce_lanes(reduce(k.maximum, logits, top), k.maximum, QUAD))
             scales.append(k.exp2(top - tops[-1], normal=True))
-            weights = [self._power(*each, tops[-1]) for each in zip(logits, inside, strict=True)]
+            weights = [
+                self._weight(*logit_mask, tops[-1]) for logit_mask in zip(logits, mask, strict=True)
+            ]
             totals.append(reduce(operator.add, weights, total * scales[-1]))
-            weighed.append(weights)
-            counted.append(inside)
+            weight_rows.append(weights)
+            masks.append(mask)
         if span is None or span.seen is None:
-            return tops, totals, self._added(state[2], scales, weighed, values)
-        return tops, totals, self._masked_sums(state[2], scales, weighed, values, counted)
+            return tops, totals, self._add_values(state[2], scales, weight_rows, values)
+        return tops, totals, self._add_masked_values(state[2], scales, weight_rows, values, masks)
 
-    def _masked_sums(
-        self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
-        values: list[list[Values]], counted: list[list[Value | None]],
+    def _add_masked_values(
+        self, sums: list[list[Value]], scales: list[Value], weight_rows: list[list[Value]],
+        values: list[list[Values]], masks: list[list[Value | None]],
     ) -> list[list[Value]]:  # fmt: skip
-        """Return sums with values added where rows do not see all keys.
+        """Return the sums with weighted values added, for rows that do not see all keys.
 
-        A weight of 0 does not mask NaN or infinity. So the sums take finite elements only, and
-        separate products count the other elements that a row sees. Only the last few keys of a
-        sequence are masked.
+        A weight of 0 does not mask NaN or infinity. So the sums include finite elements only, and
+        separate products count the infinite and NaN elements that a row sees. Only the last few
+        keys of a sequence are masked.
         """
         k, zero, infinity = self._k, self._zero, self._k.constant(float("inf"), f32)
         unit = k.constant(1.0, f32)
-        parts = [[[self._parts(word) for word in line] for line in lines] for lines in values]
-        finite, others = (
-            [[tuple(word[at] for word in line) for line in lines] for lines in parts]
-            for at in range(2)
+        split_words = [
+            [[self._split_finite(word) for word in line] for line in lines] for lines in values
+        ]
+        finite, nonfinite = (
+            [[tuple(word[part] for word in line) for line in lines] for lines in split_words]
+            for part in range(2)
         )
         seen = [
-            [unit if inside is None else k.select(inside, unit, zero) for inside in row]
-            for row in counted
+            [unit if visible is None else k.select(visible, unit, zero) for visible in row]
+            for row in masks
         ]
-        none = [[zero] * len(row) for row in sums]
-        counts = self._added(none, [unit] * len(scales), seen, others)
-        finite_sums = self._added(sums, scales, weighed, finite)
+        zero_sums = [[zero] * len(row) for row in sums]
+        counts = self._add_values(zero_sums, [unit] * len(scales), seen, nonfinite)
+        finite_sums = self._add_values(sums, scales, weight_rows, finite)
 
-        def corrected(value: Value, count: Value) -> Value:
+        def with_nonfinite(value: Value, count: Value) -> Value:
             number = count.cast(u32)
-            above = k.select((number & (_MINUS - 1)) != 0, infinity, zero)
-            return value + above - k.select(number >= _MINUS, infinity, zero)
+            plus_infinity = k.select((number & (_MINUS_INFINITY - 1)) != 0, infinity, zero)
+            return value + plus_infinity - k.select(number >= _MINUS_INFINITY, infinity, zero)
 
         return [
-            [corrected(*each) for each in zip(*rows, strict=True)]
+            [with_nonfinite(*pair) for pair in zip(*rows, strict=True)]
             for rows in zip(finite_sums, counts, strict=True)
         ]
 
-    def _parts(self, word: Value) -> Values:
-        """Split a word into its finite elements, and counts of the others as numbers of the type.
+    def _split_finite(self, word: Value) -> Values:
+        """Split a word of two elements into a word of finite elements and a word of counts.
 
-        Infinity counts 1, minus infinity `_MINUS`, and NaN their sum.
+        A count is a number of the element type: 0 for a finite element, 1 for infinity,
+        `_MINUS_INFINITY` for minus infinity, and their sum for NaN.
         """
-        k, half = self._k, self._share.accesses.element is f16
-        exponent = 0x7C00 if half else 0x7F80
-        plus, minus, both_ = (0x3C00, 0x5400, 0x5410) if half else (0x3F80, 0x4280, 0x4282)
-        none, parts = k.constant(0, u32), []
+        k, is_f16 = self._k, self._row_tile.accesses.element is f16
+        exponent = 0x7C00 if is_f16 else 0x7F80
+        plus_count, minus_count, nan_count = (
+            (0x3C00, 0x5400, 0x5410) if is_f16 else (0x3F80, 0x4280, 0x4282)
+        )
+        zero, halves = k.constant(0, u32), []
         for shift in (0, 16):
             bits = word >> shift & 0xFFFF
             finite = (bits & exponent) != exponent
-            sign = k.select((bits & 0x8000) != 0, k.constant(minus, u32), plus)
-            other = k.select((bits & (0x7FFF ^ exponent)) != 0, k.constant(both_, u32), sign)
-            parts.append((k.select(finite, bits, none), k.select(finite, none, other)))
-        return tuple(low | (high << 16) for low, high in zip(*parts, strict=True))
+            sign = k.select((bits & 0x8000) != 0, k.constant(minus_count, u32), plus_count)
+            count = k.select((bits & (0x7FFF ^ exponent)) != 0, k.constant(nan_count, u32), sign)
+            halves.append((k.select(finite, bits, zero), k.select(finite, zero, count)))
+        return tuple(low | (high << 16) for low, high in zip(*halves, strict=True))
 
-    def _products(self, keys: list[Values]) -> Values:
-        """Multiply the rows with eight keys."""
+    def _multiply_keys(self, keys: list[Values]) -> Values:
+        """Multiply the rows of queries with eight keys."""
         sums: Values = (self._zero,) * 4
-        for (low, high), words in zip(self._queries, keys, strict=True):
-            for at in (0, 2):
-                query_words = (low[at], high[at], low[at + 1], high[at + 1])
-                sums = self._multiply(query_words, words[at : at + 2], sums)
+        for (upper_rows, lower_rows), words in zip(self._queries, keys, strict=True):
+            for word in (0, 2):
+                query_words = (
+                    upper_rows[word],
+                    lower_rows[word],
+                    upper_rows[word + 1],
+                    lower_rows[word + 1],
+                )
+                sums = self._multiply(query_words, words[word : word + 2], sums)
         return sums
 
     def _multiply(self, left: Values, right: Values, sums: Values) -> Values:
-        return self._k.mma(self._share.accesses.element, left, right, sums)
+        return self._k.mma(self._row_tile.accesses.element, left, right, sums)
 
-    def _added(
-        self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
+    def _add_values(
+        self, sums: list[list[Value]], scales: list[Value], weight_rows: list[list[Value]],
         values: list[list[Values]],
     ) -> list[list[Value]]:  # fmt: skip
-        """Return scaled sums plus weighted values."""
+        """Return `sums` times `scales`, plus the values times their weights."""
         k, zero = self._k, self._zero
-        pack = k.pack_f16 if self._share.accesses.element is f16 else k.pack_bf16
-        of_rows = [[pack(*row[:2]), pack(*row[2:])] for row in weighed]
-        low, high = [*of_rows, [k.constant(0, u32)] * 2][:2]
-        left = (low[0], high[0], low[1], high[1])
+        pack = k.pack_f16 if self._row_tile.accesses.element is f16 else k.pack_bf16
+        row_words = [[pack(*row[:2]), pack(*row[2:])] for row in weight_rows]
+        upper_rows, lower_rows = [*row_words, [k.constant(0, u32)] * 2][:2]
+        left = (upper_rows[0], lower_rows[0], upper_rows[1], lower_rows[1])
         new_sums: list[list[Value]] = [list(row) for row in sums]
-        for number, lines in enumerate(values):
+        for access, lines in enumerate(values):
             for element in range(self._plan.vector):
                 right = [
-                    self._pair(lines[at][element // 2], lines[at + 1][element // 2], element % 2)
-                    for at in (0, 2)
+                    self._pack_halves(
+                        lines[key][element // 2], lines[key + 1][element // 2], element % 2
+                    )
+                    for key in (0, 2)
                 ]
                 # A column of a product is an access; the product's index is the element.
-                places = [2 * number * self._plan.vector + element + at for at in (0, 8)]
+                sum_indices = [
+                    2 * access * self._plan.vector + element + offset for offset in (0, 8)
+                ]
                 scaled_sums = [
-                    row[place] * scale
+                    row[sum_index] * scale
                     for row, scale in zip(sums, scales, strict=True)
-                    for place in places
+                    for sum_index in sum_indices
                 ]
                 products = self._multiply(left, tuple(right), tuple([*scaled_sums, zero, zero][:4]))
-                for half, row in enumerate(new_sums):
-                    for at, place in enumerate(places):
-                        row[place] = products[2 * half + at]
+                for row_index, row in enumerate(new_sums):
+                    for column, sum_index in enumerate(sum_indices):
+                        row[sum_index] = products[2 * row_index + column]
         return new_sums
 
-    def _pair(self, first: Value, other: Value, half: int) -> Value:
+    def _pack_halves(self, low_word: Value, high_word: Value, half: int) -> Value:
         """Pack the high halves of two words if `half` is 1, the low halves if it is 0."""
         if half:
-            return (first >> 16) | (other & 0xFFFF0000)
-        return (first & 0xFFFF) | (other << 16)
+            return (low_word >> 16) | (high_word & 0xFFFF0000)
+        return (low_word & 0xFFFF) | (high_word << 16)
