@@ -106,7 +106,7 @@ def test_rows_of_this_command_must_be_measured(
 
 
 def test_units_must_be_known_and_the_same(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="row 0, key unit: is in ms, and the figure in us"):
+    with pytest.raises(InputError, match="row 0, key unit: is in ms, but the figure is in us"):
         gate(tmp_path, ROW).check([replace(ROW, unit="us")])
     odd = replace(ROW, unit="apples")
     with pytest.raises(InputError, match="whether more apples are better"):
@@ -129,15 +129,15 @@ GOOD = asdict(ROW)
     ("text", "place"),
     [
         ("", "is empty"),
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("3", "no list of rows"),
         ("[]", "no list of rows"),
-        ("{}", "does not tell its machine"),
-        (json.dumps({"machine": 3, "rows": [GOOD]}), "does not tell its machine"),
+        ("{}", "does not describe its machine"),
+        (json.dumps({"machine": 3, "rows": [GOOD]}), "does not describe its machine"),
         (json.dumps({"machine": machine(), "rows": []}), "no list of rows"),
-        (json.dumps([GOOD, 3]), "row 1: is no object"),
-        (json.dumps([GOOD, GOOD]), "row 1: is of what row 0 is of"),
+        (json.dumps([GOOD, 3]), "row 1: is not an object"),
+        (json.dumps([GOOD, GOOD]), "row 1: measures the same case as row 0"),
         *(
             (json.dumps([{key: value for key, value in GOOD.items() if key != column}]),
              f"row 0, key {column}: is missing")
