@@ -71,7 +71,7 @@ class Event:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last submission has passed the event."""
+        """True if the last submission has passed the event."""
         return self._completion is not None and self._completion.is_done()
 
     def wait(self, timeout: float | None = None) -> bool:
