@@ -209,10 +209,10 @@ class OpenedDevice:
         self.close()
 
     def __repr__(self: AnyDevice) -> str:
-        gone = ", whose memory is gone" if self.space.is_lost else ""
+        lost_text = ", whose memory is gone" if self.space.is_lost else ""
         return (
             f"<{type(self).__name__} {self.name}: workgroups of {self.lanes}, elements held as "
-            f"{self.strategy}{gone}>"
+            f"{self.strategy}{lost_text}>"
         )
 
 

@@ -101,8 +101,8 @@ def _log_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    place = f"{os.path.basename(filename)}:{lineno}"
-    _log.warning("a library issued a warning", extra={"kind": category.__name__, "place": place})
+    position = f"{os.path.basename(filename)}:{lineno}"
+    _log.warning("a library issued a warning", extra={"kind": category.__name__, "place": position})
 
 
 def _log_error_of_thread(hook: threading.ExceptHookArgs) -> None:

@@ -165,8 +165,8 @@ class Buffer:
     def __repr__(self) -> str:
         kind = "" if self.dtype is None else f", {self.dtype} {self.shape}"
         kind += "" if self._writeable else ", read-only"
-        gone = ", which is gone" if self._space.is_lost else ""
-        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
+        lost_text = ", which is gone" if self._space.is_lost else ""
+        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{lost_text}{kind}>"
 
     def like(self, array: Buffer) -> Buffer:
         """Return this memory with the type and shape of another buffer of the same size."""
