@@ -422,10 +422,8 @@ class KeyRepository:
 
 
 def _has_wasm_of(existing: KeyRecord, other: KeyRecord) -> bool:
-    existing_wasm, other_wasm = existing.files.get(WASM), other.files.get(WASM)
-    return other_wasm is None or (
-        existing_wasm is not None and existing_wasm.sha256 == other_wasm.sha256
-    )
+    old, new = existing.files.get(WASM), other.files.get(WASM)
+    return new is None or (old is not None and old.sha256 == new.sha256)
 
 
 def _is_unfinished(name: str) -> bool:
