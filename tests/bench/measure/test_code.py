@@ -112,7 +112,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     ("content", "code", "message"),
     [
         ("{}", 3, "not a results file"),
-        ('{"machine": {}, "rows": [{}]}', 3, "row 0 is no measurement"),
+        ('{"machine": {}, "rows": [{}]}', 3, "row 0 is not a measurement"),
         ('{"machine": {"processor": "another"}, "rows": []}', 3, "has the results of"),
         (None, 5, "is not a regular file"),
     ],
