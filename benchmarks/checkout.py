@@ -16,8 +16,8 @@ sys.path.insert(0, SOURCES)
 
 def environment() -> dict[str, str]:
     """The environment of a process that is to find the same Quod."""
-    others = os.environ.get("PYTHONPATH")
+    inherited_path = os.environ.get("PYTHONPATH")
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([SOURCES, others] if others else [SOURCES]),
+        "PYTHONPATH": os.pathsep.join([SOURCES, inherited_path] if inherited_path else [SOURCES]),
     }

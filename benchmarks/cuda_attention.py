@@ -121,13 +121,14 @@ def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> C
     return replayed(device, launch, _CALLS)
 
 
-def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
+def by_torch(shape: Shape, *, causal: bool, backward_pass: bool) -> Callable[[], float] | None:
     """Run attention by torch; None without a torch with a GPU."""
     torch = torch_with_gpu()
     if torch is None:
         return None
     q, k, v = (
-        torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=back) for _ in range(3)
+        torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=backward_pass)
+        for _ in range(3)
     )
     function = partial(attention_of_torch, torch)
     y = function(q, k, v, causal=causal)
@@ -137,7 +138,7 @@ def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] |
         torch.cuda.synchronize()
         begin = perf_counter()
         for _ in range(_CALLS):
-            if back:
+            if backward_pass:
                 torch.autograd.grad(y, (q, k, v), slopes, retain_graph=True)
             else:
                 function(q, k, v, causal=causal)
@@ -152,22 +153,26 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
     words = list(arguments)
     what = words.pop(0) if words and not words[0].isdecimal() else ""
     batch, heads, tokens, size = [int(word) for word in words] or [1, 16, 8192, 128]
-    shape, back = (batch, heads, tokens, size), what == "backward"
+    shape, backward_pass = (batch, heads, tokens, size), what == "backward"
     device = open_device(device_name)
     for causal in (False, True):
-        operations = 4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if back else 1)
-        peer = by_torch(shape, causal=causal, back=back)
-        found_plans: list[Any] = gradient_variants(size, causal=causal) if back else variants(size)
-        for plan in found_plans if back or what == "sweep" else found_plans[:1]:
-            ours = (backward if back else forward)(device, shape, plan, causal=causal)
-            times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+        operations = (
+            4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if backward_pass else 1)
+        )
+        peer = by_torch(shape, causal=causal, backward_pass=backward_pass)
+        found_plans: list[Any] = (
+            gradient_variants(size, causal=causal) if backward_pass else variants(size)
+        )
+        for plan in found_plans if backward_pass or what == "sweep" else found_plans[:1]:
+            run_quod = (backward if backward_pass else forward)(device, shape, plan, causal=causal)
+            times = [(run_quod(), peer() if peer else 0.0) for _ in range(_REPEATS)]
             time, other = (median(column) for column in zip(*times, strict=True))
-            told = f"{'causal' if causal else 'full':6} {1e6 * time:9.1f} us "
-            told += f"{operations / time / 1e12:6.1f} TFLOP/s"
+            line = f"{'causal' if causal else 'full':6} {1e6 * time:9.1f} us "
+            line += f"{operations / time / 1e12:6.1f} TFLOP/s"
             if other:
-                told += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
-                told += f"  {other / time:5.2f}"
-            print(f"{told}  {plan}", flush=True)
+                line += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
+                line += f"  {other / time:5.2f}"
+            print(f"{line}  {plan}", flush=True)
 
 
 if __name__ == "__main__":

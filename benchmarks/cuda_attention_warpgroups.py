@@ -101,16 +101,16 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
         for causal in (False, True):
             peer = torch_graph(shape, causal=causal)
             for plan in variants(shape[3]):
-                ours = graph(device, shape, plan, causal=causal)
-                times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+                run_quod = graph(device, shape, plan, causal=causal)
+                times = [(run_quod(), peer() if peer else 0.0) for _ in range(_REPEATS)]
                 time, other = (median(column) for column in zip(*times, strict=True))
                 work = 4e-12 * math.prod(shape[:3]) * shape[2] * shape[3] / (2 if causal else 1)
                 kind = "causal" if causal else "full  "
-                told = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * time:9.1f} us"
-                told += f" {work / time:6.1f} TFLOP/s"
+                line = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * time:9.1f} us"
+                line += f" {work / time:6.1f} TFLOP/s"
                 if other:
-                    told += f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / time:5.2f}"
-                print(f"{told}  {plan}", flush=True)
+                    line += f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / time:5.2f}"
+                print(f"{line}  {plan}", flush=True)
 
 
 if __name__ == "__main__":

@@ -89,13 +89,13 @@ class Beside:
             print(f"{name:42} FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
             return
         time, other = (median(column) for column in zip(*times, strict=True))
-        told = f"{name:42} {'right' if right else 'WRONG'} {1e6 * time:9.1f} us "
-        told += f"{self._amount / time:7.2f} {self._unit}"
+        line = f"{name:42} {'right' if right else 'WRONG'} {1e6 * time:9.1f} us "
+        line += f"{self._amount / time:7.2f} {self._unit}"
         if other:
-            told += (
+            line += (
                 f"  torch {1e6 * other:9.1f} us {self._amount / other:7.2f}  {other / time:5.2f}"
             )
-        print(told + ("  <- chosen" if chosen else ""), flush=True)
+        print(line + ("  <- chosen" if chosen else ""), flush=True)
 
 
 # --- products

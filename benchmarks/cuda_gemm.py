@@ -155,15 +155,15 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
         if key not in peers:
             peers = {key: torch_graph(*key)}
         peer = peers[key]
-        ours = graph(device, element, size, used, form)
-        times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+        run_quod = graph(device, element, size, used, form)
+        times = [(run_quod(), peer() if peer else 0.0) for _ in range(_REPEATS)]
         time, other = (median(column) for column in zip(*times, strict=True))
         speed = 2e-12 * size**3
         ways = f"{'T' if form.transpose_a else 'N'}{'T' if form.transpose_b else 'N'}"
-        told = f"{element} {size:5} {ways} {1e6 * time:9.1f} us {speed / time:6.1f} TFLOP/s"
+        line = f"{element} {size:5} {ways} {1e6 * time:9.1f} us {speed / time:6.1f} TFLOP/s"
         if other:
-            told += f"  torch {1e6 * other:9.1f} us {speed / other:6.1f}  {other / time:5.2f}"
-        print(f"{told}  {used}", flush=True)
+            line += f"  torch {1e6 * other:9.1f} us {speed / other:6.1f}  {other / time:5.2f}"
+        print(f"{line}  {used}", flush=True)
 
 
 if __name__ == "__main__":

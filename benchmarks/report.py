@@ -167,8 +167,8 @@ def table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
 def table_page(result: Result) -> str:
     """Return the page of all rows of a results file, by subject, with their commands."""
     machine = result["machine"]
-    others = ("system", "architecture", "python", "numpy", "llvmlite")
-    described = [f"{name} {machine[name]}" for name in others]
+    fact_names = ("system", "architecture", "python", "numpy", "llvmlite")
+    described = [f"{name} {machine[name]}" for name in fact_names]
     if "gpu" in machine:
         described = [*([machine["driver"]] if "driver" in machine else []),
                      cpu_name(result), *described]  # fmt: skip
@@ -205,13 +205,13 @@ def cells(row: Row) -> list[str]:
 
 def stale_pages(texts: dict[Path, str], docs: Path) -> list[Path]:
     """Return the pages that are missing, differ from `texts`, or have no results any more."""
-    stored = {path.relative_to(docs) for path in (docs / TABLES).glob("*.md")}
+    existing_pages = {path.relative_to(docs) for path in (docs / TABLES).glob("*.md")}
     differing = {
         path
         for path, text in texts.items()
         if not (docs / path).exists() or (docs / path).read_text() != text
     }
-    return sorted(differing | (stored - texts.keys()))
+    return sorted(differing | (existing_pages - texts.keys()))
 
 
 def main() -> None:

@@ -79,8 +79,11 @@ def more_circuits(subject: str) -> list[list[str]]:
 
 def results_file(device: str) -> Path:
     """Path of a device's results: named after the GPU, or this machine's processor."""
-    here = machine(device)
-    name = str(here.get("gpu") or f"{here['processor']} {here['threads']} threads")
+    machine_facts = machine(device)
+    name = str(
+        machine_facts.get("gpu")
+        or f"{machine_facts['processor']} {machine_facts['threads']} threads"
+    )
     return HERE / "results" / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
 
 
@@ -89,12 +92,12 @@ def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[
     table = {"cpu": subjects_of.CPU, "webgpu": subjects_of.WEBGPU}.get(
         device.partition(":")[0], subjects_of.CUDA
     )
-    wanted = subjects or list(table)
-    unknown = [subject for subject in wanted if subject not in table]
+    chosen_subjects = subjects or list(table)
+    unknown = [subject for subject in chosen_subjects if subject not in table]
     if unknown:
         sys.exit(f"no such subject: {', '.join(unknown)} (there are {', '.join(table)})")
     rows = []
-    for subject in wanted:
+    for subject in chosen_subjects:
         extra_circuits = more_circuits(subject) if device == "cpu" else []
         rows += [(device, subject, arguments) for arguments in table[subject] + extra_circuits]
         if is_webgpu_name(device) and not device.endswith(":portable"):
@@ -141,8 +144,8 @@ def state_of_command(command: Sequence[str], rows: Sequence[dict[str, Any]]) -> 
     """Return the state of all that a command measures, compared with the current code; see
     `state_of`.
     """
-    said = command_line(command)
-    states = {state_of(row) for row in rows if row["command"] == said}
+    text = command_line(command)
+    states = {state_of(row) for row in rows if row["command"] == text}
     return next((state for state in ORDER if state in states), "stale")
 
 

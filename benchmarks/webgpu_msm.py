@@ -103,8 +103,8 @@ def measure(arguments: argparse.Namespace, group: Group, log2: int) -> None:
         if result != (expected or result):
             raise QuodError(f"the sum in limbs {limbs} is another; please report it")
         expected = result
-        shown = " | ".join(f"{value:.3g}" for value in figures)
-        print(f"| {group.name} | {log2} | {limbs} | {shown} |", flush=True)
+        figures_text = " | ".join(f"{value:.3g}" for value in figures)
+        print(f"| {group.name} | {log2} | {limbs} | {figures_text} |", flush=True)
 
 
 if __name__ == "__main__":

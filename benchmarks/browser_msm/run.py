@@ -158,21 +158,21 @@ def main() -> None:
     with Browser() as browser, tempfile.TemporaryDirectory() as name:
         for log2 in arguments.log2 or (12, 13, 14):
             msm_problem = problem(log2)
-            theirs: Side | None = None
+            peer_side: Side | None = None
             if arguments.peer is not None:
                 folder = Path(name) / f"entry-{log2}"
                 site_of(msm_problem, folder)
                 bundle(
                     arguments.peer, folder / "entry-bundle.js", repair=not arguments.as_published
                 )  # fmt: skip
-                theirs = _measured(browser, folder, run_entry, msm_problem, arguments.runs)
+                peer_side = _measured(browser, folder, run_entry, msm_problem, arguments.runs)
             for kind in arguments.bases or KINDS:
                 folder = Path(name) / f"{kind}-{log2}"
                 site_of(msm_problem, folder)
                 _write_graph(folder / "graph", msm_problem, kind, arguments)
-                ours = _measured(browser, folder, run_ours, msm_problem, arguments.runs)
+                quod_side = _measured(browser, folder, run_ours, msm_problem, arguments.runs)
                 parameters = {"group": GROUP.name, "log2": log2, "bases": kind}
-                rows += _rows(parameters, arguments, ours, theirs)
+                rows += _rows(parameters, arguments, quod_side, peer_side)
     report(rows, as_json=False)
     if arguments.record is not None:
         record(arguments.record, rows)
@@ -192,7 +192,10 @@ def _write_graph(
 
 
 def _rows(
-    parameters: dict[str, Any], arguments: argparse.Namespace, ours: Side, theirs: Side | None
+    parameters: dict[str, Any],
+    arguments: argparse.Namespace,
+    quod_side: Side,
+    peer_side: Side | None,
 ) -> list[Measurement]:
     """The work of a run, and all there is to the first one: compilation and loading too."""
     command = "python benchmarks/browser_msm/run.py " + " ".join(
@@ -202,10 +205,10 @@ def _rows(
     )
     rows = []
     for measured, our_time, other in (
-        ("run", ours.work, theirs.work if theirs else None),
-        ("first", ours.whole, theirs.whole if theirs else None),
+        ("run", quod_side.work, peer_side.work if peer_side else None),
+        ("first", quod_side.whole, peer_side.whole if peer_side else None),
     ):
-        spread = ours.spread if measured == "run" else 0.0
+        spread = quod_side.spread if measured == "run" else 0.0
         rows.append(
             Measurement(
                 "browser-msm", {**parameters, "time": measured}, DEVICE, our_time, "ms", spread,

@@ -33,8 +33,8 @@ def batch_of(step: int, sequences: int, length: int, symbols: int) -> tuple[Word
     """
     first = step * sequences * length % (1 << 32)
     numbers = np.arange(first, first + sequences * length, dtype=np.uint64).astype(np.uint32)
-    drawn = hashed(numbers).reshape(sequences, length) % np.uint32(symbols - 1)
-    first_half = drawn.astype(np.int32)
+    symbol_values = hashed(numbers).reshape(sequences, length) % np.uint32(symbols - 1)
+    first_half = symbol_values.astype(np.int32)
     separators = np.full((sequences, 1), symbols - 1, np.int32)
     tokens = np.concatenate([first_half, separators, first_half[:, ::-1]], axis=1)
     targets = tokens[:, 1:].copy()

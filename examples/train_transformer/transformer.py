@@ -99,8 +99,8 @@ class Tensors:
         values = np.zeros(self.count, np.float32)
         for name, sizes, spread in shape.parameters():
             first, count = self._places[name][0], math.prod(sizes)
-            drawn = generator.normal(0, spread, count) if spread else np.ones(count)
-            values[first : first + count] = drawn
+            random_values = generator.normal(0, spread, count) if spread else np.ones(count)
+            values[first : first + count] = random_values
         return values
 
 

@@ -6,7 +6,7 @@
     proof, public = key.prove("witness.wtns")
     assert key.verifying_key.verify(public, proof)
 
-The names below load on first use (PEP 562), so that ``import quod`` costs next to nothing.
+The public names below are imported on first use (PEP 562), so that ``import quod`` is fast.
 """
 
 from __future__ import annotations

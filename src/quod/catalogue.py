@@ -1,7 +1,7 @@
 """The kernels of Quod by name: the modules that register them, and the list of all kernels.
 
-A module that calls `quod.kernel.registry.register` is in `MODULES`, or a module of `MODULES`
-imports it. The modules load on the first use of a registered kernel.
+Every module that calls `quod.kernel.registry.register` is in `MODULES` or imported by a module of
+`MODULES`. The modules are imported on the first use of a registered kernel.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def kernels() -> list[KernelRow]:
 
 
 def find(name: str) -> RegisteredKernel:
-    """Return a registered kernel by name, or the kernel ``path.py:name`` of a file.
+    """Return a registered kernel by its name, or a kernel of a Python file by ``path.py:name``.
 
-    Runs the file. Raises InputError for an unknown name, with the nearest name, and KernelError if
-    a kernel of a file has static parameters without defaults.
+    The latter executes the file. Raises InputError for an unknown name, suggesting the nearest
+    name, and KernelError if a kernel of a file has static parameters without defaults.
     """
     if ".py:" in name:
         kernel = RegisteredKernel(name, load(name))

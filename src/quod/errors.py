@@ -16,9 +16,11 @@ class QuodError(Exception):
 
 
 class InputError(QuodError):
-    """A file or value from outside is malformed.
+    """A file or an argument is malformed.
 
-    path, section, offset: the file, the part of it and the byte of the error; None if unknown.
+    path: the file, or None.
+    section: the section of the file, or None.
+    offset: the byte offset in the file, or None.
     """
 
     exit_code = 3
@@ -34,16 +36,16 @@ class InputError(QuodError):
         self.path = None if path is None else os.fspath(path)
         self.section = section
         self.offset = offset
-        place = [self.path] if self.path is not None else []
+        location = [self.path] if self.path is not None else []
         if section is not None:
-            place.append(f"section {section}")
+            location.append(f"section {section}")
         if offset is not None:
-            place.append(f"offset {offset}")
-        super().__init__(": ".join([", ".join(place), message] if place else [message]))
+            location.append(f"offset {offset}")
+        super().__init__(": ".join([", ".join(location), message] if location else [message]))
 
 
 class MismatchError(InputError):
-    """Two well-formed inputs do not belong together, such as a witness of another circuit."""
+    """Two well-formed inputs do not match, such as a key and the witness of another circuit."""
 
     exit_code = 4
 
@@ -58,9 +60,9 @@ class OutputError(QuodError):
 
 
 class VerificationError(QuodError):
-    """A proof did not verify, or a witness fails constraints.
+    """A proof does not verify, or a witness does not satisfy the constraints.
 
-    Raised by the prover's self-check and by commands that verify or check.
+    The prover's self-check and the commands that verify or check raise this error.
     """
 
     exit_code = 6
@@ -73,13 +75,16 @@ class DeviceError(QuodError):
 
 
 class KernelError(QuodError):
-    """A kernel's source, types or launch are wrong; names the user's file and line."""
+    """A kernel's source, types or launch are wrong; the message names the user's file and line."""
 
     exit_code = 8
 
 
 class InsecureKeyError(QuodError):
-    """Anyone can forge proofs for a key: nobody contributed to it, or its secret is known."""
+    """Anyone can forge proofs for a key, because its trusted setup had no contribution.
+
+    Keys whose secret is known, such as test keys, raise this error too.
+    """
 
     exit_code = 9
 
@@ -103,6 +108,6 @@ class TryAgainError(ServiceError):
 
 
 class RegressionError(QuodError):
-    """A measured figure is missing in its baseline, or worse by more than the tolerance."""
+    """A measurement has no baseline, or is worse than its baseline by more than the tolerance."""
 
     exit_code = 12

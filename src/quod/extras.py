@@ -1,7 +1,7 @@
 """The command that installs an optional dependency group of pyproject.toml.
 
-Every error about a missing optional package ends with `installation`. A release on a package index
-changes the command here and in docs/cli.md.
+Every error about a missing optional package ends with the result of `installation`. When Quod is
+released on a package index, change the command here and in docs/cli.md.
 """
 
 from __future__ import annotations

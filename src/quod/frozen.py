@@ -1,9 +1,10 @@
 """Immutable records like `dataclasses.dataclass(frozen=True)`, without compiling code.
 
-`dataclass` writes and compiles five functions for each class. A small proof's process creates sixty
-such classes, which took a tenth of its time. Here all classes share their functions. Records are
-declared, compared, hashed, shown and type-checked as dataclasses (PEP 681), except that private
-fields are not shown. There are no slots, default factories or keyword-only fields.
+`dataclass` writes and compiles five functions for each class. The process of a small proof creates
+sixty such classes, and their compilation took a tenth of its time. Records instead share one
+implementation of these functions. Records are declared, compared, hashed, printed and type-checked
+like dataclasses (PEP 681), but their `repr` omits private fields, and there are no slots, default
+factories or keyword-only fields.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ def frozen(cls: type[T], /) -> type[T]: ...
 def frozen(*, eq: bool = True) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
-    """Make a record of a class whose annotated names are its fields.
+    """Turn a class into a record whose fields are the annotated names.
 
-    eq: compare by the fields; otherwise comparison is inherited, by default identity.
+    eq: whether records are compared by their fields; otherwise comparison is inherited, by default
+        by identity.
     `__post_init__` runs after the fields are set. Methods that the class defines are kept, and so
     is an inherited `__repr__`.
     """
     if cls is None:
-        return lambda decorated: _made(decorated, eq)
-    return _made(cls, eq)
+        return lambda decorated: _make_record(decorated, eq)
+    return _make_record(cls, eq)
 
 
 def fields_of(record: object) -> dict[str, Any]:
@@ -69,10 +71,10 @@ def replace(record: R, /, **changes: Any) -> R:
     return cls(**{**fields_of(record), **changes})
 
 
-def _made(cls: type[T], eq: bool) -> type[T]:
-    inherited = getattr(cls, _FIELDS, ())
-    annotated = (name for name, hint in cls.__annotations__.items() if not _is_of_class(hint))
-    names = tuple(dict.fromkeys((*inherited, *annotated)))
+def _make_record(cls: type[T], eq: bool) -> type[T]:
+    base_names = getattr(cls, _FIELDS, ())
+    own_names = (name for name, hint in cls.__annotations__.items() if not _is_class_variable(hint))
+    names = tuple(dict.fromkeys((*base_names, *own_names)))
     setattr(cls, _FIELDS, names)
     setattr(cls, "__match_args__", names)  # noqa: B010
     setattr(cls, "__signature__", _SIGNATURE)  # noqa: B010
@@ -81,7 +83,7 @@ def _made(cls: type[T], eq: bool) -> type[T]:
     if not hasattr(cls.__repr__, _SHARED) and cls.__repr__ is not object.__repr__:
         del methods["__repr__"]
     if eq:
-        methods |= _compared(cls, names)
+        methods |= _comparison_methods(cls, names)
     for name, method in methods.items():
         if name not in attributes or (name == "__hash__" and attributes[name] is None):
             setattr(cls, name, method)
@@ -112,25 +114,25 @@ class _SignatureOfFields:
 _SIGNATURE = _SignatureOfFields()
 
 
-def _is_of_class(hint: object) -> bool:
+def _is_class_variable(hint: object) -> bool:
     return str(hint).startswith(("ClassVar", "typing.ClassVar"))
 
 
 def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[..., Any]]]:
     count = len(names)
     defaults = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
-    checked = hasattr(cls, "__post_init__")
+    has_post_init = hasattr(cls, "__post_init__")
 
     def __init__(self: Any, /, *values: Any, **named: Any) -> None:
         if named or len(values) != count:
-            values = _arranged(cls, names, defaults, values, named)
+            values = _arrange_arguments(cls, names, defaults, values, named)
         self.__dict__.update(zip(names, values))
-        if checked:
+        if has_post_init:
             self.__post_init__()
 
     def __repr__(self: Any) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names if name[0] != "_")
-        return f"{type(self).__qualname__}({shown})"
+        text = ", ".join(f"{name}={getattr(self, name)!r}" for name in names if name[0] != "_")
+        return f"{type(self).__qualname__}({text})"
 
     setattr(__init__, _DEFAULTS, defaults)
     setattr(__repr__, _SHARED, True)
@@ -140,7 +142,7 @@ def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[
     yield "__delattr__", _refuse_to_delete
 
 
-def _compared(cls: type, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
+def _comparison_methods(cls: type, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
     # With a single name, attrgetter returns the value instead of a tuple.
     values_of = operator.attrgetter(*names) if len(names) > 1 else _values_of(names)
 
@@ -167,7 +169,7 @@ def _refuse_to_delete(self: object, name: str) -> None:
     raise AttributeError(f"a record does not change: cannot delete field {name!r}")
 
 
-def _arranged(
+def _arrange_arguments(
     cls: type, names: tuple[str, ...], defaults: dict[str, Any], values: tuple[Any, ...],
     named: dict[str, Any],
 ) -> tuple[Any, ...]:  # fmt: skip

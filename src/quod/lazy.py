@@ -23,7 +23,8 @@ def lazy_names(
     """Return the `__getattr__` and `__dir__` of a package; `__getattr__` provides `__all__` too.
 
     subpackages: packages in it that load on first use and are not in `__all__`.
-    No public name may be the name of a module of the package: the module's import would hide it.
+    A public name must not be the name of a module of the package, as importing the module would
+    replace the public name.
     """
     namespace = vars(sys.modules[package])
     modules: dict[str, str] = {}
@@ -54,10 +55,11 @@ def lazy_names(
 
 
 def re_exports(source: str) -> dict[str, str]:
-    """Return the module of each name that a source imports as itself, in the order of its lines.
+    """Return the module of each re-exported name (`n as n`) of a source, in the order of its lines.
 
-    The source is formatted: a line has one such name (`from m import n as n`, or `n as n,` of a
-    list in parentheses). A parser would take as long as the rest of a package's import.
+    The source must be formatted, with one such name per line (`from m import n as n`, or `n as n,`
+    in a parenthesised list). Lines are split instead of parsed, as a parser would take as long as
+    the rest of a package's import.
     """
     modules = {}
     module = ""

@@ -13,10 +13,10 @@ T = TypeVar("T")
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the name that was probably intended, or None.
 
-    Prefers similar names that begin with `name`.
+    Among similar names, a name that begins with `name` is preferred.
     cutoff: the required similarity, from 0 to 1.
     """
-    # Loaded only after an error, as it takes time.
+    # Importing difflib takes time, so it is imported only after an error.
     import difflib
 
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=cutoff)
@@ -27,11 +27,11 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 class NameTable(dict[str, T]):
-    """A dictionary by name whose error for an unknown name suggests the intended one.
+    """A dictionary whose error for an unknown name (InputError) suggests the intended name.
 
     place: the name of the table in messages.
-    what: the kind of its values, such as ``a field``.
-    elsewhere: returns a hint for names that are in other tables.
+    what: the kind of its values in messages, such as ``a field``.
+    elsewhere: returns a hint for a name that is in another table, or None.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The minimum security level of all provers and verifiers with error terms.
+"""The minimum security level, in bits, of proof systems whose soundness error is a sum of terms.
 
-The bits are -log2 of the probability that one attempt at a false proof is accepted, with random
-challenges. A prover that derives its own challenges from a hash can make as many attempts as it
-pays for. The work of these attempts (grinding) adds no bits.
+The bits are -log2 of the probability that a single attempt at a false proof is accepted, with
+random challenges. With Fiat-Shamir challenges a prover can make many attempts (grinding); the cost
+of these attempts is not counted as bits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from quod.errors import InputError
 from quod.validation import whole_number
 
 LEAST_BITS = 100
-"""The default minimum, which callers lower with `allow_bits`."""
+"""The default minimum of bits, which callers lower with `allow_bits`."""
 
 MOST_BITS = 256
-"""The bits of a proof without error terms: the size of a digest."""
+"""The maximum of bits, for a proof without error terms: the size of a digest in bits."""
 
 
 def bits_of(terms: Iterable[Fraction]) -> int:
@@ -26,7 +26,7 @@ def bits_of(terms: Iterable[Fraction]) -> int:
     total = sum(terms, Fraction(0))
     if not total:
         return MOST_BITS
-    # Computed in integers, as small sums may underflow floats.
+    # Integer arithmetic, because a small sum may underflow a float.
     return min(MOST_BITS, math.floor(1 / total).bit_length() - 1) if total < 1 else 0
 
 
@@ -38,12 +38,12 @@ def check_bits(
     what: the subject of the message.
     remedy: the verb before the parameter that allows fewer bits.
     """
-    asked_for = whole_number("allow_bits", allow_bits, 0)
+    required_bits = whole_number("allow_bits", allow_bits, 0)
     bits = bits_of(terms.values())
-    if bits < asked_for:
+    if bits < required_bits:
         largest = max(terms, key=lambda name: terms[name], default="none")
         raise InputError(
-            f"{what} shows {bits} bits, and at least {asked_for} are required (the "
+            f"{what} shows {bits} bits, and at least {required_bits} are required (the "
             f"largest error term is {largest!r}); choose stronger parameters, or "
             f"{remedy} allow_bits={bits}"
         )

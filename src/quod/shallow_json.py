@@ -1,8 +1,9 @@
-"""JSON with a limit on nesting, checked before the recursive parser runs.
+"""JSON with a limit on nesting, which is checked before the recursive parser runs.
 
-Python's own limit is the recursion limit, which other libraries raise beyond the C stack's size.
-Duplicate keys are refused, because Python keeps the last one and other parsers the first. Values
-for another parser can stay text, and values can be counted before they are created.
+Python limits nesting only by the recursion limit, and other libraries may raise that limit beyond
+the size of the C stack. Duplicate keys are refused, because Python keeps the last value and some
+other parsers the first. Chosen values can stay text for another parser, and values can be counted
+before they are created.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 MOST_DEPTH = 32
 
-# Possessive runs: matching a long string blocks all threads, so it must not step by characters.
+# Possessive quantifiers match a long string in one step; a match holds the GIL, so it must be fast.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _SCALAR = re.compile(r"[^,\]}\[{\"]*")
@@ -31,22 +32,22 @@ def load(
 ) -> Any:
     """Parse a document.
 
-    raw: keys whose values stay text (`Text`; None for null), wherever they occur.
-    most_values: the limit on values in the document, except those within such text.
-    Raises ValueError for malformed JSON, more than 32 levels, two equal keys in one object, NaN and
-    infinities, and more values.
+    raw: keys whose values stay unparsed (`Text`; None for null), at any depth.
+    most_values: the limit on the number of values, without those inside unparsed text.
+    Raises ValueError for malformed JSON, nesting of more than 32 levels, two equal keys in one
+    object, NaN, infinities, and more than `most_values` values.
     """
     text = data if isinstance(data, str) else data.decode()
     spans = _scan(text, raw)
     plain = text
     if spans:
-        # Each of these values is replaced by a number.
+        # The unparsed values are replaced by their indices, so that the parser accepts the text.
         ends = [0, *(end for _, end in spans)]
         begins = [*(begin for begin, _ in spans), len(text)]
         plain = "".join(
-            part
-            for number, (end, begin) in enumerate(zip(ends, begins))
-            for part in (text[end:begin], str(number) if number < len(spans) else "")
+            piece
+            for index, (end, begin) in enumerate(zip(ends, begins))
+            for piece in (text[end:begin], str(index) if index < len(spans) else "")
         )
     if most_values is not None:
         count = plain.count(",") + plain.count("[") + plain.count("{") + 1
@@ -60,11 +61,11 @@ def load(
             raise ValueError("an object has two equal keys")
         for key in raw:
             if key in document:
-                number = document[key]
-                if number not in unused or type(number) is not int:
+                index = document[key]
+                if index not in unused or type(index) is not int:
                     raise ValueError("a key is written with escapes")
-                unused.discard(number)
-                begin, end = spans[number]
+                unused.discard(index)
+                begin, end = spans[index]
                 value = text[begin:end].rstrip()
                 document[key] = None if value == "null" else Text(value)
         return document
@@ -73,22 +74,22 @@ def load(
 
 
 def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
-    """Check the nesting of a text, and find the spans of the values of the keys `raw`."""
+    """Check the nesting of a text; return begin and end of each value of the keys `raw`."""
     keys = {f'"{key}"' for key in raw}
-    # The depth is at most the number of brackets, so most documents need no scan.
-    deep = text.count("[") + text.count("{") > MOST_DEPTH
-    if not deep and not any(key in text for key in keys):
+    # The depth is at most the number of opening brackets, so most documents need no scan.
+    may_be_deep = text.count("[") + text.count("{") > MOST_DEPTH
+    if not may_be_deep and not any(key in text for key in keys):
         return []
     spans: list[tuple[int, int]] = []
     depth, begin, outer = 0, -1, -1
     for token in _TOKEN.finditer(text):
         start, end = token.span()
-        sign = text[start]
-        if sign in "[{":
+        first_character = text[start]
+        if first_character in "[{":
             depth += 1
             if depth > MOST_DEPTH:
                 raise ValueError(f"nested more than {MOST_DEPTH} times, at character {start}")
-        elif sign in "]}":
+        elif first_character in "]}":
             depth -= 1
         elif begin < 0 and keys and text[start:end] in keys:
             colon = _COLON.match(text, end)
@@ -100,7 +101,7 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
                     begin = -1
             continue
         if begin >= 0 and depth <= outer:
-            # The end of a string or of brackets. The parser refuses other text.
+            # The end of a string, list or object. The parser refuses other text.
             if start >= begin and text[begin] in '"[{':
                 spans.append((begin, end))
             begin = -1

@@ -13,10 +13,10 @@ __all__ = ["assert_fails", "assert_satisfied"]
 
 
 def assert_satisfied(circuit: Circuit, inputs: Inputs) -> Witness:
-    """Return the witness for these inputs.
+    """Compute the witness for the inputs, check that it satisfies all constraints, and return it.
 
-    Raises AssertionError with every constraint that it fails, InputError for inputs that are not
-    the circuit's.
+    Raises AssertionError with every constraint that fails, InputError for inputs that do not match
+    the circuit.
     """
     witness = circuit.witness(inputs, check=False)
     if failures := circuit.check(witness):
@@ -25,10 +25,10 @@ def assert_satisfied(circuit: Circuit, inputs: Inputs) -> Witness:
 
 
 def assert_fails(circuit: Circuit, inputs: Inputs, name: str = "") -> None:
-    """Raise AssertionError unless these inputs fail a constraint.
+    """Assert that the inputs fail a constraint; raises AssertionError otherwise.
 
-    name: a namespace that must contain the constraint, directly or nested.
-    Raises InputError for inputs that are not the circuit's.
+    name: a namespace that must contain a failing constraint, directly or in a nested namespace.
+    Raises InputError for inputs that do not match the circuit.
     """
     failures = circuit.check(circuit.witness(inputs, check=False))
     if not failures:

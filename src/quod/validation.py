@@ -1,8 +1,8 @@
 """Validators of arguments: whole numbers, booleans, names, classes, arrays, bytes, paths.
 
-They run where untrusted or foreign data enters: files, HTTP, gRPC, the command line, native
-    pointers and their sizes, and everything that a verifier reads. Inside, values are plain `int`,
-    `bool` and `str`. A mistake raises an error that names the argument.
+Validators run where untrusted or foreign data enters: files, HTTP, gRPC, the command line, native
+pointers and their sizes, and everything that a verifier reads. Other code can rely on plain `int`,
+`bool` and `str`. A validator's error names the argument.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
-_SHOWN = 60
-_SHORT = (bool, int, float, str, bytes, type(None))
+_MAX_CHARACTERS = 60
+_TYPES_SHOWN_BY_VALUE = (bool, int, float, str, bytes, type(None))
 
 
 def whole_number(
@@ -33,8 +33,8 @@ def whole_number(
 ) -> int:  # fmt: skip
     """Return a whole number in the closed range from `low` to `high` as a plain int.
 
-    None leaves a bound open. Integers of other libraries (`__index__`) are accepted; booleans,
-    floats and text are not. Raises `error` with the argument, the range and the value.
+    A bound of None is no bound. Integers of other libraries (`__index__`) are accepted; booleans,
+    floats and text are not. Raises `error` with the argument's name, the range and the value.
     """
     number = value if type(value) is int else _index(value)
     if number is None or (low is not None and number < low) or (high is not None and number > high):
@@ -53,7 +53,7 @@ def whole_number_or_none(
 
 
 def flag(name: str, value: object, *, error: type[QuodError] = InputError) -> bool:
-    """Return True or False; refuses all other values, as bool("no") is True."""
+    """Return a boolean; raises `error` for other values, as their truth value may surprise."""
     if value is True or value is False:
         return value
     raise error(f"{name} must be True or False, not {shown(value)}")
@@ -62,20 +62,20 @@ def flag(name: str, value: object, *, error: type[QuodError] = InputError) -> bo
 def choice(
     name: str, value: object, choices: Sequence[str], *, error: type[QuodError] = InputError
 ) -> str:
-    """Return one of some words; raises `error` with all of them for anything else."""
+    """Return a value that is one of the choices; raises `error` with all choices otherwise."""
     if isinstance(value, str) and value in choices:
         return value
     *others, last = choices
-    listed = f"{', '.join(others)} or {last}" if others else last
-    raise error(f"{name} must be {listed}, not {shown(value)}")
+    text = f"{', '.join(others)} or {last}" if others else last
+    raise error(f"{name} must be {text}, not {shown(value)}")
 
 
 def member(name: str, value: object, kind: type[E]) -> E:
-    """Return the member of an enumeration with this value.
+    """Return the member of an enumeration with the given value.
 
-    Raises InputError with all values for anything else.
+    Raises InputError with all values of the enumeration otherwise.
     """
-    members = {each.value: each for each in kind}
+    members = {candidate.value: candidate for candidate in kind}
     if isinstance(value, str) and value in members:
         return members[value]
     raise InputError(f"{name} must be {alternatives(members)}, not {shown(value)}")
@@ -84,7 +84,7 @@ def member(name: str, value: object, kind: type[E]) -> E:
 def instance(
     name: str, value: object, kind: type[T], remedy: str, *, error: type[QuodError] = InputError
 ) -> T:
-    """Return a value of a class; raises `error` with `remedy` for anything else."""
+    """Return a value that is an instance of a class; raises `error` with `remedy` otherwise."""
     if isinstance(value, kind):
         return value
     shown_type = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
@@ -94,8 +94,8 @@ def instance(
 def in_order(name: str, value: object) -> Iterable[Any]:
     """Return an ordered iterable; its items are not checked.
 
-    Raises InputError for text and bytes (iterated by characters), mappings (by keys) and sets
-    (unordered).
+    Raises InputError for text and bytes, which iterate by character or byte, mappings, which
+    iterate by key, and sets, which are unordered.
     """
     if not isinstance(value, Iterable) or isinstance(
         value, str | bytes | bytearray | memoryview | Mapping | Set
@@ -107,8 +107,8 @@ def in_order(name: str, value: object) -> Iterable[Any]:
 def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
     """Return an array as a plain `numpy.ndarray` that shares its memory.
 
-    Subclasses such as `numpy.matrix` change operators. Raises InputError for lists and masked
-    arrays.
+    Subclasses such as `numpy.matrix` are converted, as they redefine operators. Raises InputError
+    for lists and masked arrays.
     """
     if not isinstance(value, _numpy("ndarray")):
         raise InputError(f"{name} must be a NumPy array, not {shown_kind(value)}")
@@ -120,7 +120,7 @@ def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
 
 
 def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
-    """Return bytes, of the given length if any; messages do not show them."""
+    """Return bytes, which must have the given length if any; messages omit their contents."""
     if not isinstance(value, bytes):
         raise InputError(f"{name} must be bytes, not {shown_kind(value)}")
     if size is not None and len(value) != size:
@@ -151,7 +151,10 @@ def file_path(value: object) -> str:
 
 
 def offers(value: object, attribute: str) -> bool:
-    """Report whether a value has an attribute; errors count as no, except Quod's own."""
+    """Report whether a value has an attribute.
+
+    An exception of the attribute counts as False, except a QuodError, which is raised.
+    """
     try:
         return hasattr(value, attribute)
     except QuodError:
@@ -161,33 +164,33 @@ def offers(value: object, attribute: str) -> bool:
 
 
 def is_device(value: object) -> bool:
-    """Report whether a value is a device, not a class of devices."""
+    """Report whether a value is a device instance: it has `compile` and `launch`."""
     is_object = not isinstance(value, type)
     return is_object and all(offers(value, name) for name in ("compile", "launch"))
 
 
 def is_masked(array: object) -> bool:
-    """Report whether an array has a mask, which Quod's functions would ignore."""
+    """Report whether an array is masked; Quod's functions would ignore its mask."""
     return type(array) not in _numpy("ndarray") and hasattr(array, "mask")
 
 
 def shown(value: object) -> str:
-    """Describe a value for a message: short, on one line, without calling foreign code."""
-    if type(value) is int and value.bit_length() > 4 * _SHOWN:
+    """Describe a value for a message, on one short line, without calling foreign code."""
+    if type(value) is int and value.bit_length() > 4 * _MAX_CHARACTERS:
         return f"a number of {value.bit_length()} bits"
-    if type(value) in _SHORT or isinstance(value, _numpy("generic")):
+    if type(value) in _TYPES_SHOWN_BY_VALUE or isinstance(value, _numpy("generic")):
         text = repr(value)
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
     return shown_kind(value)
 
 
 def shown_kind(value: object) -> str:
-    """Return the type of a value for a message."""
+    """Return the type of a value with an article for a message, such as ``a list``."""
     return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _numpy(name: str) -> tuple[type, ...]:
-    """Return a NumPy class, or no class if NumPy is not loaded, as in clients."""
+    """Return a NumPy class, or () if NumPy is not loaded, as in clients of the service."""
     kind = getattr(sys.modules.get("numpy"), name, None)
     return () if kind is None else (kind,)
 
@@ -199,7 +202,7 @@ def _index(value: object) -> int | None:
         # Converts subclasses of int as well.
         return int.__index__(operator.index(value))  # type: ignore[arg-type]
     except Exception:
-        # Any error of a foreign object.
+        # A foreign object may raise any exception.
         return None
 
 

@@ -181,14 +181,14 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"take m31\.3, not bn254\.fr"):
         next(gkr_study.study_cases(device, NAMED["bn254.fr"], **sizes))
     monkeypatch.setattr(gkr_study, "reduce_sums", forget_sums)
-    with pytest.raises(DeviceError, match="tables of a layer by atomics are others"):
+    with pytest.raises(DeviceError, match="tables of a layer by atomics differ"):
         list(gkr_study.study_cases(device, field, **sizes))
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["field", "--field", "bn254.fx"], 3, "'bn254.fx' is not a field; there are bn254.fq"),
+        (["field", "--field", "bn254.fx"], 3, "'bn254.fx' is not a field; choose one of bn254.fq"),
         (["field", "--device", "quantum"], 7, "quantum"),
         (["field", "--field", "bn254.fr", "--against", "nobody"], 3, "'nobody' is not a peer"),
         (["field", "--repeats", "0"], 2, "Usage"),
@@ -200,15 +200,15 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
             3,
             "does not support tables over bn254.fr",
         ),
-        (["inference", "--width", "8", "--width", "2"], 2, "--width gives three numbers"),
+        (["inference", "--width", "8", "--width", "2"], 2, "--width needs at least three numbers"),
         (["inference", "--images", "0"], 2, "Usage"),
         (["inference", "--model", "nothing.gguf"], 3, "nothing.gguf"),
         (["porep-like", "--domain", "8"], 2, "Usage"),
         (["porep-like", "--bits", "100"], 2, "Usage"),
-        (["porep-like", "--timeline", "a.png"], 2, "draws what --streamed measures"),
-        (["porep-like", "--streamed", "40", "--plan"], 2, "a key that stays whole"),
-        (["porep-like", "--streamed", "40", "--cupti"], 2, "a key that stays whole"),
-        (["porep-like", "--plan", "--cupti"], 2, "runs nothing"),
+        (["porep-like", "--timeline", "a.png"], 2, "plots the measurements of --streamed"),
+        (["porep-like", "--streamed", "40", "--plan"], 2, "cannot be combined with --streamed"),
+        (["porep-like", "--streamed", "40", "--cupti"], 2, "cannot be combined with --streamed"),
+        (["porep-like", "--plan", "--cupti"], 2, "runs no kernels"),
         (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )
@@ -281,7 +281,7 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
     rows = json.loads(capsys.readouterr().out)
     assert [row["parameters"]["what"] for row in rows] == ["verify", "setup"]
     assert entry.run([*words, "--step", "nothing"]) == 2
-    assert "a step is one of setup, memory, contribute, verify" in capsys.readouterr().err
+    assert "--step must be one of setup, memory, contribute, verify" in capsys.readouterr().err
     assert all(row["parameters"]["power"] == 3 and row["median"] > 0 for row in rows)
 
 
@@ -398,7 +398,10 @@ def test_quantised_weights(type_name: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--type", "Q4"], "'Q4' is no type of blocks; there are Q4_0, Q8_0, Q4_K, Q5_K, Q6_K"),
+        (
+            ["--type", "Q4"],
+            "'Q4' is not a type of blocks; choose one of Q4_0, Q8_0, Q4_K, Q5_K, Q6_K",
+        ),
         (["--size", "100"], "--size must be a multiple of 256 for Q4_K, not 100"),
         (["--size", "256", "--width", "3"], "width must be a power of two, not 3"),
         (["--size", "256", "--lanes", "0"], "lanes must be a whole number from 1 to 1024"),

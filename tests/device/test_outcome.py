@@ -83,9 +83,9 @@ def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ctrl-C may come between what a wait takes and what it gives back."""
-    monkeypatch.setattr(outcome_module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome_module, "_CHECK_SECONDS", 0.01)
     outcome = Outcome.of(3)
-    outcome._undone.acquire()
+    outcome._pending_lock.acquire()
     results: list[int] = []
     waiting = threading.Thread(target=lambda: results.append(outcome.result()), daemon=True)
     waiting.start()

@@ -123,9 +123,9 @@ def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_
         assert "stays secret" in page.text("label[for=witness]")
         assert hidden(page, "#as-json")
         assert hidden(page, "#example")
-        assert proved(page) == "Choose the file of a witness."
+        assert proved(page) == "Choose a witness file."
         for content, said in (
-            (b"{}", "no witness file"),
+            (b"{}", "not a witness"),
             (witness[:-1] + b"\xff", "is damaged"),
             (witness + bytes(10**6), "check that it is the right file"),
         ):
@@ -183,9 +183,9 @@ def test_the_keyboard_suffices_and_the_dark_is_dark(browser: Browser, exported: 
     ("selector", "value", "message"),
     [
         ("#in-secret", "1", "The input does not satisfy the circuit"),
-        ("#in-secret", "", "secret takes 1 number; there are 0"),
+        ("#in-secret", "", "secret takes 1 number, not 0"),
         ("#in-secret", "abc", "must be a whole number"),
-        ("#in-turns", "1 0 1", "turns takes 10 numbers; there are 3"),
+        ("#in-turns", "1 0 1", "turns takes 10 numbers, not 3"),
     ],
 )
 def test_wrong_inputs(
@@ -239,7 +239,7 @@ def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: P
         opened(page, site.url)
         page.click("#as-json summary")
         page.fill("#json", json.dumps(document))
-        assert "is no proof, so nothing is shown" in proved(page)
+        assert "does not verify, so it is not shown" in proved(page)
         assert hidden(page, "#done")
         page.screenshot("web-refused")
 
@@ -248,12 +248,12 @@ def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: P
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("data-000.bin", "data-000.bin has 100 bytes in place of 384: it is truncated"),
-        ("graph.json", "graph.json has 100 bytes in place of"),
-        ("kernels.json", "kernels.json is damaged: its SHA-256 is not the listed one"),
+        ("data-000.bin", "data-000.bin has 100 bytes instead of 384: it is truncated"),
+        ("graph.json", "graph.json has 100 bytes instead of"),
+        ("kernels.json", "kernels.json is damaged: its SHA-256 differs from the one"),
         (
             "verification_key.json",
-            "verification_key.json could not be fetched: the server says 404",
+            "verification_key.json could not be fetched: the server answered with status 404",
         ),
     ],
 )
@@ -396,7 +396,7 @@ def test_bad_days_of_a_gpu(browser: Browser, exported: Path) -> None:
             "ran", "DeviceError: the graph is running already; wait for that result",
         ]  # fmt: skip
         assert messages["hung"].startswith("DeviceError: the GPU has not answered for 0.5 s")
-        assert messages["zeros"].startswith("DeviceError: the GPU gave back nothing")
-        assert messages["idle"].startswith("DeviceError: the GPU reported success and has")
+        assert messages["zeros"].startswith("DeviceError: the GPU returned no data")
+        assert messages["idle"].startswith("DeviceError: the GPU reported success but has")
         assert messages["again"] == "ran"
         assert messages["lost"].startswith("DeviceError: the GPU was lost")

@@ -122,9 +122,9 @@ CASES = [
     ("proof.pi_a.2", "2", "InputError pi_a is not affine"),
     ("proof.pi_c", ["1", "2", "1"], "ok False"),
     ("proof.pi_b.0.0", "7", "InputError pi_b is not on the curve"),
-    ("proof.pi_b", [["1", "2"]], "InputError pi_b has no three coordinates"),
-    ("proof.protocol", "plonk", "InputError the key or the proof is not one of Groth16"),
-    ("proof.curve", "bls12381", "MismatchError the proof is of bls12381"),
+    ("proof.pi_b", [["1", "2"]], "InputError pi_b is not a list of three coordinates"),
+    ("proof.protocol", "plonk", "InputError the key or the proof is not for Groth16"),
+    ("proof.curve", "bls12381", "MismatchError the proof is on the curve bls12381"),
     ("key.curve", "secp256k1", 'InputError curve "secp256k1" is neither'),
     ("key.vk_gamma_2", [["0", "0"], ["1", "0"], ["0", "0"]], "InputError vk_gamma_2 is the"),
     ("key.IC", None, "InputError the key has no list IC"),
@@ -196,7 +196,7 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
     for at, limit in enumerate(limits.values()):
         length, values, fits = answers[3 * at : 3 * at + 3]
         assert length[0] == values[0] == "InputError"
-        assert f"has {limit['length'] + 1} characters, and such may have" in length[1]
+        assert f"has {limit['length'] + 1} characters, and at most" in length[1]
         assert f"has more than {limit['values']} values" in values[1]
         assert fits[0] == "ok"
     assert long[0] == many[0] == "InputError"

@@ -148,7 +148,7 @@ def test_calculators_of_the_first_circom_2(node: Node, tmp_path: Path, own_memor
     first, *others = calculate(node, text, unknown, longer, wasm=wasm)
     assert first == ["ok", expected]
     assert [name for name, _ in others] == ["InputError"] * 2
-    assert "more values than the inputs have" in others[0][1]
+    assert "the input has too many values" in others[0][1]
     assert read_calculator(wasm).variables == len(Witness.open(EXAMPLE / "witness.wtns"))
 
 
@@ -158,6 +158,6 @@ def test_a_calculator_of_another_field_or_none(node: Node, tmp_path: Path) -> No
     assert (name, "another field" in said) == ("MismatchError", True)
     other = tmp_path / "other.wasm"
     other.write_bytes(b"\0asm\x01\0\0\0")
-    assert "exports no init" in calculate(node, text, wasm=other)[0][1]
+    assert "does not export init" in calculate(node, text, wasm=other)[0][1]
     other.write_bytes((EXAMPLE / "circuit.wasm").read_bytes()[:1000])
     assert calculate(node, text, wasm=other)[0][0] == "InputError"

@@ -152,7 +152,7 @@ def test_a_gpu_without_memory(browser: Browser, folder: Path) -> None:
         page.click("#run")
         page.wait_for("!document.querySelector('#problem').hidden")
         assert "the GPU has not enough memory" in page.text("#problem")
-        assert page.text("#problem").startswith("No room for ")
+        assert page.text("#problem").startswith("The GPU could not allocate ")
         assert page.text("#run") == "Train"
 
 

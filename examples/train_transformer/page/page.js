@@ -1,13 +1,13 @@
-/** The page: a training that starts, pauses and begins anew, its curve, and what the model says meanwhile. */
+/** The page: starts, pauses and restarts the training, and shows the loss curve and the model's current answers. */
 import { findAdapter, isSoftware, mib, nameOf, openDevice } from "./device.js";
-import { said } from "./errors.js";
+import { messageOf } from "./errors.js";
 import { loadTraining, readTraining } from "./training.js";
 
 /** @param {string} id @returns {any} */
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 300, 44, 28];
-const SECONDS_A_DRAWING = 0.1;
+const SECONDS_PER_DRAWING = 0.1;
 
 /** @type {any} */
 let plan;
@@ -20,8 +20,8 @@ let losses = [];
 let running = false;
 
 /** @param {unknown} [error] */
-function complain(error) {
-  const text = error ? said(error) : "";
+function showError(error) {
+  const text = error ? messageOf(error) : "";
   $("problem").hidden = !text;
   $("problem").textContent = text && `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
@@ -33,7 +33,7 @@ function complain(error) {
  * @param {Record<string, string | number>} attributes
  * @param {string} [text]
  */
-function drawn(tag, attributes, text) {
+function svgElement(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   if (text) element.textContent = text;
@@ -41,34 +41,34 @@ function drawn(tag, attributes, text) {
 }
 
 /**
- * How far apart the steps are that are named: 1, 2 or 5 times a power of ten, so that they are five at most.
+ * Returns the distance between labelled steps of the axis: 1, 2 or 5 times a power of ten, for at most five labels.
  * @param {number} steps
  */
-function between(steps) {
+function labelDistance(steps) {
   const power = 10 ** Math.floor(Math.log10(steps / 5));
   return Math.max(1, /** @type {number} */ ([1, 2, 5, 10].find((factor) => 5 * factor * power >= steps)) * power);
 }
 
 function drawCurve() {
-  const known = [...losses, ...plan.losses].filter((loss) => loss > 0 && Number.isFinite(loss));
-  const [low, high] = [Math.floor(Math.log10(Math.min(...known, 1))), Math.ceil(Math.log10(Math.max(...known, 1)))];
+  const shownLosses = [...losses, ...plan.losses].filter((loss) => loss > 0 && Number.isFinite(loss));
+  const [low, high] = [Math.floor(Math.log10(Math.min(...shownLosses, 1))), Math.ceil(Math.log10(Math.max(...shownLosses, 1)))];
   const steps = Math.max(losses.length, plan.losses.length, 2);
   const x = (/** @type {number} */ step) => LEFT + ((WIDTH - LEFT - 8) * (step - 1)) / (steps - 1);
   const y = (/** @type {number} */ loss) => 8 + ((HEIGHT - BOTTOM - 8) * (high - Math.log10(Math.max(loss, 1e-30)))) / (high - low);
   const line = (/** @type {number[]} */ values, /** @type {string} */ kind) =>
-    drawn("polyline", { class: kind, points: values.map((loss, i) => `${x(i + 1).toFixed(1)},${y(loss).toFixed(1)}`).join(" ") });
+    svgElement("polyline", { class: kind, points: values.map((loss, i) => `${x(i + 1).toFixed(1)},${y(loss).toFixed(1)}`).join(" ") });
   const parts = [];
   for (let power = low; power <= high; power++) {
     const at = y(10 ** power);
-    parts.push(drawn("line", { class: "grid", x1: LEFT, x2: WIDTH - 8, y1: at, y2: at }));
-    parts.push(drawn("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, String(Number((10 ** power).toPrecision(1)))));
+    parts.push(svgElement("line", { class: "grid", x1: LEFT, x2: WIDTH - 8, y1: at, y2: at }));
+    parts.push(svgElement("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, String(Number((10 ** power).toPrecision(1)))));
   }
-  for (let step = 0; step <= steps; step += between(steps))
-    parts.push(drawn("text", { x: x(Math.max(step, 1)), y: HEIGHT - 8, "text-anchor": step > 0.97 * steps ? "end" : "middle" }, String(Math.max(step, 1))));
-  $("curve").replaceChildren(drawn("title", {}, "The loss by step"), ...parts, line(plan.losses, "before"), line(losses, "now"));
+  for (let step = 0; step <= steps; step += labelDistance(steps))
+    parts.push(svgElement("text", { x: x(Math.max(step, 1)), y: HEIGHT - 8, "text-anchor": step > 0.97 * steps ? "end" : "middle" }, String(Math.max(step, 1))));
+  $("curve").replaceChildren(svgElement("title", {}, "The loss by step"), ...parts, line(plan.losses, "before"), line(losses, "now"));
 }
 
-// --- the rest
+// --- the training
 
 /** @param {number} symbol */
 const letter = (symbol) => String.fromCharCode(97 + symbol);
@@ -80,17 +80,17 @@ function show({ number, loss, right, given, said: answer }, /** @type {number} *
   $("right").textContent = `${(100 * right).toFixed(1)} %`;
   $("speed").textContent = `${(1000 * seconds).toFixed(seconds < 0.1 ? 1 : 0)} ms`;
   $("given").textContent = given.map(letter).join(" ");
-  const wanted = given.toReversed();
+  const expected = given.toReversed();
   $("said").replaceChildren(...answer.flatMap((symbol, i) => {
-    const good = symbol === wanted[i];
-    const shown = document.createElement(good ? "span" : "s");
-    shown.textContent = symbol === plan.shape.symbols - 1 ? "|" : letter(symbol);
-    return [shown, " "];
+    const isRight = symbol === expected[i];
+    const node = document.createElement(isRight ? "span" : "s");
+    node.textContent = symbol === plan.shape.symbols - 1 ? "|" : letter(symbol);
+    return [node, " "];
   }));
   drawCurve();
 }
 
-function buttons() {
+function updateButtons() {
   $("run").textContent = running ? "Pause" : losses.length ? "Go on" : "Train";
   $("again").disabled = running || !losses.length;
 }
@@ -106,8 +106,8 @@ async function run() {
     return;
   }
   running = true;
-  complain();
-  buttons();
+  showError();
+  updateButtons();
   try {
     if (!training) {
       device ??= await openDevice(plan.needs);
@@ -115,31 +115,31 @@ async function run() {
       about();
     }
     let drawnAt = performance.now();
-    let before = 0;
+    let drawnStep = 0;
     while (running) {
       const answer = await training.step();
       losses.push(answer.loss);
-      if (!Number.isFinite(answer.loss)) throw new Error(`the loss of step ${answer.number} is ${answer.loss}: the training has gone wrong; begin anew`);
+      if (!Number.isFinite(answer.loss)) throw new Error(`the loss of step ${answer.number} is ${answer.loss}: the training has diverged; start it again`);
       const now = performance.now();
-      if (now - drawnAt > 1000 * SECONDS_A_DRAWING || !running || answer.number === 1) {
-        show(answer, (now - drawnAt) / 1000 / Math.max(1, answer.number - before));
-        [drawnAt, before] = [now, answer.number];
-        // The page answers to clicks between steps, however fast they are.
+      if (now - drawnAt > 1000 * SECONDS_PER_DRAWING || !running || answer.number === 1) {
+        show(answer, (now - drawnAt) / 1000 / Math.max(1, answer.number - drawnStep));
+        [drawnAt, drawnStep] = [now, answer.number];
+        // Yield to the event loop, so that the page reacts to clicks however fast the steps are.
         await new Promise((resolve) => setTimeout(resolve));
       }
     }
   } catch (error) {
-    // What a GPU has when it failed is not known; one that was lost does not come back.
+    // After a failure the contents of GPU memory are unknown, and a lost GPU device cannot be used again.
     training?.destroy();
     training = undefined;
     device?.destroy();
     device = undefined;
     losses = [];
     about();
-    complain(error);
+    showError(error);
   } finally {
     running = false;
-    buttons();
+    updateButtons();
   }
 }
 
@@ -166,7 +166,7 @@ async function start() {
     `${batch} sequences of ${tokens} tokens, drawn anew for each step.`;
   drawCurve();
   const adapter = await findAdapter(plan.needs);
-  name = nameOf(adapter.info) + (isSoftware(adapter.info) ? " (played by the processor, so slow)" : "");
+  name = nameOf(adapter.info) + (isSoftware(adapter.info) ? " (emulated by the CPU, so slow)" : "");
   about();
   $("run").onclick = run;
   $("again").onclick = again;
@@ -175,5 +175,5 @@ async function start() {
 
 start().catch((error) => {
   $("device").hidden = true;
-  complain(error);
+  showError(error);
 });

@@ -1,40 +1,40 @@
-/** The training as the page has it: batches and rates by the number of a step, and the recorded step that learns from them. */
+/** Trains the model: creates the batch and the rates of each step, and runs the recorded training step on the GPU. */
 import { checkedFile, parseDocument, reader } from "./files.js";
 import { loadGraph } from "./graph.js";
 
-/** A target that is not counted. */
-const NOT_COUNTED = -100;
+/** The target of a position that does not contribute to the loss. */
+const IGNORED_TARGET = -100;
 
 /**
- * A number that looks random, one for each number: the last mixing of MurmurHash3.
+ * Returns a pseudorandom 32-bit number for n: the finaliser of MurmurHash3, a bijection.
  * @param {number} n
  */
-function hashed(n) {
+function hash(n) {
   n = Math.imul(n ^ (n >>> 16), 0x85ebca6b);
   n = Math.imul(n ^ (n >>> 13), 0xc2b2ae35);
   return (n ^ (n >>> 16)) >>> 0;
 }
 
 /**
- * The inputs and targets of a step: sequences, a separator, and the sequences from their ends.
- * @param {number} step From 1 on.
+ * Returns the inputs and targets of a step: each row is a random sequence, a separator, and the sequence reversed.
+ * @param {number} step Counted from 1.
  * @param {{ batch: number, tokens: number, symbols: number }} shape
  */
 export function batchOf(step, { batch, tokens, symbols }) {
   const length = tokens / 2;
   const inputs = new Int32Array(batch * tokens);
-  const targets = new Int32Array(batch * tokens).fill(NOT_COUNTED);
+  const targets = new Int32Array(batch * tokens).fill(IGNORED_TARGET);
   for (let row = 0; row < batch; row++) {
-    const given = Array.from({ length }, (_, i) => hashed((step * batch + row) * length + i) % (symbols - 1));
-    const whole = [...given, symbols - 1, ...given.toReversed()];
-    inputs.set(whole.slice(0, tokens), row * tokens);
-    targets.set(whole.slice(length + 1), row * tokens + length);
+    const sequence = Array.from({ length }, (_, i) => hash((step * batch + row) * length + i) % (symbols - 1));
+    const symbolsOfRow = [...sequence, symbols - 1, ...sequence.toReversed()];
+    inputs.set(symbolsOfRow.slice(0, tokens), row * tokens);
+    targets.set(symbolsOfRow.slice(length + 1), row * tokens + length);
   }
   return { inputs, targets };
 }
 
 /**
- * What differs from step to step of AdamW.
+ * Returns AdamW's factors of a step: weight decay times rate, the bias-corrected rate, and 1 / sqrt(1 - beta2^step).
  * @param {number} step
  * @param {{ learningRate: number, warmUp: number, weightDecay: number, beta1: number, beta2: number }} rates
  */
@@ -43,12 +43,13 @@ export function ratesOf(step, { learningRate, warmUp, weightDecay, beta1, beta2 
   return new Float32Array([weightDecay * rate, rate / (1 - beta1 ** step), 1 / Math.sqrt(1 - beta2 ** step)]);
 }
 
-/** What the page was exported with. */
+/** Reads training.json, the plan with which the page was exported. */
 export const readTraining = async (/** @type {import("./files.js").Read} */ read = reader("./")) =>
   parseDocument(await read("training.json"), "training.json", "quod-training-1");
 
 /**
- * @param {any} plan What `readTraining` gives.
+ * Loads the recorded training step. Throws InputError or DeviceError.
+ * @param {any} plan The result of `readTraining`.
  * @param {GPUDevice} [device]
  * @param {(progress: import("./graph.js").Progress) => void} [onProgress]
  */
@@ -70,8 +71,10 @@ export class Training {
   }
 
   /**
-   * One step; all but the batch, the rates and what it answers stays on the GPU. The answer has the loss, the share
-   * of symbols that were right before the step learnt from them, and the first sequence with what was said of it.
+   * Runs a training step. Only the batch, the rates and the outputs are copied between GPU and page.
+   *
+   * Returns the loss; `right`, the fraction of symbols that the model predicted correctly before this step's update;
+   * and the first sequence (`given`) with the model's prediction (`said`).
    */
   async step() {
     const { shape, rates } = this.plan;
@@ -81,15 +84,15 @@ export class Training {
     const { outputs } = await this.graph.run({ tokens: bytes(inputs), targets: bytes(targets), rates: bytes(ratesOf(number, rates)) });
     this.number = number;
     const logits = new Float32Array(outputs.logits.buffer);
-    const found = Array.from(targets, (_, row) => largest(logits.subarray(row * shape.symbols, (row + 1) * shape.symbols)));
-    const counted = [...targets.keys()].filter((row) => targets[row] !== NOT_COUNTED);
+    const predictions = Array.from(targets, (_, row) => argmax(logits.subarray(row * shape.symbols, (row + 1) * shape.symbols)));
+    const counted = [...targets.keys()].filter((row) => targets[row] !== IGNORED_TARGET);
     const length = shape.tokens / 2;
     return {
       number,
       loss: new Float32Array(outputs.loss.buffer)[0],
-      right: counted.filter((row) => found[row] === targets[row]).length / counted.length,
+      right: counted.filter((row) => predictions[row] === targets[row]).length / counted.length,
       given: [...inputs.subarray(0, length)],
-      said: found.slice(length, 2 * length),
+      said: predictions.slice(length, 2 * length),
     };
   }
 
@@ -99,10 +102,10 @@ export class Training {
 }
 
 /** @param {Float32Array} values */
-function largest(values) {
-  let at = 0;
+function argmax(values) {
+  let index = 0;
   values.forEach((value, i) => {
-    if (value > values[at]) at = i;
+    if (value > values[index]) index = i;
   });
-  return at;
+  return index;
 }

@@ -1,8 +1,8 @@
-"""Benchmark circuits of any size: chains of products, with their witnesses, as arrays.
+"""Benchmark circuits of any size: chains of products, and their witnesses, as arrays.
 
 Chain j starts with x_0, the public input shared by all chains, and its own x_1, and continues with
 x_(i+2) = x_(i+1) * (x_(i+1) + x_i): one constraint for each product. Witness values are
-pseudo-random and every variable is in B, so that no part of a proof is easier than in general.
+pseudo-random and every variable occurs in B, so that no part of a proof is unusually cheap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
-# The number of chains, which are computed concurrently.
+# The maximum number of chains; the witness kernel computes one chain per instance.
 _CHAINS = 4096
 
 # The wires before the chains: the constant and the public input.
@@ -42,27 +42,32 @@ def chain_products(
     *,
     modulus: Modulus,
 ) -> None:
-    """Compute the values x_1 to x_(length + 1) of every chain in turn, as integers below p."""
+    """Compute the values x_1 to x_(length + 1) of every chain, one chain per instance.
+
+    starts: the public input x_0, then x_1 of each chain, in Montgomery form.
+    out: the values of the chains in order, as canonical integers.
+    The last chain has `last_length` products.
+    """
     f = prime_field(k, modulus)
     chain = k.global_id()
     with k.if_(chain < chains):
         products = k.select(chain == chains - 1, last_length, length)
-        leave = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+        from_montgomery = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
         first = chain.cast(types.u64) * (length + 1).cast(types.u64)
         start = (f.carried(f.load(starts, 0)), f.carried(f.load(starts, chain + 1)))
-        f.store(out, first, start[1] * leave)
+        f.store(out, first, start[1] * from_montgomery)
         with k.range(0, products, carry=start) as loop:
-            before, value = loop.carried
-            following = f.carried(value * (value + before))
-            f.store(out, first + 1 + loop.index.cast(types.u64), following * leave)
-            loop.next((value, following))
+            previous, value = loop.carried
+            product = f.carried(value * (value + previous))
+            f.store(out, first + 1 + loop.index.cast(types.u64), product * from_montgomery)
+            loop.next((value, product))
 
 
 @frozen
 class ChainCircuit:
     """A circuit of `constraints` products over a curve's scalar field, with one public input.
 
-    An argument of `quod.groth16.setup.make_key`.
+    `quod.groth16.setup.make_key` takes such a circuit.
     """
 
     curve: str
@@ -75,7 +80,7 @@ class ChainCircuit:
 
     @property
     def path(self) -> str:
-        """The name of the circuit in errors."""
+        """The name of the circuit in messages."""
         return f"a chain of {self.constraints} products over {self.curve}"
 
     @property
@@ -90,18 +95,18 @@ class ChainCircuit:
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
         """The matrices A, B and C; all their values are 1."""
         count = self.constraints
-        number = np.arange(count, dtype=np.uint32)
-        chain, place = np.divmod(number, np.uint32(self._length))
-        wire = number + chain + np.uint32(_FIRST)
-        before = np.where(place == 0, np.uint32(1), wire - np.uint32(1))
+        row = np.arange(count, dtype=np.uint32)
+        chain, position = np.divmod(row, np.uint32(self._length))
+        wire = row + chain + np.uint32(_FIRST)
+        previous = np.where(position == 0, np.uint32(1), wire - np.uint32(1))
         return (
             self._matrix(wire[:, None]),
-            self._matrix(np.stack([before, wire], axis=1)),
+            self._matrix(np.stack([previous, wire], axis=1)),
             self._matrix(wire[:, None] + np.uint32(1)),
         )
 
     def witness(self, *, seed: int = 1, device: DeviceChoice = "cpu") -> Witness:
-        """Compute a witness on `device`, with starting values drawn from `seed`."""
+        """Compute a witness on `device`, with pseudo-random starting values from `seed`."""
         chosen, fr = resolve_device(device), CURVES[self.curve].fr
         starts = random_elements(fr, self._chains + 1, seed)
         values = unwritten(self.wires, fr.words)
@@ -142,8 +147,8 @@ class ChainCircuit:
 
 
 def _integers(modulus: Modulus, elements: Words) -> Words:
-    """Convert a few elements from Montgomery form to integers, as words."""
-    back = pow(modulus.montgomery_radix, -1, modulus.value)
-    plain = [int.from_bytes(row.tobytes(), "little") * back for row in elements]
-    # `from_integers` multiplies by the radix again.
-    return from_integers(modulus, [value * back for value in plain])
+    """Convert elements from Montgomery form to integers; returns their words."""
+    radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    values = [int.from_bytes(row.tobytes(), "little") * radix_inverse for row in elements]
+    # `from_integers` multiplies by the radix, so divide by the radix once more.
+    return from_integers(modulus, [value * radix_inverse for value in values])

@@ -1,4 +1,4 @@
-"""Merkle paths of Poseidon2 over M31: a circuit for one path, and inputs for many."""
+"""Merkle paths of Poseidon2 over M31: the circuit of a path, and inputs for many paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 def path_circuit(depth: int) -> Layout:
-    """Build the circuit of a path: private leaf, position and siblings, public root."""
+    """Build the circuit of a path of `depth` levels; all inputs but the root are private."""
     program = Program(HASH.field)
     leaf, position = program.inputs("leaf", DIGEST), program.inputs("position", depth)
     flat = program.inputs("siblings", depth * DIGEST)
@@ -29,7 +29,7 @@ def path_circuit(depth: int) -> Layout:
 
 
 def tree_of(leaves: Numbers) -> list[Numbers]:
-    """Compute the levels of a tree as arrays of digests, the leaves first."""
+    """Compute the levels of a tree, leaves first, as arrays of shape (nodes, DIGEST)."""
     levels = [leaves]
     while len(levels[-1]) > 1:
         pairs = levels[-1].reshape(-1, 2, DIGEST)
@@ -39,7 +39,7 @@ def tree_of(leaves: Numbers) -> list[Numbers]:
 
 
 def paths_in(levels: list[Numbers], positions: Numbers) -> dict[str, Any]:
-    """Compute the circuit's inputs by name, for the paths at these positions."""
+    """Compute the circuit's inputs by name, with a row for each of the leaf positions."""
     depth = len(levels) - 1
     siblings = [levels[level][positions >> level ^ 1] for level in range(depth)]
     return {

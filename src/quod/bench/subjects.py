@@ -14,16 +14,16 @@ from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Option, WrongUsage
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
-# In seconds; each variant has run twice before it is measured.
-_WARM_UP_OF_STUDY = 0.1
+# In seconds; short, as each variant has run twice before it is measured.
+_STUDY_WARM_UP_SECONDS = 0.1
 
 Sizes = Annotated[
     list[int] | None,
     Option("--log2", metavar="K", least=0, most=28, help="Size 2^K; may be given several times."),
 ]
-ZkeyFile = Annotated[Path | None, Argument("ZKEY", "Proving key of snarkjs.")]
-WitnessFile = Annotated[Path | None, Argument("WTNS", "Witness of the same circuit.")]
-Curve = Annotated[str, Option(help=f"{', '.join(CURVES)}.")]
+ZkeyFile = Annotated[Path | None, Argument("ZKEY", "The proving key, a .zkey file.")]
+WitnessFile = Annotated[Path | None, Argument("WTNS", "A witness of the same circuit (.wtns).")]
+Curve = Annotated[str, Option(help=f"The curve: {', '.join(CURVES)}.")]
 AnyCurve = Annotated[str, Option(help=f"{', '.join((*CURVES, *WEIERSTRASS, *EDWARDS))}.")]
 
 
@@ -31,26 +31,28 @@ def field(
     settings: StagedSettings,
     names: Annotated[
         list[str] | None,
-        Option("--field", metavar="NAME", help="bn254.fq, m31, ...; those in most use if absent."),
+        Option("--field", metavar="NAME", help="A field such as m31. Default: those in most use."),
     ] = None,
     chosen: Annotated[
-        bool, Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
+        bool, Option("--chosen", help="On WebGPU: only the limb representation that Quod uses.")
     ] = False,
     limbs: Annotated[
         list[str] | None,
         Option(
-            "--limbs", metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."
+            "--limbs",
+            metavar="LIMBS",
+            help="On WebGPU: only these limbs, such as 13 or 29/64:rolled.",
         ),
     ] = None,
 ) -> None:
-    """Products: throughput of one core and of all, or clocks a product of one word.
+    """Field products: the throughput of one core, all cores or a GPU.
 
-    On WebGPU it is a study: sizes of limbs, forms of products, reductions.
+    On WebGPU, compare limb sizes, product algorithms and reductions.
     """
     from quod.device.webgpu.names import is_webgpu_name
 
     if chosen and limbs:
-        raise WrongUsage("--chosen and --limbs name limbs both: give one of them")
+        raise WrongUsage("--chosen and --limbs both choose limbs; give one of them")
     if is_webgpu_name(settings.device) and not chosen and not limbs:
         from quod.bench.arithmetic.field_study_report import run_study
 
@@ -64,10 +66,10 @@ def field(
 def msm(
     settings: StagedSettings,
     curve: AnyCurve = "bls12_381",
-    group: Annotated[str, Option(help="g1 or g2.")] = "g1",
+    group: Annotated[str, Option(help="The group: g1 or g2.")] = "g1",
     sizes: Sizes = None,
     scalars: Annotated[
-        str, Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
+        str, Option(help="The scalars: uniform, bits, equal or giant (nearly all in one bucket).")
     ] = "uniform",
 ) -> None:
     """Multi-scalar multiplication over distinct points."""
@@ -83,7 +85,7 @@ def ntt(
     curve: Curve = "bn254",
     field: Annotated[
         str | None,
-        Option(metavar="NAME", help="Over this field: goldilocks, baby_bear, ..."),
+        Option(metavar="NAME", help="A field such as goldilocks, instead of a curve's."),
     ] = None,
     sizes: Sizes = None,
 ) -> None:
@@ -100,16 +102,16 @@ def sumcheck(
         str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     sizes: Sizes = None,
-    factors: Annotated[int, Option(least=1, most=6, help="Tables of the product.")] = 2,
-    batch: Annotated[int, Option(least=1, help="Sumchecks in one launch.")] = 1,
+    factors: Annotated[int, Option(least=1, most=6, help="Number of tables in the product.")] = 2,
+    batch: Annotated[int, Option(least=1, help="Number of sumchecks in a launch.")] = 1,
     in_base: Annotated[
-        int, Option("--in-base", least=0, help="Tables in the prime field under it.")
+        int, Option("--in-base", least=0, help="Number of tables over the prime subfield.")
     ] = 0,
     weighted: Annotated[
-        bool, Option("--eq", help="Weight the sums by eq of a random point.")
+        bool, Option("--eq", help="Weight the terms by the eq table of a random point.")
     ] = False,
 ) -> None:
-    """Sumchecks of a product of tables in memory, the hashes of their transcripts included."""
+    """Sumchecks of a product of tables in memory, with the hashes of their transcripts."""
     from quod.bench.arithmetic.sumcheck import cases, field_of
 
     bench_cases = cases(
@@ -121,15 +123,15 @@ def sumcheck(
 
 def commitment(
     settings: StagedSettings,
-    scheme: Annotated[str, Option(help="ligero, hyrax, hyperkzg or raw.")] = "ligero",
+    scheme: Annotated[str, Option(help="Scheme: ligero, hyrax, hyperkzg or raw.")] = "ligero",
     field: Annotated[
         str | None,
-        Option(metavar="NAME", help="Of the challenges: m31.4, goldilocks.2, bn254.fr, ..."),
+        Option(metavar="NAME", help="The challenge field, such as m31.4 or bn254.fr."),
     ] = None,
     sizes: Sizes = None,
-    claims: Annotated[int, Option(least=1, most=8, help="Claims that are opened.")] = 2,
+    claims: Annotated[int, Option(least=1, most=8, help="Number of opened claims.")] = 2,
 ) -> None:
-    """Commitments to a table in memory, openings of claims about it, and their verifier."""
+    """Commitments to a table in memory, openings of evaluation claims, and their verification."""
     from quod.bench.proofs.commitment import cases
 
     settings.measure(
@@ -143,11 +145,11 @@ def lookup(
         str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     sizes: Sizes = None,
-    columns: Annotated[int, Option(least=1, most=1024, help="Columns of 2^K rows.")] = 1,
-    bits: Annotated[int, Option(least=1, most=24, help="Of the range, or of a table.")] = 8,
-    width: Annotated[int, Option(least=1, most=64, help="Elements of an entry.")] = 1,
+    columns: Annotated[int, Option(least=1, most=1024, help="Columns of 2^K rows each.")] = 1,
+    bits: Annotated[int, Option(least=1, most=24, help="log2 of the range or table size.")] = 8,
+    width: Annotated[int, Option(least=1, most=64, help="Elements per table entry.")] = 1,
 ) -> None:
-    """Lookups in a range or in a table of tuples, of columns in memory and counted before."""
+    """Lookups of columns in memory in a range or a table of tuples, with known multiplicities."""
     from quod.bench.arithmetic.sumcheck import field_of
     from quod.bench.proofs.lookup import cases
 
@@ -161,17 +163,17 @@ def lookup(
 def gkr(
     settings: StagedSettings,
     circuit: Annotated[
-        str, Option(help="keccak, merkle-paths, wide (2^20 products) or small.")
+        str, Option(help="Circuit: keccak, merkle-paths, wide (2^20 products) or small.")
     ] = "keccak",
     field: Annotated[
         str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     instances: Annotated[
-        list[int] | None, Option(least=1, help="Of the circuit in a proof; may be repeated.")
+        list[int] | None, Option(least=1, help="Circuit instances in a proof; may be repeated.")
     ] = None,
-    batch: Annotated[int, Option(least=1, help="Proofs at a time.")] = 1,
+    batch: Annotated[int, Option(least=1, help="Number of proofs in a batch.")] = 1,
     proofs: Annotated[
-        int | None, Option(least=1, help="Proofs in all; as many as at a time if absent.")
+        int | None, Option(least=1, help="The total number of proofs. Default: one batch.")
     ] = None,
     study: Annotated[
         bool,
@@ -181,13 +183,13 @@ def gkr(
             "and two; shared memory; streams; two batches in progress.",
         ),
     ] = False,
-    commitment: Annotated[str, Option(help="raw, ligero or hyrax.")] = "raw",
+    commitment: Annotated[str, Option(help="The commitment: raw, ligero or hyrax.")] = "raw",
     columns: Annotated[
-        bool, Option("--columns", help="Send the values of all places: quick, long proofs.")
+        bool, Option("--columns", help="Use the data-parallel reduction: fast, large proofs.")
     ] = False,
     threads: Threads = None,
 ) -> None:
-    """Proofs of layered circuits and their verification, hashes and commitments included."""
+    """GKR proofs of layered circuits and their verification, with hashes and commitments."""
     from quod.bench.arithmetic.sumcheck import field_of
     from quod.bench.proofs.gkr import CIRCUITS, cases
     from quod.gkr.reduction import Reduction
@@ -196,10 +198,10 @@ def gkr(
         from quod.bench.proofs.gkr_study import study_cases
 
         cases_of_study = study_cases(settings.device, field_of(field))
-        settings.measure("gkr", cases_of_study, warm_up=_WARM_UP_OF_STUDY)
+        settings.measure("gkr", cases_of_study, warm_up=_STUDY_WARM_UP_SECONDS)
         return
     if circuit not in CIRCUITS:
-        raise WrongUsage(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
+        raise WrongUsage(f"there is no circuit {circuit!r}; choose one of {', '.join(CIRCUITS)}")
     bench_cases = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
         commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
@@ -216,16 +218,18 @@ def groth16(
     curve: ChainCurve = "bn254",
     also: Annotated[
         list[str] | None,
-        Option(metavar="DEVICE", help="With --constraints: also on --device and these together."),
+        Option(
+            metavar="DEVICE", help="With --constraints: also on --device and this one together."
+        ),
     ] = None,
     circuit: Annotated[
         str | None,
-        Option(metavar="NAME", help="A circuit in Python: sapling-output, masp-output."),
+        Option(metavar="NAME", help="A circuit in Python: sapling-output or masp-output."),
     ] = None,
 ) -> None:
     """Proofs and verification with the key resident.
 
-    The peer snarkjs is its library with the key in memory; `bench process` compares processes.
+    The peer snarkjs runs as a library with the key in memory; `bench process` compares processes.
     """
     from quod.bench.proofs.groth16 import cases, chain_cases
 
@@ -249,8 +253,8 @@ def _measure_circuit(
 
     if name not in CIRCUITS or has_more or (parameters is not None and name != CIRCUITS[0]):
         raise WrongUsage(
-            f"--circuit takes one of {', '.join(CIRCUITS)}, without a witness or a chain; of "
-            f"{CIRCUITS[0]} the key may be the ceremony's parameters"
+            f"--circuit must be one of {', '.join(CIRCUITS)}, without a witness or a chain; only "
+            f"{CIRCUITS[0]} takes a key, the parameters of the ceremony"
         )
     device = settings.device
     settings.measure(
@@ -266,10 +270,10 @@ def process(
     constraints: Constraints = None,
     curve: ChainCurve = "bn254",
 ) -> None:
-    """Whole processes: start-up and its budget, the first proof ever, a later one, peak memory.
+    """Whole processes: start-up and its budget, a first and a later proof, and peak memory.
 
-    The peers snarkjs and rapidsnark are measured as their users run them, one process a proof.
-    With --constraints, how long the kernels of such a proof take to compile.
+    The peers snarkjs and rapidsnark run as their users run them, a process for each proof.
+    With --constraints, measure the compilation of the kernels of such a proof.
     """
     from quod.bench.proofs.process import cases, chain_cases
 
@@ -285,45 +289,45 @@ def process(
 def porep_like(
     settings: StagedSettings,
     domain: Annotated[
-        int, Option(metavar="K", least=9, most=27, help="Of 2^K rows, constraints to match.")
+        int, Option(metavar="K", least=9, most=27, help="A domain of 2^K, filled with constraints.")
     ] = 27,
-    bits: Annotated[int, Option(least=50, most=99, help="Percent of values 0 or 1.")] = 99,
-    proofs: Annotated[int, Option(least=1, help="Partitions of one job.")] = 10,
+    bits: Annotated[int, Option(least=50, most=99, help="Percentage of values 0 or 1.")] = 99,
+    proofs: Annotated[int, Option(least=1, help="Number of partitions of a job.")] = 10,
     pageable: Annotated[
-        bool, Option("--pageable", help="Witnesses in ordinary memory, not page-locked.")
+        bool, Option("--pageable", help="Keep witnesses in pageable memory, not page-locked.")
     ] = False,
     streamed: Annotated[
         int | None,
-        Option(metavar="P", least=1, most=99, help="Only P percent of the key stay on the device."),
+        Option(metavar="P", least=1, most=99, help="Keep only P percent of the key on the device."),
     ] = None,
     timeline: Annotated[
         Path | None,
-        Option(metavar="FILE", help="With --streamed: draw copies and sums of each way."),
+        Option(metavar="FILE", help="With --streamed: plot the copies and MSMs of each variant."),
     ] = None,
     cupti: Annotated[
-        bool, Option("--cupti", help="In a row: how long copies and no kernels run.")
+        bool, Option("--cupti", help="Measure with CUPTI how long copies run without a kernel.")
     ] = False,
     plan: Annotated[
-        bool, Option("--plan", help="Only print what the memory of an H200 goes to.")
+        bool, Option("--plan", help="Only print how a proof uses the memory of an H200.")
     ] = False,
 ) -> None:
-    """A partition of PoRep's shape, its key made on the device: one, and several in a row."""
+    """Proofs of PoRep-like partitions, alone and in a row; the device generates the test key."""
     from quod.bench.proofs import porep
 
     if plan:
         if streamed is not None:
-            raise WrongUsage("--plan is of a key that stays whole; leave out --streamed")
+            raise WrongUsage("--plan cannot be combined with --streamed; leave out one of them")
         if cupti:
-            raise WrongUsage("--plan runs nothing that --cupti could record")
+            raise WrongUsage("--plan runs no kernels for --cupti to record; leave out one of them")
         if settings.gate is not None:
-            raise WrongUsage("--plan measures nothing that --gate could compare")
+            raise WrongUsage("--plan measures nothing for --gate to compare; leave out one of them")
         porep.plan(domain, bits, as_json=settings.as_json)
         return
     if streamed is not None:
         from quod.bench.proofs.streamed import cases
 
         if cupti:
-            raise WrongUsage("--cupti is of a key that stays whole; leave out --streamed")
+            raise WrongUsage("--cupti cannot be combined with --streamed; leave out one of them")
         check_outputs([timeline] if timeline else [], [])
         bench_cases = cases(
             settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet
@@ -331,7 +335,7 @@ def porep_like(
         settings.measure("porep-like", bench_cases, warm_up=0.0)
         return
     if timeline is not None:
-        raise WrongUsage("--timeline draws what --streamed measures")
+        raise WrongUsage("--timeline plots the measurements of --streamed; give --streamed too")
     from quod.bench.measure.cupti import recorder_of
 
     bench_cases = porep.cases(
@@ -343,16 +347,16 @@ def porep_like(
 
 def witness(
     settings: Settings,
-    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.")],
-    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).")],
+    wasm: Annotated[Path, Argument("WASM", "The witness calculator of circom.")],
+    inputs: Annotated[Path, Argument("INPUT", "The inputs of the circuit (JSON).")],
     threads: Annotated[
         list[int] | None,
-        Option(metavar="N", least=1, help="Threads at a time; may be given several times."),
+        Option(metavar="N", least=1, help="Number of threads; may be given several times."),
     ] = None,
 ) -> None:
-    """Witnesses from inputs in the service's sandbox, with the calculator compiled.
+    """Witness calculation in the service's sandbox, with a compiled calculator.
 
-    The peer snarkjs is a process for each witness.
+    The peer snarkjs runs a process for each witness.
     """
     from quod.bench.proofs.witness import cases
 
@@ -366,26 +370,26 @@ def setup(
         Option(metavar="P", least=2, most=24, help="A domain of 2^P; may be repeated."),
     ] = None,
     steps: Annotated[
-        list[str] | None, Option("--step", help="setup, memory, contribute or verify.")
+        list[str] | None, Option("--step", help="The step: setup, memory, contribute or verify.")
     ] = None,
     curve: Curve = "bn254",
 ) -> None:
-    """The second phase of a ceremony: keys of chains from powers of tau, contributions, checks.
+    """The second phase of a ceremony: keys from powers of tau, contributions, verification.
 
-    The peer snarkjs is its library; powers are INSECURE ones, made for the occasion.
+    The peer snarkjs runs as a library. The powers of tau are INSECURE test powers.
     """
     from quod.bench.proofs.second_phase import STEPS, cases
 
     if unknown := set(steps or []) - set(STEPS):
-        raise WrongUsage(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+        raise WrongUsage(f"--step must be one of {', '.join(STEPS)}, not {min(unknown)}")
     chosen = list(dict.fromkeys(steps or STEPS))
     settings.measure("setup", cases(settings.device, curve, power or [12], chosen), warm_up=0.0)
 
 
 def solidity(settings: Settings, curve: Curve = "bn254") -> None:
-    """Gas of a contract that verifies proofs, as an Ethereum VM counts it; snarkjs's beside it.
+    """Gas of Quod's and snarkjs's verifier contracts, as an Ethereum VM counts it.
 
-    It needs solc and @ethereumjs/evm in build/node (tools/setup.sh node).
+    Needs solc and @ethereumjs/evm in build/node (tools/setup.sh node).
     """
     from quod.bench.proofs.solidity import cases
 
@@ -394,13 +398,13 @@ def solidity(settings: Settings, curve: Curve = "bn254") -> None:
 
 def verify(
     settings: Settings,
-    vkey: Annotated[Path, Argument("VKEY", "Verifying key.")],
-    public: Annotated[Path, Argument("PUBLIC", "List of lists of public inputs.")],
-    proof: Annotated[Path, Argument("PROOF", "As many proofs.")],
+    vkey: Annotated[Path, Argument("VKEY", "The verifying key.")],
+    public: Annotated[Path, Argument("PUBLIC", "The public inputs, a list for each proof (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "The list of proofs (JSON).")],
 ) -> None:
-    """Many proofs verified together, as `quod groth16 verify --batch` does.
+    """Batch verification of proofs, as in `quod groth16 verify --batch`.
 
-    The peer one-by-one is Quod's own verification of each.
+    The peer one-by-one is Quod's verification of each proof.
     """
     from quod.bench.proofs.verify import cases
 
@@ -410,31 +414,36 @@ def verify(
 def quant(
     settings: StagedSettings,
     type_name: Annotated[
-        str, Option("--type", metavar="TYPE", help="A block type; a wrong name lists them.")
+        str,
+        Option("--type", metavar="TYPE", help="The block type; an unknown name lists the types."),
     ] = "Q4_K",
-    size: Annotated[int, Option(least=32, most=1 << 16, help="Rows and columns.")] = 4096,
-    matrices: Annotated[int, Option(least=1, help="Different ones, in a chain.")] = 32,
-    lanes: Annotated[int | None, Option(help="Instances of a workgroup.")] = None,
-    width: Annotated[int | None, Option(help="Places of a block an instance.")] = None,
-    rows: Annotated[int | None, Option(help="Rows of an instance.")] = None,
+    size: Annotated[
+        int, Option(least=32, most=1 << 16, help="Number of rows and of columns.")
+    ] = 4096,
+    matrices: Annotated[int, Option(least=1, help="Number of different matrices in a chain.")] = 32,
+    lanes: Annotated[int | None, Option(help="Number of instances of a workgroup.")] = None,
+    width: Annotated[int | None, Option(help="Number of elements of a block per instance.")] = None,
+    rows: Annotated[int | None, Option(help="Number of rows per instance.")] = None,
     together: Annotated[
-        int | None, Option(help="Parts of a subgroup with rows of their own.")
+        int | None, Option(help="Parts of a subgroup that compute different rows.")
     ] = None,
-    activations: Annotated[str, Option(help="exact or int8.")] = "exact",
+    activations: Annotated[str, Option(help="The activations: exact or int8.")] = "exact",
     batch: Annotated[
         int | None,
-        Option(least=1, help="Rows of --dtype in place of a vector; the peer: torch."),
+        Option(least=1, help="Multiply N rows of --dtype, not a vector; peer: torch."),
     ] = None,
-    dtype: Annotated[str, Option(help="With --batch: f32, f16 or bf16.")] = "f16",
+    dtype: Annotated[
+        str, Option(help="With --batch: the type of the rows, f32, f16 or bf16.")
+    ] = "f16",
     plan: Annotated[
-        str | None, Option(help="With --batch: fused or dequantised; else the faster.")
+        str | None, Option(help="With --batch: fused or dequantised. Default: the faster plan.")
     ] = None,
     workspaces: Annotated[
         int | None,
-        Option(least=1, help="With --batch: memory for weights, which products take in turn."),
+        Option(least=1, help="With --batch: number of workspaces, used in turn."),
     ] = None,
 ) -> None:
-    """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
+    """Products of quantised matrices with a vector; the peer copies as many bytes."""
     options = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
     layout = {name: value for name, value in options.items() if value is not None}
     if batch is not None:
@@ -442,8 +451,8 @@ def quant(
 
         if layout:
             raise WrongUsage(
-                "--lanes, --width, --rows and --together share a vector's product out: leave them "
-                "or --batch out"
+                "--lanes, --width, --rows and --together apply only to a vector: leave out "
+                "these options or --batch"
             )
         rows_of = quantised_rows.cases(
             settings.device, type_name, size, matrices, batch, dtype, activations, plan,
@@ -452,7 +461,7 @@ def quant(
         settings.measure("quant", rows_of)
         return
     if plan is not None or workspaces is not None:
-        raise WrongUsage("--plan and --workspaces are of rows: leave them out, or give --batch")
+        raise WrongUsage("--plan and --workspaces require --batch")
     from quod.bench.tensors.quantised_vectors import cases
 
     bench_cases = cases(settings.device, type_name, size, matrices, layout, activations)
@@ -462,10 +471,13 @@ def quant(
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
-    """Return the given files, or None for chains; raises WrongUsage for neither or both."""
+    """Return the key and the witness, or None if chains are measured.
+
+    Raises WrongUsage unless the command has either both files or constraints.
+    """
     files = None if zkey is None or witness is None else (zkey, witness)
     if (files is None) == (not constraints) or (files is None and zkey is not None):
-        raise WrongUsage("give a proving key and its witness, or --constraints")
+        raise WrongUsage("give either a proving key and a witness, or --constraints")
     return files
 
 

@@ -26,17 +26,17 @@ class RootGroup(typer.core.TyperGroup):
             paths = self._paths(ctx)
             close = args[0] if args[0] in paths else nearest(args[0], paths)
             if close is not None:
-                listed = alternatives(f"'quod {path}'" for path in paths[close])
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {listed}?")
+                suggestions = alternatives(f"'quod {path}'" for path in paths[close])
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {suggestions}?")
         return super().resolve_command(ctx, args)
 
     def _paths(self, ctx: Any) -> dict[str, list[str]]:
         """Return the paths of commands and groups, keyed by their last word."""
         paths: dict[str, list[str]] = {}
 
-        def add(group: Any, before: str) -> None:
+        def add(group: Any, prefix: str) -> None:
             for name in group.list_commands(ctx):
-                path = f"{before}{name}"
+                path = f"{prefix}{name}"
                 paths.setdefault(name, []).append(path)
                 if isinstance(group.commands[name], typer.core.TyperGroup):
                     add(group.commands[name], f"{path} ")

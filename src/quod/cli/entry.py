@@ -136,8 +136,8 @@ def _run_quickly(arguments: Sequence[str]) -> bool:
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:
     _show_traceback()
     resumable = sys.modules.get("quod.formats.resumable")
-    kept = "" if resumable is None else ", ".join(resumable.kept)
-    hint = f"; then run the command again to resume {kept}" if kept else ""
+    kept_files = "" if resumable is None else ", ".join(resumable.kept)
+    hint = f"; then run the command again to resume {kept_files}" if kept_files else ""
     fail(f"error: {message or str(error) or type(error).__name__}{hint}")
     return code
 

@@ -140,14 +140,14 @@ def wait(
 ) -> None:
     """Wait for a job. The exit code is 0 only if it has succeeded."""
     outputs = {"proof": proof, "publicSignals": public}
-    wanted = [path for path in outputs.values() if path is not None]
-    check_outputs(wanted, [])
+    output_paths = [path for path in outputs.values() if path is not None]
+    check_outputs(output_paths, [])
     with connect(server, token_file, certificate) as client:
         remote_job = client.wait(job, timeout)
     if as_json:
         show_json(_described(remote_job))
     results = remote_job.require_results()
-    if wanted and len(results) != 1:
+    if output_paths and len(results) != 1:
         raise InputError(f"the job has {counted(len(results), 'proof')}; print them with --json")
     from quod.formats.output import write_all_atomically
 
@@ -220,16 +220,16 @@ def _for_people(document: dict[str, Any]) -> dict[str, Any]:
     """Format a job for people: local times, and the number of results."""
     from datetime import datetime
 
-    shown = dict(document)
+    summary = dict(document)
     for name in ("started", "created", "ended", "deadline"):
-        at = shown.get(name)
+        at = summary.get(name)
         if isinstance(at, float):
-            shown[name] = datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
-    if count := len(shown.get("results", ())):
-        shown["results"] = f"{count}; `quod wait` writes them, --json prints them"
+            summary[name] = datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
+    if count := len(summary.get("results", ())):
+        summary["results"] = f"{count}; `quod wait` writes them, --json prints them"
     else:
-        shown.pop("results", None)
-    return shown
+        summary.pop("results", None)
+    return summary
 
 
 def _short(status: dict[str, Any]) -> dict[str, Any]:

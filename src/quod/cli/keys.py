@@ -54,18 +54,18 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
     """List the keys and whether each is sound."""
     from quod.service.keys import KeyRepository
 
-    listed = KeyRepository(folder).listing()
+    records = KeyRepository(folder).listing()
     if as_json:
         show_json(
             [
                 {"identity": key.identity, "names": list(key.names), "problem": key.problem}
                 | ({} if key.record is None else _described(key.record))
-                for key in listed
+                for key in records
             ]
         )
         return
     rows = []
-    for key in listed:
+    for key in records:
         record = key.record
         if record is None:
             warn(key.problem)
@@ -109,10 +109,10 @@ def check(
     from quod.service.keys import KeyRepository
 
     repository = KeyRepository(folder)
-    wanted = [listed.identity for listed in repository.listing()] if key is None else [key]
+    identities = [row.identity for row in repository.listing()] if key is None else [key]
     problems = repository.problems() if key is None else []
     failed = 0
-    for identity in wanted:
+    for identity in identities:
         try:
             repository.check(identity, deep=deep)
             note(f"{identity}: sound", quiet=quiet)
@@ -125,7 +125,7 @@ def check(
         warn(problem)
     if failed or problems:
         raise KeyChangedError(
-            f"{failed} of {len(wanted)} keys differ from their registration, and there "
+            f"{failed} of {len(identities)} keys differ from their registration, and there "
             f"are {len(problems)} other problems; see the warnings",
             path=str(folder),
         )
@@ -135,12 +135,17 @@ def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
     """Remove a name, or a key with all its names if KEY is an identity or its last name."""
     from quod.service.keys import KeyRepository
 
-    gone = KeyRepository(folder).remove(key)
-    names = ", ".join(gone.names)
-    if gone.key:
-        note(f"Removed the key {gone.identity}{f' ({names})' if names else ''}.", quiet=quiet)
+    removed_key = KeyRepository(folder).remove(key)
+    names = ", ".join(removed_key.names)
+    if removed_key.key:
+        note(
+            f"Removed the key {removed_key.identity}{f' ({names})' if names else ''}.", quiet=quiet
+        )
     else:
-        note(f"Removed the name {names}; the key {gone.identity} has other names.", quiet=quiet)
+        note(
+            f"Removed the name {names}; the key {removed_key.identity} has other names.",
+            quiet=quiet,
+        )
 
 
 def served(

@@ -163,18 +163,18 @@ def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
 
     items = read_outputs(path)
     good = [
-        (place, parsed) for place, parsed in enumerate(items) if not isinstance(parsed, InputError)
+        (index, parsed) for index, parsed in enumerate(items) if not isinstance(parsed, InputError)
     ]
     verdicts = verify_outputs(key, [parsed for _, parsed in good])
-    errors = {place: parsed for place, parsed in enumerate(items) if isinstance(parsed, InputError)}
+    errors = {index: parsed for index, parsed in enumerate(items) if isinstance(parsed, InputError)}
     bad = set(errors)
-    for (place, _), verdict in zip(good, verdicts, strict=True):
+    for (index, _), verdict in zip(good, verdicts, strict=True):
         if not verdict:
-            bad.add(place)
+            bad.add(index)
             if verdict.error is not None:
-                errors[place] = verdict.error
-    for place in sorted(errors):
-        warn(f"Output {place} is malformed: {errors[place]}")
+                errors[index] = verdict.error
+    for index in sorted(errors):
+        warn(f"Output {index} is malformed: {errors[index]}")
     if bad:
         named = ", ".join(map(str, sorted(bad)))
         raise VerificationError(

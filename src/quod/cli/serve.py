@@ -130,11 +130,11 @@ def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) ->
         name, equals, path = argument.partition("=")
         if not equals or not path:
             raise InputError(f"--add-key takes NAME=PATH, not {argument}")
-        place = Path(path)
-        wasm = place / "circuit.wasm"
+        source = Path(path)
+        wasm = source / "circuit.wasm"
         record = repository.add(
-            place / "circuit.zkey" if place.is_dir() else place, names=[name], move=True,
-            wasm=wasm if place.is_dir() and wasm.exists() else None, allow_insecure=allow_insecure,
+            source / "circuit.zkey" if source.is_dir() else source, names=[name], move=True,
+            wasm=wasm if source.is_dir() and wasm.exists() else None, allow_insecure=allow_insecure,
         )  # fmt: skip
         note(f"Registered {name}: {record.identity}.")
 

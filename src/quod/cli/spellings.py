@@ -124,15 +124,15 @@ def _options(words: list[str]) -> list[str]:
 
 def _from_options(command: str, words: list[str]) -> list[str]:
     name, options = OLD[command]
-    places = {option: place for place, (names, _) in enumerate(options) for option in names.split()}
+    places = {option: index for index, (names, _) in enumerate(options) for option in names.split()}
     files = [default for _, default in options]
     remaining = list(words)
-    others = []
+    remaining_options = []
     while remaining:
         word = remaining.pop(0)
         option, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or option not in places or not (equals or remaining):
-            others.append(word)
+            remaining_options.append(word)
             continue
         files[places[option]] = value if equals else remaining.pop(0)
-    return [*name.split(), *files, *others]
+    return [*name.split(), *files, *remaining_options]

@@ -1,10 +1,10 @@
-"""Devices, on which kernels run, and their memory.
+"""Devices, which run kernels, and their memory.
 
     device = quod.device.open_device("cpu")
     kernel = device.compile(definition)
     device.launch(kernel, groups, n, array)
 
-The names below load on first use (PEP 562), because importing the compiler takes a while.
+The public names below are imported on first use (PEP 562), as importing the compiler takes time.
 """
 
 from __future__ import annotations

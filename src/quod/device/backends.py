@@ -1,8 +1,8 @@
-"""Kinds of devices: one row each, in the folder of that kind.
+"""The backends: a `Backend` record for each kind of device, in the folder of that kind.
 
-A new kind is a folder ``quod/device/NAME``, whose module `backend` has the row as ``BACKEND``, and
-its name in `NAMES`. A row is loaded when a device of its kind is first named. Rows of GPUs load
-their drivers when devices are listed or opened.
+To add a kind, add a folder ``quod/device/NAME`` whose module `backend` has the record as
+``BACKEND``, and add the name to `NAMES`. The module is imported when a device of the kind is first
+named. GPU drivers are loaded when devices are listed or opened.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from quod.device.protocol import AnyDevice
 
 NAMES = ("cpu", "cuda", "webgpu", "emulated")
-"""The kinds, in the order in which their devices are listed."""
+"""The kinds of devices, in the order in which their devices are listed."""
 
 
 @frozen
 class DeviceInfo:
     """A device that `open_device` can open.
 
-    threads: number of kernel instances that run at a time, not counting vector lanes.
-    memory_bytes: size of its memory; 0 if the system does not report it.
+    name: the name for `open_device`, such as ``cuda:0``.
+    features: the optional capabilities of the device.
+    threads: the number of kernel instances that run concurrently, not counting vector lanes.
+    memory_bytes: the size of its memory; 0 if the system does not report it.
     """
 
     name: str
@@ -47,23 +49,23 @@ class Options:
 
 
 DeviceListing = tuple[list[DeviceInfo], str | None]
-"""The devices of a kind that this machine has, and what keeps it from having more or any."""
+"""The devices of a kind, and the reason if there are none or fewer than possible, else None."""
 
 
 @frozen
 class Backend:
     """A kind of device.
 
-    name: name of its devices, or its part before the colon.
-    title: name of the kind in the message that a machine has no such device.
+    name: the name of the kind, with which the names of its devices begin (before a colon).
+    title: the kind in the message that a machine has no such device.
     examples: names of devices, for hints.
-    parse: returns the canonical name of a device, under which it is kept open; None if the name is
-    not of this kind. The device need not exist.
-    list: finds the devices; returns them, and the reason if there are none or fewer than possible.
+    parse: returns the canonical name of a device, which need not exist; None if the name does not
+        belong to this kind.
+    list: finds the devices; returns a `DeviceListing`.
     open: opens a device by a name that `parse` accepts; raises DeviceError if it does not exist.
-    facts: returns the facts, other than the CPU, that figures measured on a device depend on.
-    of_the_processor: devices compute on threads of this process. They accept all `Options`, other
-    devices only a budget; they need no warm-up and survive a fork.
+    facts: returns the facts, other than the CPU, on which figures measured on a device depend.
+    of_the_processor: whether devices compute on threads of this process. Such devices accept all
+        `Options`, need no warm-up and survive a fork; other devices accept only a memory budget.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Listing of devices, and opening of one by its name.
+"""List devices, and open a device by its name.
 
-Each kind of device defines its names in its own row: `quod.device.cpu.backend`,
-`quod.device.cuda.backend`, `quod.device.webgpu.names` and `quod.device.emulated.backend`.
+Each kind of device defines its names: `quod.device.cpu.backend`, `quod.device.cuda.backend`,
+`quod.device.webgpu.names` and `quod.device.emulated.backend`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def open_device(
 ) -> AnyDevice:
     """Open a device by its name.
 
-    `threads` is how many threads of a processor compute, by default all that the process may run
-    on. `strategy` says the same as the part of its name behind the colon, `memory_budget` how many
-    bytes plans may count on, by default what is free now. With `checked` a processor interprets
-    kernels and refuses, with the line, what the language leaves undefined
-    (`quod.device.emulated.checked`); so does the name ``cpu:checked``. Raises DeviceError if
-    there is no such device on this machine.
+    threads: the number of threads that a CPU device uses; default: all that the process may use.
+    strategy: the representation of field elements on a CPU device, as after the colon of its name.
+    memory_budget: the bytes that a plan may use; default: the memory that is free now.
+    checked: a CPU device interprets kernels and raises an error with the line for behaviour that
+        the language leaves undefined (`quod.device.emulated.checked`), as does ``cpu:checked``.
+    Raises DeviceError if this machine has no such device.
     """
     backend = backend_of(name)
     if backend is None:
@@ -69,18 +69,18 @@ def open_device(
 
 
 def open_processor(*, threads: int | None = None, strategy: str | None = None) -> HostDevice:
-    """Open this machine's processor; see `open_device`."""
+    """Open this machine's CPU as a device; see `open_device`."""
     device = open_device("cpu", threads=threads, strategy=strategy)
     assert in_host_memory(device)
     return device
 
 
 def resolve_device(device: DeviceChoice) -> AnyDevice:
-    """Return a device itself, or the one with a name, which is opened once per process.
+    """Return an open device: the argument itself, or the shared device of a name.
 
-    A device that was closed or has failed is opened again, and so is one that was opened before the
-    process was forked. Safe to call from any thread. Raises DeviceError if `device` is neither a
-    device nor the name of one.
+    A named device is opened once per process, and opened again after it was closed, has failed or,
+    for a GPU, the process was forked. Thread-safe. Raises DeviceError if `device` is neither a
+    device nor the name of a device.
     """
     if not isinstance(device, str):
         if not is_device(device):
@@ -89,11 +89,11 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
             )
         return device
     backend = backend_of(device)
-    # Two names of one GPU are one device.
+    # Different names of the same GPU share a device.
     name = device if backend is None else backend.parse(device) or device
     with _opening:
         lock = _locks.setdefault(name, threading.Lock())
-    # Another name's device may be opened meanwhile.
+    # The lock is per name, so that devices of other names can be opened concurrently.
     with lock:
         opened = _opened.get(name)
         if opened is not None and opened.space.is_lost:
@@ -110,14 +110,14 @@ _locks: dict[str, threading.Lock] = {}
 
 
 def _forget_opened() -> None:
-    """Forget the opened GPUs in a forked process, which has none of their contexts."""
+    """Forget the opened GPUs in a forked process, as their contexts do not exist there."""
     global _opening
     _opening = threading.Lock()
     _locks.clear()
     for name in tuple(_opened):
         backend = backend_of(name)
         if backend is None or not backend.of_the_processor:
-            # Not let go of, for it is the parent's to close.
+            # Keep a reference, so that the child does not close the parent's device.
             _inherited.append(_opened.pop(name))
 
 

@@ -1,4 +1,4 @@
-"""The elements of arrays that pointers take, by NumPy's types and the names of other libraries."""
+"""The element types of arrays that may be passed to a kernel's pointers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from quod.kernel.ir.types import FLOATS8, PointerType, bf16, e4m3, e5m2
 
 _NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
 _BF16_KINDS = "Vu"
-"""Kinds of bf16 arrays: V of ml_dtypes and PyTorch, u with the bits, as NumPy has no bf16."""
+"""The dtype kinds of bf16 arrays, as NumPy has no bf16: V (ml_dtypes), or u with the bits."""
 FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
-"""Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
+"""The 8-bit float types by their names in ml_dtypes and PyTorch."""
 
 
 class ArgumentMismatch(Exception):
-    """Why an argument does not fit its parameter, to be put behind its name."""
+    """An argument does not fit its parameter; the text continues the parameter's name."""
 
 
-# Every launch asks for it, of each array.
+# Cached, because every launch calls this for each array.
 @functools.lru_cache(256)
 def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
     """Raise `ArgumentMismatch` unless arrays of `dtype` may be passed to pointers of this type."""
@@ -29,13 +29,13 @@ def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
         return
     if element in FLOATS8 and (dtype == np.uint8 or FLOAT8_NAMES.get(dtype.name) is element):
         return
-    wanted = "integer" if element.is_integer else element.kind
+    expected_kind = "integer" if element.is_integer else element.kind
     if (
         element is bf16
         or element in FLOATS8
-        or _NUMPY_KINDS.get(dtype.kind) != wanted
+        or _NUMPY_KINDS.get(dtype.kind) != expected_kind
         or not dtype.isnative
     ):
         raise ArgumentMismatch(f"is an array of {dtype}, and the kernel's elements are {element}")
-    if wanted != "integer" and dtype.itemsize != element.bytes:
+    if expected_kind != "integer" and dtype.itemsize != element.bytes:
         raise ArgumentMismatch(f"is an array of {dtype}, and the kernel's elements are {element}")

@@ -1,4 +1,4 @@
-"""Properties of this machine from the operating system: threads, memory, CPU name."""
+"""Properties of this machine that the operating system reports: threads, memory, CPU name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def usable_threads() -> int:
 
 @functools.cache
 def memory_bytes() -> int:
-    """Return the bytes of memory of the machine, or of its container if less; 0 if unknown."""
+    """Return the memory of the machine or, if less, of its container, in bytes; 0 if unknown."""
     limits = [_container_limit()]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -30,7 +30,7 @@ def memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Return the bytes of free memory, or a large number if the system does not report them."""
+    """Return the free memory in bytes, or a large number if the system does not report it."""
     limits = [memory_bytes() or sys.maxsize]
     if (free := _number_after(Path("/proc/meminfo"), "MemAvailable:")) is not None:
         limits.append(free << 10)

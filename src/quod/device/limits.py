@@ -1,4 +1,4 @@
-"""Throughput limits of devices: bytes of memory and 32-bit multiply-adds a second."""
+"""Throughput limits of devices: memory bandwidth and multiply-adds per second."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ _UNKNOWN: Mapping[str, float] = MappingProxyType({})
 class Limits:
     """Throughput limits of a device.
 
-    source: short description of where the figures come from.
-    flop_per_second: floating-point operations by operand type, with f32 sums, if known; a
-    multiply-add counts as two. "int8" stands for integer operations with 32-bit sums.
+    bytes_per_second: the memory bandwidth.
+    multiply_adds_per_second: the throughput of 32-bit integer multiply-adds.
+    source: a short description of the source of the figures.
+    flop_per_second: the floating-point operations per second by operand type, with f32
+        accumulation; a multiply-add counts as two. "int8" is integer operations with 32-bit
+        accumulation. Unknown types are missing.
     """
 
     bytes_per_second: float
@@ -32,14 +35,14 @@ class Limits:
 
     @property
     def ridge(self) -> float:
-        """Multiply-adds per byte above which the multiplier is the limit."""
+        """The intensity, in multiply-adds per byte, above which arithmetic is the limit."""
         return self.multiply_adds_per_second / self.bytes_per_second
 
     def least_seconds(self, bytes: int, multiply_adds: int) -> float:
-        """Return the least time of work that moves `bytes` and multiplies and adds so often."""
-        by_memory = bytes / self.bytes_per_second
-        return max(by_memory, multiply_adds / self.multiply_adds_per_second)
+        """Return the minimum time of work with these bytes moved and multiply-adds, in seconds."""
+        memory_seconds = bytes / self.bytes_per_second
+        return max(memory_seconds, multiply_adds / self.multiply_adds_per_second)
 
     def limited_by(self, bytes: int, multiply_adds: int) -> Literal["memory", "multiplier"]:
-        """Return the resource that limits such work."""
+        """Return the resource that limits work with these bytes moved and multiply-adds."""
         return "multiplier" if multiply_adds > self.ridge * bytes else "memory"

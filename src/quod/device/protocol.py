@@ -1,8 +1,8 @@
 """The interface of devices: the CPU, GPUs and other backends.
 
-device.compile   compile a kernel definition with its static arguments
-device.launch    run it over workgroups, and wait
-device.stream    record work, to run concurrently with the caller and repeatedly
+device.compile   compiles a kernel definition with its static arguments
+device.launch    runs a compiled kernel over workgroups, and waits
+device.stream    opens a stream, which records work and replays it concurrently with the caller
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ Kernel = TypeVar("Kernel", bound=CompiledKernel)
 class Device(Protocol[Kernel]):
     """A device that runs kernels.
 
-    lanes: default number of instances of a workgroup.
-    resident_lanes: number of instances that fill the device.
-    multiprocessors: number of units that share the instances.
-    strategy: representation of field elements.
-    memory_budget: bytes that a plan may use.
-    space: memory that kernels access.
-    host_memory: `space` is the host's memory, so kernels access arrays in place.
-    single_queue: work of several streams does not overlap, and work submitted after `upload` has
-    returned sees the uploaded data.
-    largest_buffer: maximum bytes that a kernel accesses through one argument; a buffer has at most
-    twice as many.
-    address_alignment: alignment of kernel arguments in bytes; in host memory, that of the element
-    if it is less.
-    limbs_are_open: the limbs of field elements have not been chosen; `quod.field.calibration`
-    measures them.
-    kernel_type: class of the kernels that `compile` returns.
+    lanes: the default number of instances of a workgroup.
+    resident_lanes: the number of instances that fill the device.
+    multiprocessors: the number of units among which the instances are distributed.
+    strategy: the representation of field elements.
+    memory_budget: the bytes that a plan may use.
+    space: the address space that kernels access.
+    host_memory: whether `space` is the host's memory, so that kernels access arrays in place.
+    single_queue: whether work of different streams never overlaps; work submitted after `upload`
+        has returned then sees the uploaded data.
+    largest_buffer: the maximum bytes that a kernel accesses through one argument; a buffer has at
+        most twice as many.
+    address_alignment: the alignment of kernel arguments in bytes; in host memory, the alignment of
+        the element type if it is less.
+    limbs_are_open: whether the limbs of field elements have not been chosen yet;
+        `quod.field.calibration` chooses them by measurement.
+    kernel_type: the class of the kernels that `compile` returns.
     """
 
     @property
@@ -83,20 +83,24 @@ class Device(Protocol[Kernel]):
         """Return upper bounds of the throughput, or None if the driver does not report them."""
 
     def machine(self, lanes: int) -> Machine:
-        """Return the machine that kernels of `lanes` lanes are traced for."""
+        """Return the `Machine` for tracing kernels with workgroups of `lanes` instances."""
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> Kernel:
-        """Compile a kernel for this device; raise KernelError if it is invalid."""
+        """Compile a kernel for this device; raises KernelError for an invalid kernel.
+
+        lanes: the number of instances of a workgroup; default: that of the device.
+        static: the static arguments of the kernel.
+        """
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Allocate memory of `space`, zeroed by default; raise DeviceError if it does not fit."""
+        """Allocate memory of `space`, zeroed by default; raises DeviceError if it does not fit."""
 
     def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
-        """Allocate host memory for the fastest copies to and from the device, as bytes.
+        """Allocate page-locked host memory, for the fastest copies to and from the device.
 
-        It is uninitialised, and is freed with the array.
+        Returns an uninitialised array of bytes, which owns the memory.
         """
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
@@ -114,14 +118,15 @@ class Device(Protocol[Kernel]):
         """Raise DeviceError, naming the amount that fits, if a plan exceeds the memory budget."""
 
     def launch(self, kernel: Kernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Run workgroups and wait for them; a grid of several axes has a number for each axis.
+        """Run a kernel over workgroups, and wait for it.
 
-        Arrays are allowed as arguments. A device with its own memory copies them there and, if the
-        kernel stores to them, back.
+        groups: the number of workgroups; for a grid of several axes, the number along each axis.
+        Arguments may be arrays. A device with its own memory copies an array to the device and, if
+        the kernel stores to it, back.
         """
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """Return a new stream, whose work runs concurrently with the caller's."""
+        """Return a new stream, whose work runs concurrently with the caller."""
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -153,7 +158,7 @@ class HostDevice(Device[Any], Protocol):
     def threads(self) -> int: ...
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
-        """Return whether the cache appears to hold the kernel's code already."""
+        """Report whether the cache appears to have the kernel's compiled code."""
 
     def execute(
         self, kernel: Any, groups: int, slots: Any, arguments: tuple[Argument, ...]
@@ -165,19 +170,19 @@ class RecordingDevice(Device[Any], Protocol):
     """A device whose recordings run elsewhere; it tracks memory with constant initial data."""
 
     def is_constant(self, buffer: Buffer) -> bool:
-        """Return whether the buffer's allocation had data before a recording ran."""
+        """Report whether the buffer's allocation had data before any recording ran."""
 
     def whole(self, buffer: Buffer) -> Buffer:
         """Return the whole allocation of a buffer."""
 
 
 def in_host_memory(device: AnyDevice) -> TypeGuard[HostDevice]:
-    """Return whether a device computes in host memory with threads of this process."""
+    """Report whether a device computes in host memory, with threads of this process."""
     return device.host_memory
 
 
 class OpenedDevice:
-    """The base class of devices: context management, repr and defaults."""
+    """The base class of devices: context management, `repr` and default methods."""
 
     limbs_are_open = False
     address_alignment = 4
@@ -194,7 +199,7 @@ class OpenedDevice:
         self: AnyDevice, recording: Recording, name: str, *, timeline: Timeline | None,
         parent: Stage | None,
     ) -> None:  # fmt: skip
-        """Start recorded work and wait for it; streams call it."""
+        """Submit recorded work and wait for it; streams call this."""
         self.submit(recording, name, timeline=timeline, parent=parent).wait()
 
     def __enter__(self) -> Self:
@@ -204,15 +209,15 @@ class OpenedDevice:
         self.close()
 
     def __repr__(self: AnyDevice) -> str:
-        gone = ", whose memory is gone" if self.space.is_lost else ""
+        lost_text = ", whose memory is gone" if self.space.is_lost else ""
         return (
             f"<{type(self).__name__} {self.name}: workgroups of {self.lanes}, elements held as "
-            f"{self.strategy}{gone}>"
+            f"{self.strategy}{lost_text}>"
         )
 
 
 class ShownKernel:
-    """The repr of compiled kernels; `early` is None for devices without overlapping launches."""
+    """The `repr` of compiled kernels; `early` is None on devices without overlapping launches."""
 
     early: frozenset[int] | None = None
 

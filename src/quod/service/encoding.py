@@ -1,8 +1,8 @@
 """The encodings of records: HTTP answers, frames and gRPC messages from one table of fields.
 
-The annotation of a record gives the name and type of each field; `Wire` in it gives the differences
-between the encodings. HTTP answers are JSON for people and other programs. Frames between a server
-and its workers are JSON that decodes to the same record. gRPC messages
+The annotations of a record give the name and type of each field. A `Wire` in an annotation states
+how the encodings differ. HTTP answers are JSON for people and other programs. Frames between a
+server and its workers are JSON that decodes to an equal record. gRPC messages
 (`quod.service.protocol.messages`) have the fields that quod.proto lists.
 """
 
@@ -25,11 +25,12 @@ Json = Any
 
 
 class Wire(NamedTuple):
-    """The encoding of a field that is not sent under its own name in all encodings.
+    """The encoding of a field that some encodings omit or rename.
 
-    answer, message: the names in HTTP answers and gRPC messages; None leaves the field out.
+    answer, message: the field's names in HTTP answers and gRPC messages; "" is its own name, None
+        omits the field.
     in_frames: whether frames have the field.
-    optional: whether answers leave the field out if it is None or empty.
+    optional: whether answers omit the field if it is None or empty.
     """
 
     answer: str | None = ""
@@ -40,7 +41,7 @@ class Wire(NamedTuple):
 
 @cache
 def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
-    """The name, type and `Wire` of each field of a class of records; None for another class."""
+    """Return the name, type and `Wire` of each field of a record class; None for another class."""
     if (names := field_names(cls)) is None:
         return None
     fields = []
@@ -48,13 +49,13 @@ def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
         if name in names:
             kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
             answer_name, message, *annotation = extras[0] if extras else Wire()
-            answer_name, message = (name if sent == "" else sent for sent in (answer_name, message))
+            answer_name, message = (name if key == "" else key for key in (answer_name, message))
             fields.append((name, kind, Wire(answer_name, message, *annotation)))
     return tuple(fields)
 
 
 def encode_answer(value: Any) -> Json:
-    """Encode a record, or a value of a field, for an HTTP answer; enumerations are words."""
+    """Encode a record or a field's value for an HTTP answer; enumeration members become words."""
     if isinstance(value, Enum):
         return value.name.lower() if isinstance(value, int) else value.value
     if (fields := wire_fields(value.__class__)) is not None:
@@ -68,7 +69,7 @@ def encode_answer(value: Any) -> Json:
 
 
 def encode_frame(value: Any) -> Json:
-    """Encode a record, or a value of a field, for a frame, which `decode_frame` decodes."""
+    """Encode a record or a field's value for a frame; `decode_frame` is the inverse."""
     if isinstance(value, Enum):
         return value.value
     if (fields := wire_fields(value.__class__)) is not None:
@@ -84,12 +85,12 @@ def _encode_items(value: object, encode: Any) -> Json:
 
 
 def decode_frame(kind: type[T], value: Json) -> T:
-    """Decode a value of a type from a frame; fields that are not in frames keep their defaults.
+    """Decode a value of a type from a frame; fields that frames omit keep their defaults.
 
-    Raises InputError for any other content: the other process runs another version or is broken.
+    Raises InputError for malformed content, if the other process runs another version or is broken.
     """
-    decoded: T = _decode(kind, value)
-    return decoded
+    result: T = _decode(kind, value)
+    return result
 
 
 def _decode(kind: Any, value: Json) -> Any:
@@ -128,7 +129,7 @@ _ATTRIBUTES: Final = ("retry_seconds", "parts", "budget", "path")
 
 
 def encode_error(error: BaseException) -> Json:
-    """Encode an error of Quod; any other error by its class alone, as its text may be secret."""
+    """Encode an error of Quod. Another error has only its class encoded: its text may be secret."""
     if not isinstance(error, QuodError):
         return {"kind": "ServiceError", "message": f"{type(error).__name__} in the other process"}
     names = [cls.__name__ for cls in type(error).__mro__]
@@ -138,7 +139,7 @@ def encode_error(error: BaseException) -> Json:
 
 
 def decode_error(value: Json) -> QuodError:
-    """Decode an error, without its causes."""
+    """Decode an error of `encode_error`; its causes are not transmitted."""
     if not isinstance(value, dict):
         raise InputError("a message has no error where one should be")
     kind = _ERRORS.get(value.get("kind", ""), ServiceError)

@@ -1,7 +1,7 @@
-"""Errors of the service, each with the gRPC status code that clients see (`status`).
+"""Errors of the service; `status` is the gRPC status code that clients see.
 
-Invalid arguments raise `InputError` as everywhere (INVALID_ARGUMENT). No message contains a witness
-or the name of its file.
+Invalid arguments raise `InputError`, as elsewhere in Quod (INVALID_ARGUMENT). No message contains a
+witness or the name of its file.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from quod.errors import ServiceError, TryAgainError
 
 
 class AlreadyExistsError(ServiceError):
-    """The client has used this idempotency key for another request."""
+    """The client has already used the idempotency key for another request."""
 
     status = "ALREADY_EXISTS"
 
 
 class NotFoundError(ServiceError):
-    """The job does not exist, was collected, or belongs to another client."""
+    """The job does not exist, was deleted after its retention time, or is another client's."""
 
     status = "NOT_FOUND"
 
@@ -36,13 +36,13 @@ class QueueFullError(TryAgainError):
 
 
 class StorageFullError(TryAgainError):
-    """The disk is nearly full: new jobs are refused, accepted ones are finished."""
+    """The disk is nearly full: the queue refuses new jobs and finishes accepted jobs."""
 
     status = "RESOURCE_EXHAUSTED"
 
 
 class KeySuspendedError(ServiceError):
-    """Workers died while proving with this key; it accepts no jobs until it is resumed."""
+    """Workers died while proving with the key; jobs are refused until an operator resumes it."""
 
     status = "FAILED_PRECONDITION"
 
@@ -62,7 +62,7 @@ class StoreInUseError(ServiceError):
 class UnavailableError(TryAgainError):
     """The queue is closed, or its database cannot be reached.
 
-    The operation may have been committed: repeat a submission with its idempotency key.
+    The operation may have been committed, so repeat a submission with the same idempotency key.
     """
 
     status = "UNAVAILABLE"
@@ -84,7 +84,7 @@ class KeyChangedError(ServiceError):
 class KeyTooLargeError(ServiceError):
     """A key exceeds a memory budget even if no other key is loaded.
 
-    parts: the bytes of each part.
+    parts: the bytes of each part of the memory estimate.
     budget: the budget in bytes.
     """
 
@@ -103,7 +103,7 @@ class KeyInUseError(ServiceError):
 
 
 class KeysBusyError(TryAgainError):
-    """A key could not be loaded in time, as other keys are in use."""
+    """A key could not be loaded in time, because the memory is held by other keys in use."""
 
     status = "RESOURCE_EXHAUSTED"
 

@@ -1,8 +1,8 @@
 """The log of a server and its workers: lines of JSON or text on standard error.
 
-No line contains a value of a witness. Unexpected errors are logged by type and code positions,
-without their text, which may contain anything. For the same reason, a record of another library is
-logged as the first line of its template, without arguments.
+No line contains a value of a witness. An unexpected error is logged by its type and the code
+positions of its traceback, without its text, which may contain secrets. For the same reason, only
+the first line of the message template of another library's record is logged, without arguments.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Final, TextIO
 from quod import shallow_json
 from quod.errors import QuodError
 
-_OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _FIELDS: Final = "quod_fields"
 """The attribute with the fields of a record that another process has formatted."""
 
-_MOST_TEXT: Final = 500
+_MAX_LINE_CHARACTERS: Final = 500
 
 _log = logging.getLogger(__name__)
 
@@ -55,18 +55,18 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
         "message": message,
     }
     if is_own:
-        fields |= {name: value for name, value in vars(record).items() if name not in _OWN}
+        fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
     if record.exc_info and record.exc_info[1] is not None:
-        fields["error"] = _described(record.exc_info[1])
+        fields["error"] = _describe(record.exc_info[1])
     return fields
 
 
-def _described(error: BaseException) -> dict[str, Any]:
+def _describe(error: BaseException) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
     description: dict[str, Any] = {
         "kind": type(error).__name__,
         "places": [
-            f"{os.path.basename(each.filename)}:{each.lineno} {each.name}" for each in frames
+            f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames
         ],
     }
     if isinstance(error, QuodError):
@@ -75,9 +75,10 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 
 def write_log(level: str, *, as_json: bool) -> None:
-    """Send the log of this process to standard error, with all other output of Python there.
+    """Send the log of this process to standard error.
 
-    These are warnings, errors that end a thread, and errors that Python cannot raise.
+    Python's own output on standard error becomes log records too: warnings, errors that end a
+    thread or the process, and errors that Python ignores.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(as_json=as_json))
@@ -85,7 +86,7 @@ def write_log(level: str, *, as_json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("quod").setLevel(level.upper())
-    # It warns of each malformed request, which any caller can send.
+    # Uvicorn warns of each malformed request, which anyone can send.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     warnings.showwarning = _log_warning
     sys.excepthook = lambda *error: _log_error("the process ended with an error", error)
@@ -100,8 +101,8 @@ def _log_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    place = f"{os.path.basename(filename)}:{lineno}"
-    _log.warning("a library issued a warning", extra={"kind": category.__name__, "place": place})
+    position = f"{os.path.basename(filename)}:{lineno}"
+    _log.warning("a library issued a warning", extra={"kind": category.__name__, "place": position})
 
 
 def _log_error_of_thread(hook: threading.ExceptHookArgs) -> None:
@@ -117,20 +118,21 @@ def _log_error(message: str, error: tuple[Any, Any, Any]) -> None:
 def log_line(line: bytes, fields: Mapping[str, str]) -> None:
     """Log a line of another process's standard error, with additional `fields`.
 
-    Lines of its log, which are JSON, keep their fields; other lines become the text of a record.
+    A line in this module's JSON format keeps its fields; any other line becomes the text of a
+    record.
     """
     try:
-        logged = shallow_json.load(line)
+        entry = shallow_json.load(line)
     except ValueError:
-        logged = None
-    if not isinstance(logged, dict) or not {"time", "level", "logger", "message"} <= set(logged):
-        text = line.decode(errors="replace").strip()[:_MOST_TEXT]
+        entry = None
+    if not isinstance(entry, dict) or not {"time", "level", "logger", "message"} <= set(entry):
+        text = line.decode(errors="replace").strip()[:_MAX_LINE_CHARACTERS]
         if text:
             _log.warning("a line on standard error", extra={"text": text, **fields})
         return
-    level = logging.getLevelNamesMapping().get(str(logged["level"]).upper(), logging.ERROR)
+    level = logging.getLevelNamesMapping().get(str(entry["level"]).upper(), logging.ERROR)
     record = logging.makeLogRecord({
-        "name": str(logged["logger"]), "levelno": level, "levelname": logging.getLevelName(level),
-        "msg": str(logged["message"]), _FIELDS: {**logged, **fields},
+        "name": str(entry["logger"]), "levelno": level, "levelname": logging.getLevelName(level),
+        "msg": str(entry["message"]), _FIELDS: {**entry, **fields},
     })  # fmt: skip
     logging.getLogger(record.name).handle(record)

@@ -1,6 +1,6 @@
-"""The payload format of jobs: per partition a witness, the path of one, or JSON inputs.
+"""The payload format of jobs: for each partition a witness, a witness's path, or JSON inputs.
 
-A server writes payloads to the blob store, workers read them. All numbers are little-endian:
+The server writes payloads to the blob store, and workers read them. Numbers are little-endian:
 
     8 bytes   ``QUODJOB`` and the version, 1
     u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs
@@ -33,9 +33,9 @@ MOST_INPUT_BYTES: Final = 64 << 20
 
 _MAGIC: Final = b"QUODJOB\x01"
 _HEAD: Final = struct.Struct("<8sII")
-_MOST_PATH_BYTES: Final = 8192
-_MOST_BYTES: Final = 1 << 48
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_PATH_BYTES: Final = 8192
+_MAX_WITNESS_BYTES: Final = 1 << 48
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PayloadKind(IntEnum):
@@ -49,9 +49,9 @@ class PayloadKind(IntEnum):
     """Circuit inputs as JSON, from which the circuit's witness calculator computes the witness."""
 
 
-_MOST_OF_KIND: Final = {
-    PayloadKind.WTNS: _MOST_BYTES,
-    PayloadKind.PATH: _MOST_PATH_BYTES,
+_MAX_BYTES_BY_KIND: Final = {
+    PayloadKind.WTNS: _MAX_WITNESS_BYTES,
+    PayloadKind.PATH: _MAX_PATH_BYTES,
     PayloadKind.INPUTS: MOST_INPUT_BYTES,
 }
 
@@ -84,7 +84,7 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
             f"not {len(lengths)}"
         )
     lengths = [
-        whole_number(f"the bytes of partition {index}", length, 1, _MOST_OF_KIND[kind])
+        whole_number(f"the bytes of partition {index}", length, 1, _MAX_BYTES_BY_KIND[kind])
         for index, length in enumerate(lengths)
     ]
     return _HEAD.pack(_MAGIC, kind, len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
@@ -103,7 +103,7 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
     magic, kind, count = _HEAD.unpack(head)
     if magic != _MAGIC:
         raise InputError("the payload is from another version of Quod")
-    if kind not in _MOST_OF_KIND:
+    if kind not in _MAX_BYTES_BY_KIND:
         raise InputError(f"the payload has the unknown kind {kind}")
     if count != partitions:
         raise InputError(f"the payload is for {count} partitions, and the job has {partitions}")
@@ -113,7 +113,7 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
     offset = _HEAD.size + len(table)
     sections = []
     for number, length in enumerate(struct.unpack(f"<{count}Q", table)):
-        if not 1 <= length <= _MOST_OF_KIND[PayloadKind(kind)]:
+        if not 1 <= length <= _MAX_BYTES_BY_KIND[PayloadKind(kind)]:
             raise InputError(f"the payload states {length} bytes for partition {number}")
         sections.append(Section(offset, length))
         offset += length
@@ -134,17 +134,17 @@ def read_body(file: BinaryIO, section: Section) -> bytes:
 def path_body(root: str | os.PathLike[str], path: object) -> bytes:
     """Encode the path of a witness, which is absolute or relative to `root`.
 
-    Resolves links here, once. Raises InputError unless the result is a file below the root; the
-    error reveals nothing about files outside.
+    Links are resolved now, and never again. Raises InputError unless the result is a file below the
+    root; the error reveals nothing about files outside the root.
     """
     if not isinstance(path, str) or not path or "\0" in path:
         raise InputError("the path of a witness must be text, not empty and without NUL")
-    if len(path) > _MOST_PATH_BYTES:
+    if len(path) > _MAX_PATH_BYTES:
         # Resolving a path takes time for each of its components.
         raise _too_long()
     try:
         real_root = os.path.realpath(file_path(root), strict=True)
-        # The operating system follows 40 links at most; `realpath` has no limit of its own.
+        # `stat` fails beyond the operating system's limit of 40 links; `realpath` has no limit.
         os.stat(os.path.join(real_root, path))
         real = os.path.realpath(os.path.join(real_root, path), strict=True)
     except (OSError, ValueError, RecursionError):
@@ -156,13 +156,13 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
             "absolute path, or one relative to the root"
         )
     body = os.fsencode(real_root) + b"\0" + os.fsencode(relative)
-    if len(body) > _MOST_PATH_BYTES:
+    if len(body) > _MAX_PATH_BYTES:
         raise _too_long()
     return body
 
 
 def _too_long() -> InputError:
-    return InputError(f"the path of the witness has more than {_MOST_PATH_BYTES} bytes")
+    return InputError(f"the path of the witness has more than {_MAX_PATH_BYTES} bytes")
 
 
 @contextmanager
@@ -193,11 +193,11 @@ def _open_path(body: bytes) -> int:
         raise InputError("the payload has an invalid path")
     descriptor = -1
     try:
-        descriptor = os.open(root, _OPEN | os.O_DIRECTORY)
-        for at, name in enumerate(names):
-            # Opening a pipe would block until it has a writer.
-            last = os.O_NONBLOCK if at == len(names) - 1 else os.O_DIRECTORY
-            outer, descriptor = descriptor, os.open(name, _OPEN | last, dir_fd=descriptor)
+        descriptor = os.open(root, _OPEN_FLAGS | os.O_DIRECTORY)
+        for index, name in enumerate(names):
+            # Without O_NONBLOCK, opening a pipe would block until it has a writer.
+            flags = os.O_NONBLOCK if index == len(names) - 1 else os.O_DIRECTORY
+            outer, descriptor = descriptor, os.open(name, _OPEN_FLAGS | flags, dir_fd=descriptor)
             os.close(outer)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor

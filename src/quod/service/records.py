@@ -1,4 +1,4 @@
-"""Records about a server and its keys, which clients may import."""
+"""Records of a server's state and its keys; clients import them without the server's modules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from quod.frozen import frozen
 
 @frozen
 class RemoteKey:
-    """A key of a server.
+    """A proving key of a server.
 
-    problem: the reason why it cannot be used, or empty. A key with damaged files has no curve, and
-        its counts are 0.
+    identity: the digest that identifies the key.
+    constraints, public: the numbers of constraints and of public inputs.
+    bytes: the size of the key's file.
+    takes_inputs: whether the server can compute witnesses from circuit inputs.
+    problem: the reason why the key cannot be used, or empty. A key with damaged files has no curve,
+        and its counts are 0.
     """
 
     identity: str
@@ -31,7 +35,7 @@ class ServerState:
     """The state of a server.
 
     state: "starting", "ready", "draining", or "unavailable" while its queue does not answer.
-    started: its start time.
+    started: the start time in seconds since 1970.
     """
 
     version: str
@@ -43,7 +47,8 @@ class ServerState:
 class ServerStatus(ServerState):
     """The state of a server, and the unfinished jobs of this client.
 
-    document: the answer of ``GET /status``, for operators only.
+    jobs, payload_bytes: the number of these jobs, and the size of their payloads.
+    document: the answer of ``GET /status``; None unless the client is an operator.
     """
 
     jobs: int

@@ -1,7 +1,7 @@
-"""The encoding of errors: a stable reason and a status, and the way back to an error class.
+"""The encoding of errors by a stable reason and a gRPC status, and their decoding.
 
-Both ends use these tables: a server encodes an error as a `Refusal`, a client raises the same
-    class.
+A server encodes an error as a `Refusal` (`refusal_of`); a client raises an error of the same class
+(`error_of`).
 """
 
 from __future__ import annotations
@@ -57,25 +57,30 @@ HTTP_STATUS: Final = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-"""The HTTP status codes that google.rpc.Code documents."""
+"""The HTTP status of each gRPC status, as google.rpc.Code documents them."""
 
 STATUS_OF_HTTP: Final = {code: name for name, code in reversed(HTTP_STATUS.items())}
 
 
 @frozen
 class Refusal:
-    """The reason why a request failed; `status` is the name of a gRPC code."""
+    """The reason why a request failed.
+
+    status: the name of a gRPC status code.
+    reason: the stable name of the error class, such as ``QUEUE_FULL``.
+    retry_seconds: the time after which to retry; None if a retry would not help.
+    field: the invalid argument, or "" if unknown.
+    """
 
     status: str
     reason: str
     message: str
     retry_seconds: Annotated[float | None, Wire(message="retry_after", optional=True)] = None
     field: Annotated[str, Wire(optional=True)] = ""
-    """The invalid argument, if known."""
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """Convert an error for a client; unexpected errors are reported without any detail."""
+    """Encode an error for a client; an unexpected error is encoded without any detail."""
     for kind in type(error).__mro__:
         if kind in _REASONS:
             break
@@ -89,10 +94,10 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def error_of(refusal: Refusal) -> QuodError:
-    """Convert a refusal to the error that a client raises."""
+    """Decode a refusal to the error that the client raises."""
     kind = _CLASSES.get(refusal.reason)
     if kind is errors.KeyChangedError or kind is errors.KeyTooLargeError or kind is None:
-        # Only the message of these errors is transmitted, not their fields.
+        # The fields of these two errors are not transmitted, so a base class replaces them.
         kind = TryAgainError if refusal.retry_seconds is not None else ServiceError
     if issubclass(kind, TryAgainError):
         return kind(refusal.message, retry_seconds=refusal.retry_seconds or 1.0)

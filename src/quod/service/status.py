@@ -1,4 +1,4 @@
-"""The status of a server for operators: its records as one JSON document (`GET /status`).
+"""The status of a server for operators, as one JSON document (`GET /status`).
 
     activity = Activity()
     pool.watch(activity.record)
@@ -10,7 +10,8 @@
     ...
     stages, number = activity.stages(number)       # the new stages for a stream of events
 
-Times are seconds since 1970, sizes bytes, shares 0 to 1. No field contains anything of a witness.
+Times are in seconds since 1970, sizes in bytes, shares from 0 to 1. No field contains data of a
+witness.
 """
 
 from __future__ import annotations
@@ -29,30 +30,30 @@ from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 
 FORMAT: Final = 1
 WINDOW: Final = 60.0
-"""Seconds for which stages are kept, and over which rates and shares are computed."""
+"""The seconds for which stages are kept, and over which rates and busy shares are computed."""
 
 SHOWN_JOBS: Final = 50
-_MOST_STAGES: Final = 20_000
-"""The limit of kept stages: with small proofs thousands may end in a second."""
+_MAX_STAGES: Final = 20_000
+"""The maximum number of kept stages: with small proofs, thousands may end in a second."""
 
 Document = dict[str, Any]
 
 
 class Activity:
-    """The stages of the last minute and samples of workers' counters. Thread-safe.
+    """The finished stages of the last minute, and samples of the workers' counters. Thread-safe.
 
-    clock: the wall clock of the server, which also times the stages.
+    clock: the wall clock of the server in seconds, by which the stages are timed too.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._lock = threading.Lock()
-        self._stages: deque[StageRecord] = deque(maxlen=_MOST_STAGES)
+        self._stages: deque[StageRecord] = deque(maxlen=_MAX_STAGES)
         self._recorded = 0
         self._samples: deque[tuple[float, dict[str, tuple[float, int, float]]]] = deque()
 
     def record(self, stage: StageRecord) -> None:
-        """Record a finished stage; a callback for `WorkerPool.watch`."""
+        """Record a finished stage; this is the callback for `WorkerPool.watch`."""
         with self._lock:
             self._stages.append(stage)
             self._recorded += 1
@@ -69,12 +70,12 @@ class Activity:
                 self._samples.popleft()
 
     def stages(self, after: int = 0) -> tuple[list[StageRecord], int]:
-        """Return the kept stages from number `after` + 1 on, and the number of the last one."""
+        """Return the kept stages with numbers above `after`, and the number of the last stage."""
         with self._lock:
             self._forget(self.clock() - WINDOW)
-            new = min(max(self._recorded - after, 0), len(self._stages))
-            kept = list(self._stages)
-            return kept[len(kept) - new :], self._recorded
+            count = min(max(self._recorded - after, 0), len(self._stages))
+            stages = list(self._stages)
+            return stages[len(stages) - count :], self._recorded
 
     def rates(self) -> tuple[float, dict[str, float]]:
         """Return proofs per second of all workers, and the busy share of each worker's device.
@@ -85,16 +86,16 @@ class Activity:
         with self._lock:
             if not self._samples:
                 return 0.0, {}
-            (begin, before), (end, now) = self._samples[0], self._samples[-1]
-        span = end - begin
+            (begin, first_sample), (end, last_sample) = self._samples[0], self._samples[-1]
+        seconds = end - begin
         proofs, shares = 0, {}
-        for name, (started, proved, busy) in now.items():
-            was_started, was_proved, was_busy = before.get(name, (started, 0, 0.0))
-            if was_started != started:
-                was_proved, was_busy = 0, 0.0
-            proofs += proved - was_proved
-            shares[name] = min(max((busy - was_busy) / span, 0.0), 1.0) if span > 0 else 0.0
-        return (proofs / span if span > 0 else 0.0), shares
+        for name, (started, proved, busy) in last_sample.items():
+            old_started, old_proved, old_busy = first_sample.get(name, (started, 0, 0.0))
+            if old_started != started:
+                old_proved, old_busy = 0, 0.0
+            proofs += proved - old_proved
+            shares[name] = min(max((busy - old_busy) / seconds, 0.0), 1.0) if seconds > 0 else 0.0
+        return (proofs / seconds if seconds > 0 else 0.0), shares
 
     def _forget(self, before: float) -> None:
         while self._stages and self._stages[0].end < before:
@@ -111,11 +112,11 @@ def status_document(
 ) -> Document:
     """Build the document of `GET /status`, which the status page draws.
 
-    jobs: the newest first; waiting times are computed from them. At most 50 are listed: running
-        ones, then failed ones, then the others.
-    names: the names of each key.
-    The field `stages_after` is the number after which a stream of stages continues; a stream from 0
-    starts with the last minute.
+    jobs: jobs, newest first, from which the waiting times are computed. The document lists at most
+        50 of them: running jobs first, then failed jobs, then the others.
+    names: the names of each key, by identity.
+    The field `stages_after` is the number after which a stream of stages continues. A stream from
+    number 0 starts with the stages of the last minute.
     """
     now = activity.clock()
     rate, shares = activity.rates()
@@ -156,7 +157,7 @@ def _rank(job: Job) -> int:
 def job_document(
     job: Job, events: Sequence[Event] | None = None, attempts: Sequence[Attempt] | None = None
 ) -> Document:
-    """Encode a job, with its events and attempts if given, as on the page of one job."""
+    """Encode a job with its events and attempts, if given, for the status page."""
     document: Document = encode_answer(job)
     del document["idempotency_key"], document["last_event"]
     if events is not None:
@@ -167,7 +168,10 @@ def job_document(
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the nearest-rank percentile of sorted numbers; None if there are none."""
+    """Return the nearest-rank percentile of sorted numbers; None for an empty sequence.
+
+    share: the percentage, from 0 to 100.
+    """
     if not ordered:
         return None
     return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]

@@ -1,4 +1,7 @@
-"""Proofs in the browser: recordings as files, the runtime that runs them, whole sites."""
+"""Proofs in the browser: the export of recordings and of whole sites, and their JavaScript runtime.
+
+`export_site` writes a static site that proves one circuit; `graph_files` exports any recording.
+"""
 
 from __future__ import annotations
 

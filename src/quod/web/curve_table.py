@@ -1,6 +1,6 @@
-"""The curves of the browser's runtime, ``runtime/curves.js``, generated from `quod.curve.named`.
+"""Generate ``runtime/curves.js``, the curves of the browser's runtime, from `quod.curve.named`.
 
-To regenerate it: python -m quod.web.curve_table > src/quod/web/runtime/curves.js
+To regenerate the file: python -m quod.web.curve_table > src/quod/web/runtime/curves.js
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from quod.curve.parameters import Fq2Element, PairingCurve
 
 
 def render() -> str:
-    """Return the text of the file, for the curves whose Fq2 has u^2 = -1, as in the runtime."""
+    """Return the text of the file; it has the curves with u^2 = -1, the Fq2 of the runtime."""
     curves = [curve for curve in CURVES.values() if curve.tower.fq2_non_residue == -1]
     return (
         "// Written by python -m quod.web.curve_table from quod.curve.named.\n\n"

@@ -1,4 +1,4 @@
-"""The kernel with which a graph fills memory with a word; zeros need none."""
+"""The kernel that fills memory with a nonzero word; WebGPU itself fills memory with zeros."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group
 
 
 def fill_words(word: int, offset: int, nbytes: int) -> tuple[int, list[int]]:
-    """Return the workgroups and the parameter block that fill `nbytes` bytes at a byte offset."""
+    """Return the number of workgroups and the parameter block of a fill.
+
+    offset, nbytes: the range within the binding in bytes, multiples of 4.
+    """
     groups = -(-nbytes // (4 * GROUP))
     block = struct.pack("<4I", groups, word, offset // 4, nbytes // 4)
     return groups, list(struct.unpack("<4I", block))

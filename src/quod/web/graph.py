@@ -1,8 +1,8 @@
 """Export a recording as files that the browser's runtime runs; docs/web.md describes them.
 
-The recording is one of an `ExportDevice`: its kernels are traced for portable WGSL, and its
-constants are on the host. Every allocation becomes a WebGPU buffer. Constants are concatenated and
-split into parts, so that no file is large and each is checked by its SHA-256.
+The recording is of an `ExportDevice`: its kernels are traced for portable WGSL, and its constants
+are in host memory. Every allocation becomes a WebGPU buffer. The constants are concatenated and
+split into data files of limited size, which the browser checks by their SHA-256.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from quod.web.fill import FILL, fill_words
 
 SCHEMA = "quod-graph-1"
 PART_BYTES = 16 << 20
-"""The most bytes of a data file: hosts of static sites refuse files above 25 MiB."""
+"""The maximum size of a data file in bytes: hosts of static sites refuse files above 25 MiB."""
 
 _ALIGNMENT = 256
 
 
 @frozen
 class Stage:
-    """Recorded work, with the name that the progress display shows."""
+    """A recording, with the name that the progress display shows."""
 
     name: str
     recording: Recording
@@ -47,10 +47,10 @@ class Stage:
 class GraphFiles:
     """The files of a graph.
 
-    files: The files by name, including ``graph.json``.
-    memory: Bytes of its buffers on the GPU.
-    data: Bytes of buffers that are loaded from files.
-    limits: The limits that the GPU must support, by WebGPU's names.
+    files: the contents by file name, including ``graph.json``.
+    memory: the size of the graph's buffers on the GPU, in bytes.
+    data: the size of the constants in the data files, in bytes.
+    limits: the limits that the GPU must support, by WebGPU's names.
     """
 
     files: Mapping[str, Content]
@@ -69,30 +69,31 @@ def graph_files(
 ) -> GraphFiles:
     """Return the files of a graph that runs the stages in order.
 
-    A run writes the `inputs` first and reads the `outputs` last. Raises DeviceError if a recording
-    needs the host in between, or exceeds `limits` (default: those of every browser).
+    inputs, outputs: the buffers that a run writes before the first stage and reads after the last.
+    limits: the WebGPU limits of the export; default: the limits that every browser supports.
+    Raises DeviceError if a recording needs the host between steps, or exceeds a limit.
     """
     return _Graph(device, limits or WgslLimits()).files(stages, inputs, outputs)
 
 
 @dataclass
 class _Graph:
-    """Indices of buffers and kernels, in the order of first use.
+    """Builds the description of a graph; buffers and kernels are indexed in order of first use.
 
-    Buffer 0 serves bindings through which no memory is accessed.
+    Buffer 0 is for bindings of empty memory, which no kernel accesses.
     """
 
     device: ExportDevice
     limits: WgslLimits
-    _numbers: dict[int, int] = field(default_factory=dict)
+    _indices: dict[int, int] = field(default_factory=dict)
     _buffers: list[Buffer] = field(default_factory=list)
     _texts: dict[str, int] = field(default_factory=dict)
     _kernels: list[dict[str, Any]] = field(default_factory=list)
     _modules: dict[tuple[int, tuple[Binding, ...] | None], tuple[int, WgslModule]] = field(
         default_factory=dict
     )
-    _most_bytes: int = 0
-    _most_bindings: int = 0
+    _max_binding_bytes: int = 0
+    _max_bindings: int = 0
 
     def files(
         self,
@@ -100,9 +101,9 @@ class _Graph:
         inputs: Mapping[str, Buffer],
         outputs: Mapping[str, Buffer],
     ) -> GraphFiles:
-        places = [
-            {name: self._named(name, buffer) for name, buffer in named.items()}
-            for named in (inputs, outputs)
+        named_ranges = [
+            {name: self._word_range(name, buffer) for name, buffer in buffers.items()}
+            for buffers in (inputs, outputs)
         ]
         rows = [
             {"name": stage.name, "steps": [*self._steps(stage)]}
@@ -113,26 +114,26 @@ class _Graph:
         for size in sizes:
             if size > self.limits.buffer_bytes:
                 raise DeviceError(
-                    f"the recording has a buffer of {size} bytes, and browsers allow "
-                    f"{self.limits.buffer_bytes}; the plan must split it"
+                    f"the recording has a buffer of {size} bytes, and browsers allow at most "
+                    f"{self.limits.buffer_bytes} bytes; use a smaller circuit or memory budget"
                 )
         data = _Data(self.device, self._buffers)
         kernels = json.dumps([*self._texts], ensure_ascii=False).encode()
         parts = {f"data-{number:03}.bin": part for number, part in enumerate(data.parts())}
-        needed = {
+        required_limits = {
             "maxBufferSize": max(sizes, default=0),
-            "maxStorageBufferBindingSize": self._most_bytes,
-            "maxStorageBuffersPerShaderStage": self._most_bindings,
+            "maxStorageBufferBindingSize": self._max_binding_bytes,
+            "maxStorageBuffersPerShaderStage": self._max_bindings,
         }
         document = {
             "schema": SCHEMA,
-            "limits": needed,
+            "limits": required_limits,
             "features": [],
             "memory": sum(sizes),
             "buffers": sizes,
             "data": {"bytes": data.nbytes, "parts": [*parts], "ranges": data.ranges},
-            "inputs": places[0],
-            "outputs": places[1],
+            "inputs": named_ranges[0],
+            "outputs": named_ranges[1],
             "kernels": self._kernels,
             "stages": rows,
             "files": {
@@ -141,30 +142,35 @@ class _Graph:
             },
         }
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-        written: dict[str, Content] = {"graph.json": text, "kernels.json": kernels}
-        written |= {name: part.write for name, part in parts.items()}
-        return GraphFiles(written, sum(sizes), data.nbytes, needed)
+        contents: dict[str, Content] = {"graph.json": text, "kernels.json": kernels}
+        contents |= {name: part.write for name, part in parts.items()}
+        return GraphFiles(contents, sum(sizes), data.nbytes, required_limits)
 
     # --- memory
 
-    def _number(self, buffer: Buffer) -> int:
-        root = self.device.whole(buffer)
-        if root.address not in self._numbers:
-            self._buffers.append(root)
-            self._numbers[root.address] = len(self._buffers)
-        return self._numbers[root.address]
+    def _buffer_index(self, buffer: Buffer) -> int:
+        """Return the index of the allocation of a buffer, which is added on first use."""
+        allocation = self.device.whole(buffer)
+        if allocation.address not in self._indices:
+            self._buffers.append(allocation)
+            self._indices[allocation.address] = len(self._buffers)
+        return self._indices[allocation.address]
 
-    def _place(self, memory: object) -> dict[str, int]:
+    def _range(self, memory: object) -> dict[str, int]:
         if not isinstance(memory, Buffer) or memory.space is not self.device.space:
-            raise DeviceError("the recording uses memory of the host, which a browser has not")
+            raise DeviceError(
+                "the recording uses host memory, which a browser does not have; copy it to the "
+                "device first"
+            )
         offset = memory.address - self.device.whole(memory).address
-        return {"buffer": self._number(memory), "offset": offset, "bytes": memory.nbytes}
+        return {"buffer": self._buffer_index(memory), "offset": offset, "bytes": memory.nbytes}
 
-    def _named(self, name: str, buffer: Buffer) -> dict[str, int]:
-        place = self._place(buffer)
-        if place["offset"] % 4 or place["bytes"] % 4:
-            raise DeviceError(f"{name} does not begin and end at whole words")
-        return place
+    def _word_range(self, name: str, buffer: Buffer) -> dict[str, int]:
+        """Return the range of a buffer; raises DeviceError unless it consists of whole words."""
+        range_ = self._range(buffer)
+        if range_["offset"] % 4 or range_["bytes"] % 4:
+            raise DeviceError(f"{name} must begin and end at a multiple of 4 bytes")
+        return range_
 
     # --- steps
 
@@ -179,59 +185,62 @@ class _Graph:
             case Launch():
                 return self._launch(step) if step.groups else None
             case Copy(direction="copy"):
-                source, target = self._named("a copy", _memory(step.source)), self._place(
+                source, target = self._word_range("a copy", _memory(step.source)), self._range(
                     step.target
                 )  # fmt: skip
                 if not target["bytes"]:
                     return None
                 if source["buffer"] == target["buffer"]:
                     raise DeviceError(
-                        "the recording copies within one buffer, which WebGPU does not do"
+                        "the recording copies within one buffer, which WebGPU does not support"
                     )
                 return {"op": "copy", "source": source, "target": target}
             case Fill():
-                return self._filled(step)
+                return self._fill(step)
             case Mark() | Await():
-                # Stages run in their order, and so do their steps.
+                # Stages and their steps run in order, so no synchronisation is needed.
                 return None
-        raise DeviceError(f"step {step.label!r} needs the host, which a recorded graph has not")
+        raise DeviceError(
+            f"step {step.label!r} needs the host, and an exported graph runs without it"
+        )
 
     def _launch(self, step: Launch) -> dict[str, Any]:
         kernel = step.kernel
         if not isinstance(kernel, EmulatedKernel):
-            raise DeviceError("only what an export device has recorded can be exported")
-        memory = [argument for argument in step.arguments if isinstance(argument, Buffer)]
-        places = [
-            PointerRange(place["buffer"], place["offset"], place["offset"] + place["bytes"])
+            raise DeviceError("only recordings of an export device can be exported")
+        buffers = [argument for argument in step.arguments if isinstance(argument, Buffer)]
+        pointer_ranges = [
+            PointerRange(range_["buffer"], range_["offset"], range_["offset"] + range_["bytes"])
             if buffer.nbytes
             else PointerRange(None, 0, 0)
-            for buffer, place in ((buffer, self._place(buffer)) for buffer in memory)
+            for buffer, range_ in ((buffer, self._range(buffer)) for buffer in buffers)
         ]
-        plan = plan_bindings(kernel.name, places, self.limits)
-        number, module = self._kernel(kernel, plan.bindings)
+        plan = plan_bindings(kernel.name, pointer_ranges, self.limits)
+        kernel_index, module = self._kernel(kernel, plan.bindings)
         offsets = iter(plan.offsets)
         values = [
-            next(offsets) if isinstance(argument, Buffer) else _number(argument)
+            next(offsets) if isinstance(argument, Buffer) else _scalar(argument)
             for argument in step.arguments
         ]
         bind = [
-            self._bound(slot, range_.buffer, range_.start, range_.size)
+            self._binding(slot, range_.buffer, range_.start, range_.size)
             for slot, range_ in enumerate(plan.ranges)
         ]
         words = np.frombuffer(module.pack(step.groups, values), np.uint32)
-        return self._dispatched(number, step.groups, bind, words.tolist())
+        return self._dispatch(kernel_index, step.groups, bind, words.tolist())
 
-    def _bound(self, slot: int, buffer: int | None, start: int, size: int) -> list[int]:
+    def _binding(self, slot: int, buffer: int | None, start: int, size: int) -> list[int]:
+        """Return the buffer index, byte offset and size of a binding; None is empty memory."""
         if buffer is None:
-            # Empty memory is never accessed, but a binding needs a buffer.
+            # No kernel accesses empty memory, but WebGPU requires a buffer for each binding.
             return [0, _ALIGNMENT * slot, 16]
-        self._most_bytes = max(self._most_bytes, size)
+        self._max_binding_bytes = max(self._max_binding_bytes, size)
         return [buffer, start, size]
 
-    def _dispatched(
+    def _dispatch(
         self, kernel: int, groups: int, bind: list[list[int]], words: list[int]
     ) -> dict[str, Any]:
-        self._most_bindings = max(self._most_bindings, len(bind))
+        self._max_bindings = max(self._max_bindings, len(bind))
         rows = -(-groups // self.limits.groups_per_dimension)
         grid = [-(-groups // rows), rows]
         return {"op": "launch", "kernel": kernel, "groups": grid, "bind": bind, "words": words}
@@ -244,38 +253,42 @@ class _Graph:
             module = wgsl.translate(
                 kernel.traced, kernel.machine, dialect="tint", bindings=bindings
             )
-            number = self._add_kernel(kernel.name, module.text, module.entry, module.storage)
-            self._modules[key] = number, module
+            index = self._add_kernel(kernel.name, module.text, module.entry, module.storage)
+            self._modules[key] = index, module
         return self._modules[key]
 
     def _add_kernel(self, name: str, text: str, entry: str, storage: int) -> int:
-        number = self._texts.setdefault(text, len(self._texts))
-        row = {"name": name, "text": number, "entry": entry, "storage": storage}
+        """Return the index of a kernel, which is added unless an equal one exists."""
+        text_index = self._texts.setdefault(text, len(self._texts))
+        row = {"name": name, "text": text_index, "entry": entry, "storage": storage}
         if row not in self._kernels:
             self._kernels.append(row)
         return self._kernels.index(row)
 
-    def _filled(self, step: Fill) -> dict[str, Any] | None:
-        place = self._named("a fill", _memory(step.target))
-        if not place["bytes"]:
+    def _fill(self, step: Fill) -> dict[str, Any] | None:
+        target = self._word_range("a fill", _memory(step.target))
+        if not target["bytes"]:
             return None
         if step.word == 0:
-            return {"op": "clear", "target": place}
+            return {"op": "clear", "target": target}
         kernel = self._add_kernel("fill", FILL, "main", 1)
-        start = place["offset"] // _ALIGNMENT * _ALIGNMENT
-        size = place["offset"] - start + place["bytes"]
-        groups, words = fill_words(step.word, place["offset"] - start, place["bytes"])
-        bind = [self._bound(0, place["buffer"], start, size)]
-        return self._dispatched(kernel, groups, bind, words)
+        start = target["offset"] // _ALIGNMENT * _ALIGNMENT
+        size = target["offset"] - start + target["bytes"]
+        groups, words = fill_words(step.word, target["offset"] - start, target["bytes"])
+        bind = [self._binding(0, target["buffer"], start, size)]
+        return self._dispatch(kernel, groups, bind, words)
 
 
 def _memory(memory: object) -> Buffer:
     if not isinstance(memory, Buffer):
-        raise DeviceError("the recording uses memory of the host, which a browser has not")
+        raise DeviceError(
+            "the recording uses host memory, which a browser does not have; copy it to the device "
+            "first"
+        )
     return memory
 
 
-def _number(argument: object) -> int | float:
+def _scalar(argument: object) -> int | float:
     return argument if isinstance(argument, float) else int(argument)  # type: ignore[call-overload]
 
 
@@ -284,13 +297,13 @@ def _padded(nbytes: int) -> int:
 
 
 def listed(content: bytes) -> dict[str, Any]:
-    """Return a row of a table of files: length and SHA-256."""
+    """Return the row of a file in the table of files: its length and SHA-256."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 @frozen
 class _Part:
-    """The bytes from `start` to `stop` - 1 of all data."""
+    """A data file: the bytes from `start` to `stop` - 1 of the concatenated constants."""
 
     data: _Data
     start: int
@@ -308,23 +321,25 @@ class _Part:
 
 
 class _Data:
-    """The concatenated bytes of all constants, in buffer order, each padded to whole words."""
+    """The concatenated constants in buffer order, each padded to a multiple of 4 bytes.
+
+    Constants that are all zeros are left out, as WebGPU buffers begin as zeros.
+    """
 
     def __init__(self, device: ExportDevice, buffers: Sequence[Buffer]) -> None:
         self._sources: list[tuple[int, memoryview]] = []
         self.ranges: list[dict[str, int]] = []
         self.nbytes = 0
-        for number, buffer in enumerate(buffers, 1):
+        for index, buffer in enumerate(buffers, 1):
             if not buffer.nbytes or not device.is_constant(buffer):
                 continue
             content = np.asarray(device.bytes_of(buffer))
             if not content.any():
-                # Buffers of WebGPU begin as zeros.
                 continue
             if len(content) % 4:
                 content = np.concatenate([content, np.zeros(-len(content) % 4, np.uint8)])
             self._sources.append((self.nbytes, memoryview(content.data)))
-            self.ranges.append({"buffer": number, "offset": 0, "bytes": len(content)})
+            self.ranges.append({"buffer": index, "offset": 0, "bytes": len(content)})
             self.nbytes += len(content)
 
     def parts(self) -> Iterator[_Part]:

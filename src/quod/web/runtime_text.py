@@ -1,4 +1,4 @@
-"""The JavaScript of the browser's runtime as shipped with a site, minified."""
+"""The JavaScript runtime of a site, minified."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MODULES = (
     "quod.js", "site.js", "errors.js", "field.js", "curve.js", "curves.js", "verify.js",
     "witness.js", "witness_file.js", "files.js", "device.js", "graph.js",
 )  # fmt: skip
-"""The modules that programs import; ``quod.d.ts`` has their types."""
+"""The modules of the library, which programs import; ``quod.d.ts`` has the types."""
 
 PAGE = ("index.html", "style.css", "icon.svg", "page.js", "worker.js", "offline.js")
-"""The additional files of the page."""
+"""The files of the page, which uses the library."""
 
 _TOKEN = re.compile(
     r"""
@@ -30,22 +30,22 @@ _BEFORE_REGEX = "(,=:!&|"
 
 
 def source(name: str) -> str:
-    """Return the source of a runtime file."""
+    """Return the source text of a runtime file."""
     return (files("quod.web") / "runtime" / name).read_text(encoding="utf-8")
 
 
 def stripped(javascript: str) -> str:
     """Minify JavaScript: remove comments, indentation and spaces around punctuation.
 
-    Only for our own sources: a regular expression must follow one of ``(,=:!&|``, a division must
-    not.
+    Only for the runtime's own sources: a regular expression must follow one of ``(,=:!&|``, and a
+    division must not.
     """
     text = "".join(_tokens(javascript))
     return re.sub(r"(?<=[{(\[,;])\n|\n(?=[})\]])", "", text).strip() + "\n"
 
 
 def _tokens(javascript: str) -> Iterator[str]:
-    """Yield the tokens that minification keeps."""
+    """Yield the tokens of minified JavaScript."""
     at, before, space = 0, "\n", False
     while at < len(javascript):
         if javascript[at] == "`":
@@ -72,7 +72,7 @@ def _tokens(javascript: str) -> Iterator[str]:
 
 
 def _template_end(javascript: str, start: int) -> int:
-    """Return the end of the template literal at `start`; it is kept as is, with nested ones."""
+    """Return the end of the template literal that begins at `start`, with nested literals."""
     at = start + 1
     while javascript[at] != "`":
         if javascript[at] == "\\":
@@ -99,11 +99,14 @@ def _is_word(character: str) -> bool:
 
 
 def runtime_files(*, page: bool = True) -> dict[str, bytes]:
-    """Return the files of the runtime by name, with or without the page."""
+    """Return the contents of the runtime's files by name.
+
+    page: include the files of the page.
+    """
     names = (*MODULES, *PAGE) if page else MODULES
-    written = {}
+    contents = {}
     for name in names:
         text = source(name)
-        written[name] = (stripped(text) if name.endswith(".js") else text).encode()
-    written["quod.d.ts"] = source("quod.d.ts").encode()
-    return written
+        contents[name] = (stripped(text) if name.endswith(".js") else text).encode()
+    contents["quod.d.ts"] = source("quod.d.ts").encode()
+    return contents

@@ -1,4 +1,4 @@
-"""Serve a site on this machine, with the headers that its documentation recommends."""
+"""Serve a site on this machine, with the HTTP headers that docs/web.md recommends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADERS = {
 """The headers that a server should send with every file of a site."""
 
 
-_OWN_NAMES = ("localhost", "127.0.0.1")
+_LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -49,21 +49,24 @@ class _Handler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
         """Send the headers of GET and HEAD; return the body's file, or None after an error."""
         host, _, port = self.headers.get("Host", "").partition(":")
-        if host not in _OWN_NAMES or port not in ("", str(self.server.server_port)):  # type: ignore[attr-defined]
+        if host not in _LOCAL_NAMES or port not in ("", str(self.server.server_port)):  # type: ignore[attr-defined]
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return None
         try:
-            inside = self._is_of_the_site(self.translate_path(self.path))
+            is_in_site = self._is_in_site(self.translate_path(self.path))
         except ValueError:
-            # A NUL, or a surrogate that file names cannot have.
-            inside = False
-        if not inside:
+            # The path has a NUL or a surrogate, which file names cannot have.
+            is_in_site = False
+        if not is_in_site:
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 
-    def _is_of_the_site(self, path: str) -> bool:
-        """Return true if the path, with links resolved, is a file or a page in the folder."""
+    def _is_in_site(self, path: str) -> bool:
+        """Report whether the path, with links resolved, is a file of the folder or a subfolder.
+
+        The path of a folder stands for its ``index.html``.
+        """
         folder, real = os.path.realpath(self.directory), os.path.realpath(path)
         if os.path.isdir(real):
             real = os.path.join(real, "index.html")
@@ -76,14 +79,15 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def site_server(folder: str | PathLike[str], port: int = 0) -> ThreadingHTTPServer:
-    """Return a server for this machine alone, to run with `serve_forever`; port 0 picks a free one.
+    """Return a server that accepts connections from this machine only; run its `serve_forever`.
 
-    Raises OutputError if the port is taken.
+    port: the port; 0 chooses a free port.
+    Raises OutputError if the port is in use.
     """
     handler = functools.partial(_Handler, directory=fspath(folder))
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
         raise OutputError(
-            f"port {port}: could not be opened ({error.strerror}); name another with --port"
+            f"port {port}: could not be opened ({error.strerror}); choose another with --port"
         ) from error

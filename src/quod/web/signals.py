@@ -1,8 +1,8 @@
-"""The input signals of a circuit, for the form of the page.
+"""The input signals of a circuit, from which the page builds its form.
 
-circom's witness calculator identifies inputs by the hashes of their names. The names come from the
-symbols that circom writes (``--sym``) or from an example of an input. Symbols do not say which
-signals are inputs, so the page asks the calculator, which knows the sizes of inputs alone.
+circom's witness calculator identifies inputs by the hashes of their names. The names come from
+circom's symbol file (``--sym``) or from an example input. A symbol file does not say which signals
+are inputs, so the page asks the calculator, which reports a size for inputs only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from quod.frozen import frozen
 
 _MAIN = "main."
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
-_MOST_DIMENSIONS = 16
-_MOST_SYMBOLS_BYTES = 256 << 20
+_MAX_DIMENSIONS = 16
+_MAX_SYMBOLS_BYTES = 256 << 20
 
 
 @frozen
 class Signal:
     """A signal of the main component.
 
-    name: Its name.
-    dims: The sizes of its nested lists; empty for a single number.
-    public: None if unknown.
+    name: the name without ``main.``.
+    dims: the lengths of its nested lists, outermost first; empty for a single number.
+    public: whether the signal is public; None if unknown.
     """
 
     name: str
@@ -43,7 +43,11 @@ class Signal:
 
 @frozen
 class Symbols:
-    """Signals that may be inputs, in file order, and the names of the public signals."""
+    """The signals of a symbol file.
+
+    signals: the signals of the main component, which may be inputs, in file order.
+    publics: the name of each public signal, in order; "" for a public signal without a name.
+    """
 
     signals: tuple[Signal, ...]
     publics: tuple[str, ...]
@@ -52,55 +56,61 @@ class Symbols:
 def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
     """Read the signals of the main component from a .sym file.
 
-    `public` is the number of the key's public signals. Raises `InputError` for a malformed file.
+    public: the number of public signals of the key.
+    Raises InputError for a malformed file.
     """
-    content = read_symbol_file(path, most_bytes=_MOST_SYMBOLS_BYTES)
+    content = read_symbol_file(path, most_bytes=_MAX_SYMBOLS_BYTES)
     return parse_symbols(content, public, name=fspath(path))
 
 
 def parse_symbols(data: bytes, public: int, *, name: str = "symbols") -> Symbols:
-    """Parse the bytes of a .sym file as `read_symbols` does; errors call their source `name`."""
+    """Parse the bytes of a .sym file as `read_symbols` does; messages name the file `name`."""
     dims: dict[str, list[int]] = {}
     publics: dict[int, tuple[str, str]] = {}
     main: str | None = None
     for row in symbol_rows(data, name):
-        indexed = _indexed(row.name.removeprefix(_MAIN)) if row.name.startswith(_MAIN) else None
-        if indexed is None:
+        parsed = (
+            _split_indices(row.name.removeprefix(_MAIN)) if row.name.startswith(_MAIN) else None
+        )
+        if parsed is None:
             raise no_symbols(row.line, name)
         main = main or row.component
         if row.component != main:
             continue
-        signal, indices = indexed
+        signal, indices = parsed
         sizes = dims.setdefault(signal, [0] * len(indices))
         for axis, index in enumerate(indices[: len(sizes)]):
             sizes[axis] = max(sizes[axis], index + 1)
         if 1 <= row.wire <= public:
             publics[row.wire] = row.name.removeprefix(_MAIN), signal
-    shown = {signal for _, signal in publics.values()}
+    public_signals = {signal for _, signal in publics.values()}
     return Symbols(
-        tuple(Signal(signal, tuple(sizes), signal in shown) for signal, sizes in dims.items()),
-        tuple(publics.get(place, ("", ""))[0] for place in range(1, public + 1)),
+        tuple(
+            Signal(signal, tuple(sizes), signal in public_signals) for signal, sizes in dims.items()
+        ),
+        tuple(publics.get(wire, ("", ""))[0] for wire in range(1, public + 1)),
     )
 
 
-def _indexed(full: str) -> tuple[str, list[int]] | None:
-    """Split ``a[3][4]`` into its name and its indices; None for more indices than allowed."""
+def _split_indices(text: str) -> tuple[str, list[int]] | None:
+    """Split ``a[3][4]`` into ``a`` and [3, 4]; None for more than 16 indices."""
     indices: list[int] = []
-    while full.endswith("]"):
-        name, bracket, index = full[:-1].rpartition("[")
+    while text.endswith("]"):
+        name, bracket, index = text[:-1].rpartition("[")
         if not bracket or not _INDEX.fullmatch(index):
             break
-        if len(indices) == _MOST_DIMENSIONS:
+        if len(indices) == _MAX_DIMENSIONS:
             return None
         indices.append(int(index))
-        full = name
-    return full, indices[::-1]
+        text = name
+    return text, indices[::-1]
 
 
 def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signal, ...]]:
-    """Read an input of a circuit; return it and its signals. `InputError` for a malformed file.
+    """Read an example input of a circuit; return its document and its signals.
 
-    Numbers become text, so that JavaScript reads them exactly.
+    Numbers become strings, so that JavaScript reads them exactly. Raises InputError for a malformed
+    file.
     """
     return parse_example(read_json(path, CIRCUIT_INPUT), name=fspath(path))
 
@@ -108,10 +118,10 @@ def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signa
 def parse_example(
     data: bytes | str, *, name: str = "input"
 ) -> tuple[dict[str, Any], tuple[Signal, ...]]:
-    """Parse the text of an input as `read_example` does; errors call its source `name`."""
+    """Parse the text of an input as `read_example` does; messages name the file `name`."""
     document = parse_json(data, name, CIRCUIT_INPUT, integer=str)
     if not isinstance(document, dict):
-        raise InputError('is no input of a circuit: {"signal": value, ...}', path=name)
+        raise InputError('is not an input of a circuit: {"signal": value, ...}', path=name)
     signals = [
         Signal(signal, sizes)
         for signal, value in document.items()
@@ -121,16 +131,16 @@ def parse_example(
 
 
 def _dims(value: Any) -> tuple[int, ...] | None:
-    """Return the sizes of nested lists, or None if they are ragged or hold other values."""
+    """Return the lengths of nested lists, or None if they are ragged or hold other values."""
     if isinstance(value, (str, int)):
         return ()
     if not isinstance(value, list) or not value:
         return None
     sizes = {_dims(item) for item in value}
-    only = sizes.pop()
-    return None if sizes or only is None else (len(value), *only)
+    inner = sizes.pop()
+    return None if sizes or inner is None else (len(value), *inner)
 
 
 def merged(symbols: Symbols | None, example: Sequence[Signal]) -> tuple[Signal, ...]:
-    """Return the signals of the form: those of the symbols, or without symbols of the example."""
+    """Return the signals of the form: the signals of the symbol file if any, else the example's."""
     return symbols.signals if symbols is not None else tuple(example)

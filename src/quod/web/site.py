@@ -1,4 +1,4 @@
-"""A static site that proves one circuit in the browser; docs/web.md describes its files."""
+"""Export a static site that proves one circuit in the browser; docs/web.md describes its files."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SCHEMA = "quod-site-1"
 class Site:
     """The result of an export.
 
-    folder: The folder of the site.
-    files: The number of files.
-    runtime: Bytes of the runtime, with its page.
-    graph: Bytes of the graph and its kernels.
-    data: Bytes of the key's data.
-    memory: Bytes that a proof takes on the GPU.
-    kernels: The number of kernels.
+    folder: the folder of the site.
+    files: the number of files.
+    runtime: the size of the JavaScript runtime with its page, in bytes.
+    graph: the size of the graph and its kernels, in bytes.
+    data: the size of the key's data files, in bytes.
+    memory: the GPU memory that a proof takes, in bytes.
+    kernels: the number of kernels.
     """
 
     folder: Path
@@ -72,25 +72,29 @@ def export_site(
     timeline: Timeline | None = None,
     allow_insecure: bool = False,
 ) -> Site:
-    """Write the site of a key and circom's witness calculator to a folder, which is created.
+    """Write the site of a proving key to a folder, which is created if missing.
 
-    Without a calculator (None), as for a circuit in Python, the page takes a witness (.wtns)
-    instead of an input; `symbols` then names only the public signals, and there is no `example`.
-    With `bellman`, a constraint system, `zkey` is the bellman parameters for it. `name` is the
-    circuit's name on the page, by default that of `circuit_name` for the key's path. `symbols` (a
-    .sym file) or `example` (an input, which the page offers to everyone who opens it) name the
-    input signals. `limbs` selects the representation of elements in the browser; `memory_budget` is
-    in bytes of the browser's GPU.
+    wasm: circom's witness calculator. None, as for a circuit in Python: the page takes a witness
+        file (.wtns) instead of an input, `symbols` names only the public signals, and `example`
+        must be None.
+    bellman: a constraint system; `zkey` is then the file of bellman parameters for it.
+    name: the circuit's name on the page; default: the `circuit_name` of the key's path.
+    symbols: circom's .sym file, with the names of the signals.
+    example: an input that the page offers to everyone who opens it. Without `symbols` it also
+        gives the names of the input signals.
+    limbs: the representation of field elements in the browser.
+    memory_budget: the memory of the browser's GPU that a proof may take, in bytes.
+    allow_insecure: export a key for which anyone can forge proofs; the page says that it is for
+        tests only.
 
-    Raises InsecureKeyError for a key for which anyone can forge proofs, unless `allow_insecure`
-    marks the site as a test, as the page then says; InputError for a malformed file; MismatchError
-    for a calculator of another circuit; DeviceError for a circuit that exceeds the limits of
-    browsers; OutputError if writing fails.
+    Raises InsecureKeyError for a key for which anyone can forge proofs, InputError for a malformed
+    file, MismatchError for a calculator of another circuit, DeviceError for a circuit that exceeds
+    the limits of browsers, and OutputError if writing fails.
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
     if wasm is None and example is not None:
-        raise InputError("an example of an input needs the calculator that takes it", path=example)
+        raise InputError("an example input needs a witness calculator (wasm)", path=example)
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
@@ -114,9 +118,9 @@ def export_site(
     with timeline.stage("kernels"):
         graph_files = proof_graph_files(graph)
     with timeline.stage("verifying key"):
-        verifying = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
+        verifying_key = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
     contents: dict[str, Content] = {**graph_files.files}
-    contents["verification_key.json"] = verifying
+    contents["verification_key.json"] = verifying_key
     if calculator is not None:
         contents["witness.wasm"] = calculator.content
     small = {name: content for name, content in contents.items() if isinstance(content, bytes)}
@@ -146,7 +150,7 @@ def export_site(
     # A file name may have bytes that are not UTF-8.
     text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     runtime = runtime_files()
-    # A new version of the site must not be mixed with files of an old one in browser caches.
+    # Browser caches must not mix files of a new version of the site with files of an old version.
     version = hashlib.sha256(text + b"".join(runtime.values())).hexdigest()[:16]
     runtime["offline.js"] = runtime["offline.js"].replace(b"VERSION", version.encode())
     contents |= {"site.json": text, **runtime}
@@ -165,19 +169,20 @@ def export_site(
 
 
 def _check_text(value: object, what: str, path: str | PathLike[str] | None = None) -> None:
-    """Raise InputError for strings that no file can hold, because they have a lone surrogate."""
+    """Raise InputError if a value has a string with a lone surrogate, which UTF-8 cannot encode."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{what} has a lone surrogate, which is no character", path=path
+            f"{what} has a lone surrogate, which is not a character", path=path
         ) from error
 
 
 def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
     """Return the files of a recorded proof.
 
-    Its input is ``witness``; its outputs are the sums by name, and for each a ``NAME flag``.
+    The graph's input is ``witness``. Its outputs are the multi-scalar products by name, and a word
+    ``NAME flag`` for each, which is nonzero if a scalar was not below the group order.
     """
     outputs = {name: point for name, point in graph.results.items() if point is not None}
     outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}
@@ -186,7 +191,7 @@ def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
 
 
 def _points(key: Zkey) -> dict[str, Any]:
-    """Return the single points of a key in snarkjs's form."""
+    """Return the points alpha, beta and delta of a key in snarkjs's form."""
     encoded: dict[str, Any] = {}
     g1, g2 = GROUPS[f"{key.curve}.g1"], GROUPS[f"{key.curve}.g2"]
     for name in ("alpha", "beta", "delta"):
@@ -208,17 +213,17 @@ def _points(key: Zkey) -> dict[str, Any]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise OutputError for a folder with unrelated files, which would be published too."""
+    """Raise OutputError if the folder has unrelated files, which would be published too."""
     with reported(fspath(folder)):
         if not folder.exists():
             return
         if not folder.is_dir():
             raise OutputError(
-                f"{fspath(folder)}: could not be written (is no folder); name a folder"
+                f"{fspath(folder)}: could not be written (it is not a folder); name a folder"
             )
         if any(folder.iterdir()) and not (folder / "site.json").is_file():
             raise OutputError(
-                f"{fspath(folder)}: has files that are none of a site; "
+                f"{fspath(folder)}: has files that do not belong to a site; "
                 "name an empty or a new folder"
             )
 
@@ -228,14 +233,14 @@ def _write(folder: Path, contents: Mapping[str, Content]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"{fspath(folder)}: could not be made ({error.strerror}); {advice_on(error)}"
+            f"{fspath(folder)}: could not be created ({error.strerror}); {advice_on(error)}"
         ) from error
-    except ValueError as error:  # a NUL, or half of a pair of surrogates
+    except ValueError as error:  # a NUL or a lone surrogate
         raise OutputError(
-            f"{fspath(folder)!r}: could not be made ({error}); name another folder"
+            f"{fspath(folder)!r}: could not be created ({error}); name another folder"
         ) from error
     write_all_atomically({folder / name: content for name, content in contents.items()})
-    for old in folder.glob("data-*.bin"):
-        if old.name not in contents:
+    for data_file in folder.glob("data-*.bin"):
+        if data_file.name not in contents:
             with contextlib.suppress(OSError):
-                old.unlink()
+                data_file.unlink()

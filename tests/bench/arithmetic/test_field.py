@@ -25,10 +25,10 @@ def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> 
 @pytest.mark.parametrize(
     ("device", "limbs", "message"),
     [
-        ("cpu", "13", "cpu leaves no choice of limbs"),
+        ("cpu", "13", "cpu does not support --limbs"),
         ("", "11", "--limbs: limbs in words of 32 bits have 12 to 16 bits, not 11"),
         ("", "thirteen", "--limbs: 'thirteen' is no choice of limbs"),
-        ("", "30/64", "limbs 30/64 take 64-bit integers, which webgpu:.* has not"),
+        ("", "30/64", "limbs 30/64 need 64-bit integers, which webgpu:.* does not support"),
     ],
 )
 def test_what_is_no_choice(

@@ -81,9 +81,9 @@ def test_a_wrong_result_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--curve", "bn255"], "'bn255' is not a curve; there are bn254, bls12_381, "),
-        (["--group", "g3"], "'g3' is not a group of bls12_381; there are g1 and g2"),
-        (["--scalars", "odd"], "'odd' is not a kind of scalars; there are uniform, bits"),
+        (["--curve", "bn255"], "'bn255' is not a curve; choose one of bn254, bls12_381, "),
+        (["--group", "g3"], "'g3' is not a group of bls12_381; choose g1 or g2"),
+        (["--scalars", "odd"], "'odd' is not a kind of scalars; choose one of uniform, bits"),
         (["--curve", "bn254", "--log2", "4", "--against", "arkworks"], "is not a peer"),
     ],
 )

@@ -40,9 +40,9 @@ def test_another_field(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--field", "babybear"], 3, "'babybear' is not a field; there are bn254.fq"),
+        (["--field", "babybear"], 3, "'babybear' is not a field; choose one of bn254.fq"),
         (["--field", "m31", "--log2", "4"], 3, "transforms over m31 have 2^0 to 2^1 points"),
-        (["--curve", "bn128"], 3, "'bn128' is not a curve; there are bn254, bls12_381"),
+        (["--curve", "bn128"], 3, "'bn128' is not a curve; choose one of bn254, bls12_381"),
         (["--log2", "29"], 2, "29 is not in the range"),
         (["--device", "gpu:9"], 7, "gpu:9"),
     ],

@@ -112,9 +112,9 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     ("content", "code", "message"),
     [
         ("{}", 3, "not a results file"),
-        ('{"machine": {}, "rows": [{}]}', 3, "row 0 is no measurement"),
-        ('{"machine": {"processor": "another"}, "rows": []}', 3, "holds the results of"),
-        (None, 5, "is no regular file"),
+        ('{"machine": {}, "rows": [{}]}', 3, "row 0 is not a measurement"),
+        ('{"machine": {"processor": "another"}, "rows": []}', 3, "has the results of"),
+        (None, 5, "is not a regular file"),
     ],
 )
 def test_a_file_that_cannot_take_the_rows_is_refused_before_measuring(

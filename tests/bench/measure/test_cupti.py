@@ -110,4 +110,4 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_it_is_about_cuda(capsys: pytest.CaptureFixture[str]) -> None:
     for subject in ("serve-pipeline", "porep-like"):
         assert entry.run(["bench", subject, "--cupti"]) == 2
-    assert "kernels of CUDA" in capsys.readouterr().err
+    assert "CUDA kernels of this process" in capsys.readouterr().err

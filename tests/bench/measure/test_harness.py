@@ -210,7 +210,7 @@ def test_record_refuses_the_results_of_another_machine(tmp_path: Path) -> None:
     stored["machine"]["processor"] = "another"
     path.write_text(json.dumps(stored))
     before = path.read_text()
-    with pytest.raises(InputError, match="holds the results of another"):
+    with pytest.raises(InputError, match="has the results of another"):
         results.record(path, [row(16)])
     assert path.read_text() == before
 
@@ -336,7 +336,7 @@ def test_seconds_that_never_pass(
     subject: str, seconds: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", subject, "--seconds", seconds]) == 2
-    assert "is no number of seconds from 0 on" in capsys.readouterr().err
+    assert "the number of seconds must be 0 or more" in capsys.readouterr().err
 
 
 def test_processors_of_one_name_are_told_apart() -> None:

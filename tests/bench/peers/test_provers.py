@@ -69,4 +69,7 @@ def test_a_command_that_fails_is_an_error() -> None:
 
 
 def test_rapidsnark_has_one_curve(files: Files) -> None:
-    assert process_provers("bls12_381", files)[1]["rapidsnark"] == "it has no bls12_381, BN254 only"
+    assert (
+        process_provers("bls12_381", files)[1]["rapidsnark"]
+        == "it supports only BN254, not bls12_381"
+    )

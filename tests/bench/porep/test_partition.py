@@ -98,7 +98,7 @@ def test_sizes_that_do_not_go_together(sizes: tuple[int, int, int], message: str
 
 @pytest.mark.parametrize(("log2", "bits"), [(8, 99), (28, 99), (12, 49), (12, 100)])
 def test_partitions_that_are_none(log2: int, bits: int) -> None:
-    with pytest.raises(InputError, match="of bits is none"):
+    with pytest.raises(InputError, match="of bits is invalid"):
         PartitionCircuit.like_porep(log2, bits=bits)
 
 
@@ -265,5 +265,5 @@ def test_bases_that_pass_through_give_the_same_proof(
 
 
 def test_a_share_without_room_for_what_has_to_stay() -> None:
-    with pytest.raises(DeviceError, match=r"40% of the .* have no room for the bases of B and 3"):
+    with pytest.raises(DeviceError, match=r"40% of the .* cannot hold the bases of B and 3"):
         PartitionKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

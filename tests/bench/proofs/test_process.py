@@ -111,7 +111,7 @@ def test_a_peer_that_is_not_installed_is_not_called_unknown(
     ):
         assert entry.run(["bench", subject, *files, "--against", name, "-q"]) == 3
         said = capsys.readouterr().err
-        assert f"{name} cannot be measured: there is no {name}" in said
+        assert f"{name} cannot be measured: {name} is" in said
         assert "PATH" in said
 
 

@@ -239,23 +239,26 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             assert peer.runs["limit"]() == pytest.approx(10 * seconds)
             assert peer.way == "by decree"
         peer = tensor_peers.peer_of("limit", device, operation, [], 10, "f16", (1, 1), check)
-        assert "multiplies in f16 a second is not known" in peer.absent["limit"]
+        assert "in f16 is unknown" in peer.absent["limit"]
         monkeypatch.setattr(type(device), "throughput_limits", lambda _self: None)
         peer = tensor_peers.peer_of("limit", device, operation, [], 10, "f32", (1, 0), check)
-        assert "are not known" in peer.absent["limit"]
+        assert "are unknown" in peer.absent["limit"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["norm", "--kind", "batch"], "'batch' is no kind of norm; there are layer, rms"),
-        (["softmax", "--dtype", "f64"], "'f64' is no type of tensors; there are f32, f16, bf16"),
+        (["norm", "--kind", "batch"], "'batch' is not a kind of norm; choose one of layer, rms"),
+        (
+            ["softmax", "--dtype", "f64"],
+            "'f64' is not a type of tensors; choose one of f32, f16, bf16",
+        ),
         (["softmax", "--shape", "8x8x8"], "--shape must be 2 sizes such as 8x8, not 8x8x8"),
         (["gemm", "--shape", "8x8"], "--shape must be 3 sizes such as 8x8x8, not 8x8"),
         (["gemm", "--shape", "0"], "not 0"),
         (["decode", "--shape", "1x4x3x64x64"], "3 heads of keys do not divide 4 heads of queries"),
         (["decode", "--shape", "1x2x4x64x64"], "4 heads of keys do not divide 2 heads of queries"),
-        (["gemm", "--kind", "int8", "--dtype", "f16"], "the kind int8 is of int8; --dtype is of"),
+        (["gemm", "--kind", "int8", "--dtype", "f16"], "the kind int8 always computes in int8"),
         (["gemm", "--shape", "8x-8x8"], "not 8x-8x8"),
         (["gemm", "--shape", "8", "--against", "numpy", "--dtype", "f16"], "a processor, in f32"),
         (["activation", "--kind", "gelu", "--shape", "8", "--against", "numpy"], "what it has"),
@@ -272,7 +275,7 @@ def test_what_there_is_not(
 def test_pytorch_s_optimiser_has_one_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", stand_in([]))
     (case,) = tensors.cases("cpu", "torch", "adamw", None, ["8"], "f16", 1)
-    assert "moments of its parameters' type" in case.absent["torch"]
+    assert "moments in the type of the parameters" in case.absent["torch"]
 
 
 @pytest.mark.parametrize("error", [AttributeError("no name"), RuntimeError("no kernel")])

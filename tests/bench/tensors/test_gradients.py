@@ -71,12 +71,15 @@ def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["attention-gradient", "--kind", "half"], "'half' is no kind; there are full, causal"),
+        (
+            ["attention-gradient", "--kind", "half"],
+            "'half' is not a kind; choose one of full, causal",
+        ),
         (["attention-gradient", "--shape", "8x8"], "--shape must be 4 sizes such as 1x8x1024x64"),
         (["attention-gradient", "--shape", "1x0x2x3"], "--shape must be 4 sizes"),
-        (["attention-gradient", "--dtype", "i8"], "'i8' is no type of tensors"),
-        (["quant", "--batch", "2", "--type", "Q9"], "'Q9' is no type of blocks"),
-        (["quant", "--batch", "2", "--dtype", "f64"], "'f64' is no type of rows"),
+        (["attention-gradient", "--dtype", "i8"], "'i8' is not a type of tensors"),
+        (["quant", "--batch", "2", "--type", "Q9"], "'Q9' is not a type of blocks"),
+        (["quant", "--batch", "2", "--dtype", "f64"], "'f64' is not a type of rows"),
         (["quant", "--batch", "2", "--plan", "both"], "plan must be fused or dequantised, not"),
         (["quant", "--batch", "2", "--size", "100"], "--size must be a multiple of 256 for Q4_K"),
     ],

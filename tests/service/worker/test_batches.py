@@ -111,7 +111,7 @@ class Held:
         assert self.pool.drain(SECONDS)
         assert not self.worker._works()
         # A claim that comes too late gives back what it took.
-        eventually(lambda: self.worker._permits._held == 0)
+        eventually(lambda: self.worker._permits._used_units == 0)
         assert self.worker.status().memory["workspace"] == 0
 
 

@@ -76,7 +76,7 @@ def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Itera
     """
     unknown = [name for name in names if name not in NAMED]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(NAMED)}")
+        raise InputError(f"{unknown[0]!r} is not a field; choose one of {', '.join(NAMED)}")
     opened = open_device(device)
     choices = _limbs_of(opened, limbs)
     for modulus in (NAMED[name] for name in names or USUAL):
@@ -100,7 +100,7 @@ def _limbs_of(device: AnyDevice, limb_names: Sequence[str]) -> Sequence[str]:
 
     if not isinstance(device, WebGpuDevice):
         if limb_names:
-            raise InputError(f"{device.name} leaves no choice of limbs; devices of WebGPU do")
+            raise InputError(f"{device.name} does not support --limbs; only WebGPU devices do")
         return [""]
     for name in limb_names:
         try:
@@ -108,7 +108,9 @@ def _limbs_of(device: AnyDevice, limb_names: Sequence[str]) -> Sequence[str]:
         except ValueError as error:
             raise InputError(f"--limbs: {error}") from error
         if needs_u64 and not device.target.u64:
-            raise InputError(f"limbs {name} take 64-bit integers, which {device.name} has not")
+            raise InputError(
+                f"limbs {name} need 64-bit integers, which {device.name} does not support"
+            )
     if not limb_names:
         calibrate(device)
     return limb_names or [device.limbs]

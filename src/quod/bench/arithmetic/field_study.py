@@ -103,7 +103,7 @@ def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> I
     """
     unknown = [name for name in names if name not in MODULI]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(MODULI)}")
+        raise InputError(f"{unknown[0]!r} is not a field; choose one of {', '.join(MODULI)}")
     opened = _opened(device)
     software = opened.properties.is_software
     every = choices(u64=opened.target.u64, software=software)
@@ -124,7 +124,7 @@ def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> I
 def _opened(name: str) -> WebGpuDevice:
     device = open_device(name)
     if not isinstance(device, WebGpuDevice):
-        raise InputError(f"{name} does not run WGSL, which the study of limbs is about")
+        raise InputError(f"{name} does not run WGSL, and the study of limbs needs a WebGPU device")
     return device
 
 

@@ -39,7 +39,9 @@ def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
     for name in _OTHER_OPTIONS:
         if getattr(settings, name):
             option = name.replace("_", "-")
-            raise WrongUsage(f"--{option} is nothing that the study of limbs on WebGPU has")
+            raise WrongUsage(
+                f"--{option} is not an option of the study of limbs on WebGPU; leave it out"
+            )
     settings.known_rows()
     gate = read_gate(settings.gate, settings.device, settings.gate_tolerance)
     if settings.plot is not None:

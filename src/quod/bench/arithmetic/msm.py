@@ -44,7 +44,7 @@ def cases(
     """Yield MSMs of each size 2**k on one thread, with peers, and on all threads."""
     points = _group(curve, group)
     if scalars not in KINDS:
-        raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
+        raise InputError(f"{scalars!r} is not a kind of scalars; choose one of {', '.join(KINDS)}")
     every = open_device(device)
     if not in_host_memory(every):
         for log2_size in sizes:
@@ -63,9 +63,9 @@ def _group(curve: str, name: str) -> Group:
         return model_of(EDWARDS[curve])
     if curve not in CURVES:
         every = ", ".join((*CURVES, *WEIERSTRASS, *EDWARDS))
-        raise InputError(f"{curve!r} is not a curve; there are {every}")
+        raise InputError(f"{curve!r} is not a curve; choose one of {every}")
     if f"{curve}.{name}" not in GROUPS:
-        raise InputError(f"{name!r} is not a group of {curve}; there are g1 and g2")
+        raise InputError(f"{name!r} is not a group of {curve}; choose g1 or g2")
     return GROUPS[f"{curve}.{name}"]
 
 
@@ -173,7 +173,9 @@ def _peers(
                 ]
             )
             if bytes(kind.multiexp_unchecked(*operands).to_xy_bytes_be()) != _big_endian(expected):
-                raise QuodError("arkworks and Quod disagree about an MSM; please report it")
+                raise QuodError(
+                    "arkworks and Quod compute different results of an MSM; please report it"
+                )
         kind.multiexp_unchecked(*operands)
 
     return {"arkworks": run}

@@ -55,10 +55,10 @@ def subject_of(curve: str, field: str | None = None) -> Subject:
     """Return the scalar field of a curve, or a field by name; raises InputError."""
     if field is not None:
         if field not in NAMED:
-            raise InputError(f"{field!r} is not a field; there are {', '.join(NAMED)}")
+            raise InputError(f"{field!r} is not a field; choose one of {', '.join(NAMED)}")
         return Subject(NAMED[field], {"field": field})
     if curve not in CURVES:
-        raise InputError(f"{curve!r} is not a curve; there are {', '.join(CURVES)}")
+        raise InputError(f"{curve!r} is not a curve; choose one of {', '.join(CURVES)}")
     return Subject(CURVES[curve].fr, {"curve": curve})
 
 

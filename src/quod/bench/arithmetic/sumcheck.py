@@ -39,7 +39,9 @@ def field_of(name: str) -> FieldSpec:
     """Return a field by name; raises InputError for an unknown one."""
     field = NAMED.get(name) or EXTENSIONS.get(name)
     if field is None:
-        raise InputError(f"{name!r} is not a field; there are {', '.join((*NAMED, *EXTENSIONS))}")
+        raise InputError(
+            f"{name!r} is not a field; choose one of {', '.join((*NAMED, *EXTENSIONS))}"
+        )
     return field
 
 
@@ -54,9 +56,9 @@ def cases(
     """
     opened = open_device(device)
     if in_base and isinstance(field, Modulus):
-        raise InputError(f"{field.name} is a prime field itself; leave --in-base out")
+        raise InputError(f"{field.name} is a prime field itself; leave out --in-base")
     if in_base > factors:
-        raise InputError(f"there are {factors} tables, and not {in_base}, to be in the prime field")
+        raise InputError(f"--in-base {in_base} exceeds the {factors} tables of the product")
     for log2_size in sizes:
         shape = Shape(field, SumOfProducts.product(factors), in_base, weighted)
         plan = SumcheckPlan(opened, shape, log2_size, batch=batch)
@@ -70,7 +72,7 @@ def cases(
         run = prepared(opened, plan)
         why = why_not(field, factors, batch, weighted=weighted)
         if why is not None or not in_host_memory(opened):
-            absent = {"pyzorch": why or "it is compared on the processor"}
+            absent = {"pyzorch": why or "it is compared on the CPU only"}
             yield Case(parameters, run, "ms", absent=absent, traced=run)
             continue
         peer = Zorch(field, log2_size)

@@ -60,7 +60,7 @@ def load_cupti() -> Any:
         except OSError:
             continue
     raise InputError(
-        "CUPTI's library is not there; it comes with NVIDIA's toolkit, and with the package "
+        "CUPTI's library was not found; install NVIDIA's CUDA toolkit or the package "
         "nvidia-cuda-cupti"
     )
 
@@ -88,7 +88,7 @@ def _sum(intervals: list[Interval]) -> float:
 def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
     """Create the recorder of a device; raises WrongUsage for devices it cannot record."""
     if processes or device.partition(":")[0] != "cuda":
-        raise WrongUsage("--cupti records kernels of CUDA in this process, not --process")
+        raise WrongUsage("--cupti records only CUDA kernels of this process; leave out --process")
     return KernelRecorder(load_cupti())
 
 

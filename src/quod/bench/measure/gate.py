@@ -1,4 +1,4 @@
-"""A regression gate: figures against a baseline, a results file or the output of `--json`."""
+"""A regression gate: compare figures with a baseline, a results file or the output of `--json`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ from quod.errors import InputError, MismatchError, RegressionError
 USUAL_TOLERANCE = 5.0
 """The default tolerance: the percentage by which a figure may be worse."""
 
-_MOST_BYTES = 64 << 20
-_WHAT = "a baseline"
+_MAX_BYTES = 64 << 20
+_FILE_KIND = "a baseline"
 
-# The numerators of units: smaller is better for the first set, larger for the second.
-_LESS = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
-_MORE = {"G", "GB", "1", "%", "proofs"}
+# The numerators of the units for which less, or more, is better.
+_LESS_IS_BETTER = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
+_MORE_IS_BETTER = {"G", "GB", "1", "%", "proofs"}
 
 _COLUMNS = ("subject", "parameters", "device", "baseline", "median", "unit", "change", "verdict")
 
 
 @dataclass(frozen=True)
 class Row:
-    """The compared fields of a baseline's row."""
+    """The fields of a baseline's row that the gate uses.
+
+    number: the index of the row in the file, for messages.
+    figure: the median, in `unit`.
+    command: the command line that measured the row.
+    """
 
     number: int
     figure: float
@@ -42,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Gate:
-    """A baseline by identity of its rows, and the tolerance in percent."""
+    """A baseline: its rows by identity, and the tolerance in percent."""
 
     path: Path
     rows: dict[Identity, Row]
@@ -58,28 +63,28 @@ class Gate:
         document = _document(path)
         if isinstance(document, dict):
             if not isinstance(document.get("machine"), dict):
-                raise InputError("is no baseline: it does not tell its machine", path=path)
+                raise InputError("is not a baseline: it does not describe its machine", path=path)
             _check_machine(path, document["machine"], machine(device))
             document = document.get("rows")
         if not isinstance(document, list) or not document:
-            raise InputError("is no baseline: it has no list of rows", path=path)
+            raise InputError("is not a baseline: it has no list of rows", path=path)
         rows: dict[Identity, Row] = {}
         for number, entry in enumerate(document):
             name, row = _row(path, number, entry)
             if name in rows:
                 raise InputError(
-                    f"is of what row {rows[name].number} is of; keep one",
+                    f"measures the same case as row {rows[name].number}; keep one of them",
                     path=path, section=f"row {number}",
                 )  # fmt: skip
             rows[name] = row
         return cls(path, rows, tolerance)
 
     def check(self, measured: Sequence[Measurement]) -> None:
-        """Compare figures with the baseline and print a table on standard error.
+        """Compare figures with the baseline, and print a table on standard error.
 
-        Raises RegressionError if a figure is worse than the tolerance or has no row, if a row of
-        this command was not measured, or if nothing was measured. Raises InputError if a row has
-        another unit than its figure.
+        Raises RegressionError if a figure is worse by more than the tolerance, if it has no row in
+        the baseline, if a baseline row of the same command was not measured, or if nothing was
+        measured. Raises InputError if a row and its figure have different units.
         """
         rows_by_identity = {
             identity(row.subject, row.parameters, row.device, row.peer): row for row in measured
@@ -87,25 +92,25 @@ class Gate:
         lines: list[tuple[str, ...]] = []
         failed: list[str] = []
         for name, row in rows_by_identity.items():
-            before = self.rows.get(name)
-            verdict, change = self._verdict(before, row)
+            baseline = self.rows.get(name)
+            verdict, change = self._verdict(baseline, row)
             lines.append(
                 (
                     row.subject, shown_parameters(row.parameters), row.device,
-                    "" if before is None else shown_number(before.figure),
+                    "" if baseline is None else shown_number(baseline.figure),
                     shown_number(row.median), row.unit, change, verdict,
                 )
             )  # fmt: skip
             if verdict != "ok":
                 failed.append(verdict)
         command = command_line()
-        for name, before in self.rows.items():
-            if before.command == command and name not in rows_by_identity:
+        for name, baseline in self.rows.items():
+            if baseline.command == command and name not in rows_by_identity:
                 subject, parameters, device, _ = name
                 lines.append(
                     (
                         subject, shown_parameters(json.loads(parameters)), device,
-                        shown_number(before.figure), "", before.unit, "", "not measured",
+                        shown_number(baseline.figure), "", baseline.unit, "", "not measured",
                     )
                 )  # fmt: skip
                 failed.append("not measured")
@@ -116,26 +121,27 @@ class Gate:
         if failed:
             counts = ", ".join(f"{failed.count(kind)} {kind}" for kind in dict.fromkeys(failed))
             raise RegressionError(
-                f"of {len(lines)} figures beside {self.path}: {counts} "
-                f"(at most {self.tolerance:g} % worse passes); the table tells which"
+                f"of {len(lines)} figures compared with {self.path}: {counts} "
+                f"(tolerance: {self.tolerance:g} %); see the table"
             )
 
-    def _verdict(self, before: Row | None, row: Measurement) -> tuple[str, str]:
-        """Return the verdict on a figure, and its relative change."""
-        if before is None:
+    def _verdict(self, baseline: Row | None, row: Measurement) -> tuple[str, str]:
+        """Return the verdict on a figure (``ok``, ``worse``, ``no baseline``), and its change."""
+        if baseline is None:
             return "no baseline", ""
-        if before.unit != row.unit:
+        if baseline.unit != row.unit:
             raise InputError(
-                f"is in {before.unit}, and the figure in {row.unit}; record it again",
-                path=self.path, section=f"row {before.number}, key unit",
+                f"is in {baseline.unit}, but the figure is in {row.unit}; record the baseline "
+                "again",
+                path=self.path, section=f"row {baseline.number}, key unit",
             )  # fmt: skip
-        rise = row.median - before.figure
+        rise = row.median - baseline.figure
         # A rate is 100 % worse when it is half, as the same work then takes twice as long.
         is_rate = _more_is_better(row.unit)
-        worse, of = (-rise, max(row.median, 0.0)) if is_rate else (rise, before.figure)
-        change = f"{100 * rise / abs(before.figure):+.1f}%" if before.figure else ""
-        # Formulated so that NaN fails.
-        passes = worse <= abs(of) * self.tolerance / 100
+        loss, reference = (-rise, max(row.median, 0.0)) if is_rate else (rise, baseline.figure)
+        change = f"{100 * rise / abs(baseline.figure):+.1f}%" if baseline.figure else ""
+        # Written so that NaN does not pass.
+        passes = loss <= abs(reference) * self.tolerance / 100
         return "ok" if passes else "worse", change
 
 
@@ -146,25 +152,27 @@ def read_gate(path: Path | None, device: str, tolerance: float | None) -> Gate |
     """
     if path is None:
         if tolerance is not None:
-            raise WrongUsage("--gate-tolerance is about the rows of --gate FILE")
+            raise WrongUsage("--gate-tolerance requires --gate FILE")
         return None
     return Gate.read(path, device, USUAL_TOLERANCE if tolerance is None else tolerance)
 
 
 def _more_is_better(unit: str) -> bool:
-    counted = unit.partition("/")[0]
-    if counted not in _LESS | _MORE:
-        raise InputError(f"a gate does not know whether more {unit} are better")
-    return counted in _MORE
+    numerator = unit.partition("/")[0]
+    if numerator not in _LESS_IS_BETTER | _MORE_IS_BETTER:
+        raise InputError(
+            f"the gate cannot compare the unit {unit}: it does not know whether more is better"
+        )
+    return numerator in _MORE_IS_BETTER
 
 
 def _document(path: Path) -> Any:
     from quod.formats.source import read_small
 
     try:
-        return shallow_json.load(read_small(path, limit=_MOST_BYTES, what=_WHAT))
+        return shallow_json.load(read_small(path, limit=_MAX_BYTES, what=_FILE_KIND))
     except ValueError as error:
-        raise InputError(f"is no baseline: no JSON ({error})", path=path) from error
+        raise InputError(f"is not a baseline: it is not JSON ({error})", path=path) from error
 
 
 def _check_machine(path: Path, theirs: dict[str, Any], here: dict[str, str | int]) -> None:
@@ -172,8 +180,8 @@ def _check_machine(path: Path, theirs: dict[str, Any], here: dict[str, str | int
     part = "gpu" if "gpu" in here else "processor"
     if theirs.get(part) != here[part]:
         raise MismatchError(
-            f"is of {theirs.get(part) or f'no {part}'}, and this is {here[part]}: figures of "
-            "different machines do not compare",
+            f"was measured on {theirs.get(part) or f'no {part}'}, and this machine has "
+            f"{here[part]}; use a baseline of this machine",
             path=path,
         )
 
@@ -185,27 +193,29 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _row(path: Path, number: int, row: Any) -> tuple[Identity, Row]:
+    """Validate a row of a baseline; raises InputError with its number and key."""
+
     def refuse(message: str, key: str = "") -> InputError:
-        place = f"row {number}" + (f", key {key}" if key else "")
-        return InputError(message, path=path, section=place)
+        section = f"row {number}" + (f", key {key}" if key else "")
+        return InputError(message, path=path, section=section)
 
     if not isinstance(row, dict):
-        raise refuse("is no object")
+        raise refuse("is not an object")
     for key, types in _TYPES.items():
         if key not in row:
             raise refuse("is missing", key)
         if not isinstance(row[key], types) or isinstance(row[key], bool):
-            raise refuse(f"is {json.dumps(row[key])[:60]}, which is none", key)
+            raise refuse(f"has the wrong type: {json.dumps(row[key])[:60]}", key)
     if unknown := row.keys() - {column.name for column in fields(Measurement)}:
-        raise refuse("is nothing that this Quod records", min(unknown))
+        raise refuse("is not a field of a row", min(unknown))
     for name, value in row["parameters"].items():
         if not isinstance(value, str | int | float):
-            raise refuse("is no parameter of a figure", f"parameters.{name}")
+            raise refuse("is not a number or a string", f"parameters.{name}")
     try:
         figure = float(row["median"])
     except OverflowError:
         figure = math.inf
     if not math.isfinite(figure):
-        raise refuse("is no finite number", "median")
+        raise refuse("is not a finite number", "median")
     name = identity(row["subject"], row["parameters"], row["device"], row["peer"])
     return name, Row(number, figure, row["unit"], row["command"])

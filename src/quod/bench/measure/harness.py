@@ -24,21 +24,22 @@ Parameter = str | int | float | bool
 
 
 class Seconds(float):
-    """A duration that a peer in another process measured itself, which excludes the pipe."""
+    """A duration that a peer in another process measured itself, without the pipe's latency."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A case to measure.
 
-    run: does the work once and returns when it is done.
-    operations: the number of units in one run (2**20 products for "ns/product").
-    unit: begins with s, ms, us or ns, unless `reads` is true.
-    peers: the same work by other programs, by name.
-    way: how peers run, such as "in process".
-    absent: for other peers, the reason why they are missing on this machine.
-    reads: `run` returns the figure in `unit` instead of being timed.
-    traced: does the work once and records its stages in a timeline.
+    parameters: the parameters of the case, which identify its row.
+    run: does the work once, and returns when it is done.
+    unit: the unit of the figure. It begins with s, ms, us or ns, unless `reads` is true.
+    operations: the number of operations in a run (2**20 products for "ns/product").
+    peers: functions that do the same work with other programs, by name.
+    way: how the peers run, such as "in process".
+    absent: the reason for each peer that is missing on this machine.
+    reads: `run` returns the figure in `unit`, instead of being timed.
+    traced: does the work once, and records its stages in a timeline.
     """
 
     parameters: dict[str, Parameter]
@@ -56,9 +57,10 @@ class Case:
 class Measurement:
     """A row of a benchmark.
 
-    median, peer_median: in `unit`.
-    ratio: how many times faster than the peer.
-    spread: the interquartile range over the median.
+    median, peer_median: the median figures, in `unit`.
+    ratio: the peer's median divided by Quod's.
+    spread: the interquartile range divided by the median.
+    repeats: the number of measured runs.
     code: the hash of the launched kernels.
     sources: the hash of the package's sources; see `quod.bench.measure.code`.
     """
@@ -83,11 +85,12 @@ class Measurement:
 class Plan:
     """The repetition of a measurement.
 
-    repeats, seconds: the minimum for each side of a case.
-    warm_up: seconds for which Quod's side runs before it is measured; each side runs once before in
-        any case.
-    long: the seconds from which a first run counts and replaces the warm-up, as compilation is a
-        small part of it. Does not apply to `reads`.
+    repeats, seconds: the minimum number of runs of Quod and of the peer, and their minimum time.
+    most_repeats: the maximum number of runs.
+    warm_up: seconds for which Quod's work is repeated before it is measured, after a first run of
+        both sides.
+    long: a first run of at least so many seconds is counted and replaces the warm-up, because
+        compilation is a small part of it. Does not apply to cases with `reads`.
     """
 
     repeats: int = 5
@@ -97,7 +100,7 @@ class Plan:
     long: float = 20.0
 
     def satisfied(self, times: Sequence[float]) -> bool:
-        """Report whether one side was measured often and long enough."""
+        """Report whether one side has enough runs, of the given durations in seconds."""
         enough = len(times) >= self.repeats and sum(times) >= self.seconds
         return enough or len(times) >= self.most_repeats
 
@@ -113,10 +116,11 @@ def identity(
     return subject, json.dumps(parameters, sort_keys=True), device, peer or ""
 
 
-_OF_FILES = ("--record", "--plot", "--trace", "--gate", "--gate-tolerance")
-_LEFT_OUT = ("--only-stale",)
+# Options with a value, and flags, that `command_line` omits.
+_OMITTED_OPTIONS = ("--record", "--plot", "--trace", "--gate", "--gate-tolerance")
+_OMITTED_FLAGS = ("--only-stale",)
 
-# An idle GPU takes a moment to raise its clock.
+# In seconds: an idle GPU takes a moment to raise its clock.
 _GPU_WARM_UP = 0.5
 
 
@@ -143,14 +147,15 @@ def measure(
     earlier_rows: Mapping[Identity, Measurement] | None = None,
     measured: Callable[[Measurement], None] = lambda row: None,
 ) -> list[Measurement]:
-    """Measure each case, and its peer `against` if it has one.
+    """Measure each case and its peer `against`; return a row for each measured case.
 
-    Runs of Quod and the peer alternate, so that a slowing machine affects both.
+    With `against`, cases without that peer are left out. Runs of Quod and the peer alternate, so
+    that a slowing machine affects both.
     follow, after: called before and after each case.
     measured: called with each new row.
-    earlier_rows: A row whose launched kernels are unchanged is kept, and `unchanged` is
-        called.
-    Raises InputError if no case has the peer, or if it is absent.
+    earlier_rows: the rows of an earlier measurement; a row whose launched kernels are unchanged is
+        kept, and `unchanged` is called.
+    Raises InputError if no case has the peer, or if the peer is absent on this machine.
     """
     rows: list[Measurement] = []
     names: set[str] = set()
@@ -164,26 +169,26 @@ def measure(
             continue
         follow(case)
         with LaunchedKernels() as launched:  # compiles, fills caches
-            first, times = _first(case.run, plan)
-            _, peer_times = (None, []) if peer is None else _first(peer, plan)
+            first_value, times = _first_run(case.run, plan)
+            _, peer_times = (None, []) if peer is None else _first_run(peer, plan)
         code, label = code_of(launched), ", ".join(filter(None, (against, case.way)))
-        before = (earlier_rows or {}).get(
+        earlier = (earlier_rows or {}).get(
             identity(subject, case.parameters, device, peer and label)
         )
-        if before is not None and code and code == before.code:
-            rows.append(replace(before, sources=sources_digest()))
+        if earlier is not None and code and code == earlier.code:
+            rows.append(replace(earlier, sources=sources_digest()))
             unchanged(case)
             continue
         if case.reads or not times:
             warm_up(case.run, plan.warm_up)
-        theirs: list[float] = []
+        peer_figures: list[float] = []
         if case.reads:
-            ours, scale = _readings(case, first, plan), 1.0
+            figures, scale = _readings(case, first_value, plan), 1.0
         else:
-            ours, theirs = _alternate(case.run, peer, plan, times, peer_times)
+            figures, peer_figures = _alternate(case.run, peer, plan, times, peer_times)
             scale = _SCALES[case.unit.split("/")[0]] / case.operations
-        middle = median(ours)
-        peer_middle = median(theirs) if theirs else None
+        middle = median(figures)
+        peer_middle = median(peer_figures) if peer_figures else None
         rows.append(
             Measurement(
                 subject=subject,
@@ -191,9 +196,9 @@ def measure(
                 device=device,
                 median=middle * scale,
                 unit=case.unit,
-                spread=_spread(ours),
-                repeats=len(ours),
-                peer=label if theirs else None,
+                spread=_spread(figures),
+                repeats=len(figures),
+                peer=label if peer_figures else None,
                 peer_median=None if peer_middle is None else peer_middle * scale,
                 ratio=None if peer_middle is None else peer_middle / middle,
                 commit=commit,
@@ -209,71 +214,73 @@ def measure(
     return rows
 
 
-def _readings(case: Case, first: object, plan: Plan) -> list[float]:
-    """Collect the readings of a case; the first run counts if there is no warm-up."""
-    figures = [] if plan.warm_up else [first]
+def _readings(case: Case, first_value: object, plan: Plan) -> list[float]:
+    """Collect the figures that `run` returns; `first_value` counts if there is no warm-up."""
+    figures = [] if plan.warm_up else [first_value]
     figures += [case.run() for _ in range(plan.repeats - len(figures))]
     readings = [float(figure) for figure in figures if isinstance(figure, (int, float))]
     assert len(readings) == plan.repeats
     return readings
 
 
-def _first(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
-    """Run once; return the value, and the duration if it counts."""
-    value, took = _timed(run)
-    return value, [took] if took >= plan.long else []
+def _first_run(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
+    """Run once; return the value, and a list with the duration if it counts (`Plan.long`)."""
+    value, seconds = _time(run)
+    return value, [seconds] if seconds >= plan.long else []
 
 
-def _timed(run: Callable[[], object]) -> tuple[object, float]:
+def _time(run: Callable[[], object]) -> tuple[object, float]:
+    """Run once; return the value, and the duration in seconds, which a value `Seconds` replaces."""
     begin = perf_counter()
     value = run()
-    took = perf_counter() - begin
-    return value, value if isinstance(value, Seconds) else took
+    seconds = perf_counter() - begin
+    return value, value if isinstance(value, Seconds) else seconds
 
 
 def _alternate(
-    ours: Callable[[], object], peer: Callable[[], object] | None, plan: Plan,
-    *before: list[float],
+    run: Callable[[], object], peer: Callable[[], object] | None, plan: Plan,
+    *first_times: list[float],
 ) -> tuple[list[float], list[float]]:  # fmt: skip
-    """Alternate the runs of both sides; return all durations, including those in `before`."""
-    sides = [ours] if peer is None else [ours, peer]
-    times = [[*durations] for durations in before]
-    waiting = [index for index in range(len(sides)) if not plan.satisfied(times[index])]
-    while waiting:
-        # A side with enough runs stops: a fast one must not make a slow one run a thousand times.
-        for index in list(waiting):
-            times[index].append(_timed(sides[index])[1])
+    """Alternate runs of Quod and the peer; return their durations, including `first_times`."""
+    sides = [run] if peer is None else [run, peer]
+    times = [[*durations] for durations in first_times]
+    unfinished = [index for index in range(len(sides)) if not plan.satisfied(times[index])]
+    while unfinished:
+        # A side with enough runs stops, so that a fast side does not prolong a slow one.
+        for index in list(unfinished):
+            times[index].append(_time(sides[index])[1])
             if plan.satisfied(times[index]):
-                waiting.remove(index)
+                unfinished.remove(index)
     return times[0], times[1] if peer is not None else []
 
 
 def warm_up(run: Callable[[], object], seconds: float) -> None:
-    """Run for some seconds, so that the device raises its clock; nothing is compiled here."""
+    """Repeat a run for some seconds, so that the device raises its clock."""
     begin = perf_counter()
     while perf_counter() - begin < seconds:
         run()
 
 
-def _spread(times: Sequence[float]) -> float:
-    ordered = sorted(times)
+def _spread(figures: Sequence[float]) -> float:
+    ordered = sorted(figures)
     quarter = len(ordered) // 4
     middle = median(ordered)
-    # A reading may be zero.
+    # The median of readings may be zero.
     return (ordered[-1 - quarter] - ordered[quarter]) / middle if middle else 0.0
 
 
 def current_commit() -> str:
     """Return the commit of the checkout with this code, with "+" if it has changes.
 
-    QUOD_COMMIT overrides it for copies without history; without both, returns the version.
+    The environment variable QUOD_COMMIT replaces the commit. Without it, a copy that is not a
+    checkout has the version of Quod.
     """
-    if named := os.environ.get("QUOD_COMMIT"):
-        return named
+    if override := os.environ.get("QUOD_COMMIT"):
+        return override
     here = Path(__file__).resolve().parent
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")
-        # Only a checkout that tracks this file is Quod's own.
+        # A checkout that does not track this file is another project's.
         _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
@@ -287,16 +294,16 @@ def _git(directory: Path, *arguments: str) -> str:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """Return the running command, for readers to repeat.
+    """Return the running command, so that readers of a results file can repeat it.
 
-    Omits options that name files to write or to compare with, and reduces absolute paths to their
-    last part.
+    Options that name files to write or to compare with are omitted, and absolute paths are reduced
+    to their last component.
     """
     words = ["quod"]
     remaining = iter(sys.argv[1:] if arguments is None else arguments)
     for word in remaining:
-        if word in _OF_FILES:
+        if word in _OMITTED_OPTIONS:
             next(remaining, None)
-        elif word not in _LEFT_OUT and word.partition("=")[0] not in _OF_FILES:
+        elif word not in _OMITTED_FLAGS and word.partition("=")[0] not in _OMITTED_OPTIONS:
             words.append(Path(word).name if os.path.isabs(word) else word)
     return shlex.join(words)

@@ -33,12 +33,12 @@ _MOST_BARS = 30
 def check_plot(path: Path) -> None:
     """Raise before any work if no plot can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
-        raise OutputError(f"{path}: plots are {', '.join(FORMATS)} files; name one of them")
+        raise OutputError(f"{path}: the file name of a plot must end in {', '.join(FORMATS)}")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise QuodError(
-            f"plots are drawn by matplotlib, which is not installed: {installation('plot')}"
+            f"plots need matplotlib, which is not installed: {installation('plot')}"
         ) from error
 
 
@@ -51,7 +51,7 @@ def draw(figures: Roofline, path: Path, title: str) -> None:
 
     if not figures.points:
         raise QuodError(
-            f"{title}: no stage counts both products and bytes on {figures.device}; "
+            f"{title}: no stage on {figures.device} has both products and bytes; "
             "there is nothing to plot"
         )
     content = io.BytesIO()
@@ -125,9 +125,12 @@ def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
             s=[_area(point) for point in series_points], color=colours[series], alpha=0.75,
             linewidths=0.8, edgecolors="white", label=series, zorder=3,
         )  # fmt: skip
-    source = "limits not known" if limits is None else f"limits: {limits.source}"
+    source = "limits unknown" if limits is None else f"limits: {limits.source}"
     axes.set_title(
-        f"{figures.device}; {source}\narea: share of the time", fontsize=9, loc="left", color=_INK
+        f"{figures.device}; {source}\narea: fraction of the time",
+        fontsize=9,
+        loc="left",
+        color=_INK,
     )
     if len(figures.series) > 1:
         legend = axes.legend(loc="lower right", fontsize=8, frameon=False)
@@ -263,7 +266,7 @@ def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, st
     axes.invert_yaxis()
     axes.set(xlabel="milliseconds", xlim=(0, 1.3 * max(taken)))
     axes.margins(y=0.01)
-    title = "time of each stage"
+    title = "time per stage"
     if limited:
         title += "\ndark: what its bytes or products take at the limit"
     axes.set_title(title, fontsize=9, loc="left", color=_INK)

@@ -95,7 +95,9 @@ def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
     try:
         return {identity_of(row): Measurement(**row) for row in rows if row.get("code")}
     except TypeError as error:
-        raise InputError(f"has a row that is none of this Quod's ({error})", path=path) from error
+        raise InputError(
+            f"has a row with other fields than this version of Quod writes ({error})", path=path
+        ) from error
 
 
 def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
@@ -103,14 +105,16 @@ def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
     if not path.exists():
         return {"machine": here, "rows": []}
     if not path.is_file():
-        raise OutputError(f"{path}: could not be written (is no regular file); name a file")
+        raise OutputError(
+            f"{path}: could not be written (it is not a regular file); name another file"
+        )
     stored = load_results(path)
     # Figures of a GPU do not depend on the CPU.
     for part in ("gpu",) if "gpu" in here else ("processor", "gpu"):
         if stored["machine"].get(part) != here.get(part):
             raise InputError(
-                f"holds the results of {stored['machine'].get(part) or 'no GPU'}; record "
-                "this machine's in a file of their own",
+                f"has the results of {stored['machine'].get(part) or 'no GPU'}; record "
+                "the results of this machine in another file",
                 path=path,
             )
     return stored
@@ -165,7 +169,7 @@ def load_results(path: Path) -> dict[str, Any]:
         raise InputError("is not a results file: machine and rows are missing", path=path)
     for number, row in enumerate(stored["rows"]):
         if not isinstance(row, dict) or not row.keys() >= _NEEDED:
-            raise InputError(f"is not a results file: row {number} is no measurement", path=path)
+            raise InputError(f"is not a results file: row {number} is not a measurement", path=path)
     return stored
 
 

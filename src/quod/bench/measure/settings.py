@@ -21,63 +21,67 @@ Constraints = Annotated[
     Option(
         metavar="N",
         least=1,
-        help="A chain of N products in place of files; may be given several times.",
+        help="Measure a chain of N constraints instead of files; may be given several times.",
     ),
 ]
 Threads = Annotated[
-    int | None, Option(least=1, help="Of the processor, and of the peer; all if absent.")
+    int | None, Option(least=1, help="The number of CPU threads, also of the peer. Default: all.")
 ]
-ChainCurve = Annotated[str, Option(help="Of the chains: bn254, ...")]
+ChainCurve = Annotated[str, Option(help="The curve of the chains, such as bn254.")]
 
 
 def _finite_seconds(value: float) -> None:
     if not 0 <= value < math.inf:
-        raise WrongUsage(f"{value} is no number of seconds from 0 on")
+        raise WrongUsage(f"the number of seconds must be 0 or more, not {value}")
 
 
 def _finite_percent(value: float | None) -> None:
     if value is not None and not 0 <= value < math.inf:
-        raise WrongUsage(f"{value} is no percentage from 0 on")
+        raise WrongUsage(f"the percentage must be 0 or more, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a measurement; each field is an option."""
+    """The settings of a measurement; each field is a command-line option."""
 
     device: Device = "cpu"
     against: Annotated[
         str | None,
-        Option(metavar="NAME", help="Measure this other program beside Quod, and the ratio."),
+        Option(metavar="NAME", help="Also measure this peer, and report the ratio."),
     ] = None
-    repeats: Annotated[int, Option(least=1, help="Measure each side at least this often.")] = 5
+    repeats: Annotated[
+        int, Option(least=1, help="The minimum number of runs of Quod and of the peer.")
+    ] = 5
     seconds: Annotated[
         float,
-        Option(help="Measure each side at least this long.", check=_finite_seconds),
+        Option(
+            help="The minimum time of the runs of Quod and of the peer, in seconds.",
+            check=_finite_seconds,
+        ),
     ] = 0.5
     as_json: AsJson = False
     record: Annotated[
-        Path | None, Option(metavar="FILE", help="Keep the rows in this results file.")
+        Path | None, Option(metavar="FILE", help="Write the rows to this results file.")
     ] = None
     only_stale: Annotated[
         bool,
         Option(
             "--only-stale",
-            help="Keep rows of --record whose kernels are emitted as they were; "
-            "measure the others.",
+            help="Measure only rows of --record whose kernels have changed; keep the others.",
         ),
     ] = False
     gate: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="Fail where a figure is worse than in this results file, or not in it.",
+            help="Fail if a figure is worse than in this results file, or missing there.",
         ),
     ] = None
     gate_tolerance: Annotated[
         float | None,
         Option(
             metavar="PERCENT",
-            help="What --gate lets a figure be worse; 5 if absent.",
+            help="How much worse --gate lets a figure be. Default: 5.",
             check=_finite_percent,
         ),
     ] = None
@@ -89,16 +93,16 @@ class Settings:
     trace: Path | None = field(default=None, init=False)
 
     def known_rows(self) -> dict[Identity, Measurement]:
-        """Return the rows that are kept if their code is unchanged.
+        """Return the recorded rows that are kept if their code is unchanged, by identity.
 
-        Raises errors about the output files before anything is measured.
+        Checks the output files, so that their errors are raised before the measurement.
         """
         from quod.bench.measure.results import known_rows
 
         if self.only_stale and self.record is None:
-            raise WrongUsage("--only-stale is about the rows of --record FILE")
+            raise WrongUsage("--only-stale requires --record FILE")
         if self.only_stale and self.gate is not None:
-            raise WrongUsage("--gate compares what is measured now: leave out --only-stale")
+            raise WrongUsage("--gate needs new measurements of all rows; leave out --only-stale")
         outputs = [path for path in (self.record, self.plot, self.trace) if path]
         check_outputs(outputs, [self.gate] if self.gate else [])
         recorded = {} if self.record is None else known_rows(self.record, self.device)
@@ -110,8 +114,8 @@ class Settings:
     ) -> None:  # fmt: skip
         """Measure the cases of a subject, print the rows and write the files.
 
-        warm_up: seconds; None for the device's default.
-        floats: the float type of the stages' multiply-adds, if they are floats.
+        warm_up: the warm-up time in seconds; None for the device's default.
+        floats: the float type of the stages' multiply-adds; None for 32-bit words.
         Raises RegressionError if the gate fails.
         """
         from quod.bench.measure import harness, results
@@ -140,11 +144,11 @@ class Settings:
             measured=lambda row: note(f"{row.median:.4g} {row.unit}", quiet=self.quiet),
             after=traced.run,
             unchanged=lambda case: note(
-                "the same code as recorded: not measured", quiet=self.quiet
+                "not measured: the kernels have not changed", quiet=self.quiet
             ),
             earlier_rows=earlier_rows,
         )
-        # Recorded first, so that a broken pipe does not lose the figures.
+        # The figures are recorded first, so that a broken pipe of the output does not lose them.
         if self.record is not None:
             results.record(self.record, rows)
         report(rows, as_json=self.as_json)
@@ -159,16 +163,16 @@ class StagedSettings(Settings):
 
     plot: Annotated[
         Path | None,
-        Option(metavar="FILE", help="Draw the stages under the device's limits (a roofline)."),
+        Option(metavar="FILE", help="Write a roofline plot of the stages to this file."),
     ] = None
     stages: Annotated[
-        bool, Option("--stages", help="Print the stages of each on standard error.")
+        bool, Option("--stages", help="Print the stages of each case on standard error.")
     ] = False
     trace: Trace = None
 
 
 def subject_command(subject: Callable[..., None]) -> Callable[..., None]:
-    """Turn a subject into a command with its own options and those of `settings`."""
+    """Turn a subject into a command with its own options and the options of its settings."""
     hints = get_type_hints(subject, include_extras=True)
     kind: type[Settings] = hints["settings"]
     shared_hints = get_type_hints(kind, include_extras=True)

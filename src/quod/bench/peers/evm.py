@@ -46,9 +46,9 @@ class Job(TypedDict):
 def why_no_evm() -> str | None:
     """Return the reason why contracts cannot run here, or None."""
     if shutil.which("node") is None:
-        return "there is no node on the PATH"
+        return "node is not on the PATH"
     if not all((_packages() / "node_modules" / name).exists() for name in ("solc", "@ethereumjs")):
-        return "there are no solc and @ethereumjs/evm in build/node; run tools/setup.sh node"
+        return "solc and @ethereumjs/evm are not in build/node; run tools/setup.sh node"
     return None
 
 

@@ -25,11 +25,11 @@ WHOLE = "whole process"
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
 _CALLS = Path(__file__).with_name("snarkjs_calls.mjs")
 NO_SNARKJS = (
-    "there is no snarkjs in build/node (tools/setup.sh node puts it there) and none on the PATH "
+    "snarkjs is neither in build/node (run tools/setup.sh node) nor on the PATH "
     "(npm install -g snarkjs)"
 )
-_NO_NODE = "there is no node on the PATH"
-_NO_RAPIDSNARK = "there is no rapidsnark on the PATH"
+_NO_NODE = "node is not on the PATH"
+_NO_RAPIDSNARK = "rapidsnark is not on the PATH"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def process_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
     else:
         runs["snarkjs"] = process([snarkjs, "groth16", "prove", *arguments])
     if curve != "bn254":
-        absent["rapidsnark"] = f"it has no {curve}, BN254 only"
+        absent["rapidsnark"] = f"it supports only BN254, not {curve}"
     elif rapidsnark is None:
         absent["rapidsnark"] = _NO_RAPIDSNARK
     else:

@@ -64,7 +64,7 @@ def _torch(
         return Peer(absent={"torch": "PyTorch is not installed (https://pytorch.org)"})
     on_processor = in_host_memory(device)
     if not on_processor and not torch.cuda.is_available():
-        return Peer(absent={"torch": "PyTorch sees no GPU"})
+        return Peer(absent={"torch": "PyTorch found no GPU"})
     torch.backends.cuda.matmul.allow_tf32 = False
 
     def tensor(array: Array) -> Any:
@@ -79,7 +79,7 @@ def _torch(
     try:
         torch_result = operation.torch(torch, *tensors[0]).cpu()
     except (AttributeError, RuntimeError, TypeError) as error:
-        return Peer(absent={"torch": f"it refuses these tensors ({error})"})
+        return Peer(absent={"torch": f"it does not support these tensors ({error})"})
     bits = torch_result.view(torch.uint16) if dtype in ("bf16", "e4m3") else torch_result
     check("PyTorch's result", bits.numpy(), _FURTHER)
 
@@ -111,7 +111,9 @@ def _numpy(
     check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
     if dtype != "f32" or not operation.numpy or not in_host_memory(device):
-        return Peer(absent={"numpy": "it is a peer on a processor, in f32, of what it has"})
+        return Peer(
+            absent={"numpy": "it is a peer only on a CPU, in f32, for the functions that it has"}
+        )
     try:
         threadpoolctl: Any = import_module("threadpoolctl")
     except ImportError:
@@ -142,13 +144,13 @@ def _numpy_says(threadpoolctl: Any, operation: Operation, threads: int) -> str:
 def _limit(device: AnyDevice, calls: int, dtype: str, work: tuple[int, int]) -> Peer:
     limits = cpu_limits(device) if in_host_memory(device) else device.throughput_limits()
     if limits is None:
-        return Peer(absent={"limit": f"the limits of {device.name} are not known"})
+        return Peer(absent={"limit": f"the limits of {device.name} are unknown"})
     moved, operations = work
     seconds = moved / limits.bytes_per_second
     if operations:
         rate = limits.flop_per_second.get(dtype)
         if rate is None:
-            why = f"what {device.name} multiplies in {dtype} a second is not known"
-            return Peer(absent={"limit": why})
+            reason = f"the throughput of {device.name} in {dtype} is unknown"
+            return Peer(absent={"limit": reason})
         seconds = max(seconds, operations / rate)
     return Peer({"limit": lambda: Seconds(seconds * calls)}, limits.source)

@@ -28,13 +28,13 @@ _NAMES = {"goldilocks": "goldilocks", "bn254.fr": "bn254_sf_mont"}
 def why_not(field: FieldSpec, factors: int, batch: int, *, weighted: bool) -> str | None:
     """Return the reason why zorch cannot do the same work, or None."""
     if field.name not in _NAMES:
-        return f"it is compared over {' and '.join(_NAMES)}, not over {field.name}"
+        return f"it is compared only over {' and '.join(_NAMES)}, not over {field.name}"
     if factors != 2 or batch != 1 or weighted:
-        return "it is compared for one product of two tables, without --batch and --eq"
+        return "it is compared only for one product of two tables, without --batch and --eq"
     if find_zorch() is None:
         return (
-            f"there is no {_python()}; python3.11 -m venv build/zorch and build/zorch/bin/pip "
-            f"install pyzorch==0.2.0 make it, or name another in {_VARIABLE}"
+            f"{_python()} does not exist; create it by `python3.11 -m venv build/zorch` and "
+            f"`build/zorch/bin/pip install pyzorch==0.2.0`, or name another in {_VARIABLE}"
         )
     return None
 

@@ -114,13 +114,14 @@ class PartitionCircuit:
             or self.width < least or self.quiet.size < B_STRIDE
         ):  # fmt: skip
             raise InputError(
-                f"a block of {self.width} wires, {self.full} of them full, is none: both are "
-                "multiples of 3, and some wires are left for bits"
+                f"a block of {self.width} wires with {self.full} full wires is invalid: both must "
+                "be multiples of 3, and some wires must be left for bits"
             )
         if not 1 <= self.constraints < 1 << 30 or self.width >= 1 << 20 or self.terms < 1:
             raise InputError(
                 f"{self.constraints} constraints in blocks of {self.width} with {self.terms} "
-                "entries of A a row are none: there are 1 to 2**30 - 1, in blocks below 2**20"
+                "entries of A per row are invalid: 1 to 2**30 - 1 constraints, blocks below 2**20 "
+                "and at least 1 entry are allowed"
             )
 
     @classmethod
@@ -130,8 +131,8 @@ class PartitionCircuit:
         """Build a PoRep partition scaled to a domain; `bits` percent of its values are 0 or 1."""
         if not 9 <= log2_domain <= 27 or not 50 <= bits <= 99:
             raise InputError(
-                f"a domain of 2**{log2_domain} with {bits} % of bits is none: domains are 2**9 to "
-                "2**27, and 50 to 99 % of the values are bits"
+                f"a domain of 2**{log2_domain} with {bits} % of bits is invalid: domains of 2**9 "
+                "to 2**27 with 50 to 99 % of bits are allowed"
             )
         constraints = (POREP_CONSTRAINTS << log2_domain) >> POREP_LOG2_DOMAIN
         width = max(_LEAST_WIDTH, B_STRIDE * round(constraints * _UNUSED / B_STRIDE))

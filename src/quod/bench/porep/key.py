@@ -72,7 +72,7 @@ class PartitionKey:
         self.device = resolve_device(device)
         if self.device.host_memory:
             raise InputError(
-                f"{self.device.name} computes in host memory: make the key with make_key there"
+                f"{self.device.name} computes in host memory: create the key with make_key instead"
             )
         self.memory = PartitionMemory(self.device, circuit)
         self.memory.check()

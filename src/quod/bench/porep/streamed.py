@@ -112,9 +112,9 @@ def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
     remaining = int(share * sum(sizes.values())) - sizes["B1"] - sizes["B2"] - RING * size
     if remaining < 0:
         raise DeviceError(
-            f"{share:.0%} of the {bytes_text(sum(sizes.values()))} of a key have no room for "
-            f"the bases of B and {RING} blocks of {bytes_text(size)}: let more of it stay, or "
-            "take smaller blocks"
+            f"{share:.0%} of the {bytes_text(sum(sizes.values()))} of a key cannot hold the bases "
+            f"of B and {RING} blocks of {bytes_text(size)}: keep a larger part on the device, or "
+            "use smaller blocks"
         )
     return remaining
 

@@ -52,7 +52,9 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 quod = [sys.executable, "-m", "quod", "powersoftau", *words, *files]
                 snarkjs, peers, absent = find_snarkjs(), {}, {}
                 if snarkjs is None or CURVES[curve].snarkjs_name not in ("bn128", "bls12381"):
-                    absent["snarkjs"] = NO_SNARKJS if snarkjs is None else f"it has no {curve}"
+                    absent["snarkjs"] = (
+                        NO_SNARKJS if snarkjs is None else f"it does not support {curve}"
+                    )
                 else:
                     peers["snarkjs"] = process(
                         [snarkjs, "powersoftau", *words, *files, *extra_arguments]
@@ -68,17 +70,23 @@ def ceremony(
     settings: Settings,
     sizes: Annotated[
         list[int] | None,
-        Option("--log2", metavar="K", least=1, most=28, help="2^K powers; may be repeated."),
+        Option(
+            "--log2",
+            metavar="K",
+            least=1,
+            most=28,
+            help="A ceremony of 2^K powers; may be repeated.",
+        ),
     ] = None,
-    curve: Annotated[str, Option(help="bn254, bls12_381.")] = "bn254",
+    curve: Annotated[str, Option(help="The curve: bn254 or bls12_381.")] = "bn254",
     steps: Annotated[
-        list[str] | None, Option("--step", help="contribute, prepare or verify.")
+        list[str] | None, Option("--step", help="The step: contribute, prepare or verify.")
     ] = None,
 ) -> None:
-    """Time powers of tau: a contribution, the preparation of the second phase, and their checks."""
+    """Powers of tau: a contribution, the preparation of phase 2, and their verification."""
     from quod.formats.curves import curve_named
 
     if unknown := set(steps or []) - set(STEPS):
-        raise WrongUsage(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+        raise WrongUsage(f"--step must be one of {', '.join(STEPS)}, not {min(unknown)}")
     bench_cases = cases(settings.device, curve_named(curve).name, sizes or [12], steps or [*STEPS])
     settings.measure("ceremony", bench_cases)

@@ -98,9 +98,9 @@ def _products(
 ) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
     """Return the peer "products", or the reason for its absence."""
     if circuit != "keccak" or field.modulus.name != "m31":
-        return {}, {"products": "they are those of Keccak-f over M31"}
+        return {}, {"products": "they are compared only for Keccak-f over M31"}
     if not in_host_memory(device):
-        return {}, {"products": "they are compared on the processor"}
+        return {}, {"products": "they are compared on the CPU only"}
     return {"products": seconds_of_products(field, device, instances * PRODUCTS_OF_KECCAK)}, {}
 
 
@@ -183,7 +183,9 @@ def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     """Build the path circuit of one leaf per instance in a tree of 2^16 leaves."""
     layout = path_circuit(_DEPTH)
     if field != layout.circuit.field:
-        raise InputError(f"the tree's hash is over {layout.circuit.field.name}, not {field.name}")
+        raise InputError(
+            f"the hash of the tree is over {layout.circuit.field.name}, not {field.name}"
+        )
 
     def draw(instances: int) -> tuple[Words, Any]:
         values = random_paths(instances, _DEPTH)

@@ -157,7 +157,7 @@ class _Study:
     def __init__(self, device: AnyDevice, field: FieldSpec, proofs: int, log_size: int) -> None:
         if field.modulus.words > 1 or field.modulus.montgomery_radix != 1:
             raise InputError(
-                f"the study adds up coefficients as they stand; take m31.3, not {field.name}"
+                f"the study does not support {field.name}; choose a field such as m31.3"
             )
         self._device, self._field = device, field
         self._proofs, self._log_size = proofs, log_size
@@ -188,7 +188,7 @@ class _Study:
             downloaded = np.empty(result.nbytes // 4, np.uint32)
             self._device.download(result, downloaded)
             if wanted is not None and not np.array_equal(downloaded, wanted):
-                raise DeviceError(f"{self._device.name}: {what} by {way} are others")
+                raise DeviceError(f"{self._device.name}: {what} by {way} differ")
             wanted = downloaded
             parameters: dict[str, Parameter] = {
                 "what": what, "way": way, "field": self._field.name, "proofs": self._proofs,
@@ -367,7 +367,7 @@ class _Study:
         for what, run in (("proofs", prove), ("launches of proofs", launch)):
             for way, arguments in ways.items():
                 if prove(*arguments) != wanted:
-                    raise DeviceError(f"{device.name}: proofs {way} are others")
+                    raise DeviceError(f"{device.name}: proofs {way} differ")
                 parameters: dict[str, Parameter] = {
                     "what": what, "way": way, "field": field.name, "proofs": proofs,
                     "circuit": name,

@@ -58,7 +58,7 @@ def cases(curve: str) -> Iterator[Case]:
     for (name, optimizer), outcome in zip(rows, run_contracts(jobs), strict=True):
         (called,) = outcome["calls"]
         if called["error"] or int(called["returned"], 16) != 1:
-            raise InputError(f"the contract of {name} refuses a valid proof: {json.dumps(called)}")
+            raise InputError(f"the contract of {name} rejects a valid proof: {json.dumps(called)}")
         parameters: dict[str, Parameter] = {
             "contract": name, "curve": curve, "inputs": len(public), "optimizer": optimizer,
         }  # fmt: skip

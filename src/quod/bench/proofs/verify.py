@@ -30,7 +30,7 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
             raise inputs if isinstance(inputs, InputError) else _error(proof_or_error)
         claims.append((key, inputs, proof_or_error))
     if not all(verify_batch(claims)):
-        raise InputError("not all proofs are valid; measure with proofs that are", path=str(proof))
+        raise InputError("not all proofs are valid; measure with valid proofs", path=str(proof))
     parameters: dict[str, Parameter] = {
         "what": "verify a batch, key resident",
         "circuit": vkey.resolve().stem,

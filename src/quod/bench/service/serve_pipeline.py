@@ -171,7 +171,7 @@ class _Load:
         while not pool.ready:
             problems = [worker.problem for worker in pool.status() if worker.problem]
             if problems or perf_counter() > limit:
-                raise ServiceError(f"the worker did not begin: {problems}")
+                raise ServiceError(f"the worker did not start: {problems}")
             self._ended(self._submit(1))
 
     def figure(self, what: str, count: int) -> float:
@@ -221,7 +221,7 @@ class _Load:
         ended = [self._queue.wait(job.id, timeout=_PATIENCE)[0] for job in jobs]
         for job in ended:
             if job.state is not JobState.SUCCEEDED:
-                raise ServiceError(f"a job has not succeeded: {job.state} {job.message}")
+                raise ServiceError(f"a job did not succeed: {job.state} {job.message}")
         return ended
 
     def _round(self, count: int) -> dict[str, float]:
@@ -267,7 +267,7 @@ class _Load:
         limit = perf_counter() + _PATIENCE
         while not any(record.stage is Stage.CHECK for record in list(self._records)):
             if perf_counter() > limit:
-                raise ServiceError("the stages of a job were not told")
+                raise ServiceError("the worker did not report the stages of a job")
             sleep(0.001)
 
 

@@ -13,14 +13,14 @@ from quod.cli.parameters import Argument, Option, WrongUsage
 def queue(
     settings: Settings,
     database: Annotated[
-        str | None, Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
+        str | None, Option(metavar="URL", help="A Postgres database. Default: an SQLite file.")
     ] = None,
     folder: Annotated[
         Path | None,
         Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
     ] = None,
 ) -> None:
-    """The durable queue of the service: submissions on disk, claims and results."""
+    """The durable queue of the service: submissions, claims and results."""
     from quod.bench.service.queue import cases
 
     settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
@@ -33,7 +33,7 @@ def submit(
         Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
     ] = None,
 ) -> None:
-    """The server of the service: submissions a second, and the latency of a call that proves."""
+    """The service's server: submissions per second, and the latency of a call that proves."""
     from quod.bench.service.submit import cases
 
     settings.measure("submit", cases(folder or Path(tempfile.gettempdir())), warm_up=0.0)
@@ -45,23 +45,28 @@ def serve_pipeline(
     curve: ChainCurve = "bn254",
     lanes: Annotated[
         list[int] | None,
-        Option(least=1, most=16, help="Proofs side by side on a GPU; may be repeated."),
+        Option(least=1, most=16, help="The number of concurrent proofs on a GPU; may be repeated."),
     ] = None,
     processes: Annotated[
-        bool, Option("--process", help="Have the worker in a process of its own.")
+        bool, Option("--process", help="Run the worker in a separate process.")
     ] = False,
     workers: Annotated[
-        int, Option(least=1, most=16, help="Of the device, each with a share of its memory.")
+        int,
+        Option(
+            least=1, most=16, help="The number of workers of the device, which share its memory."
+        ),
     ] = 1,
     folder: Annotated[
         Path | None,
-        Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
+        Option(
+            metavar="DIR", help="The directory of keys and queue. Default: a temporary directory."
+        ),
     ] = None,
     cupti: Annotated[
-        bool, Option("--cupti", help="The busy share also as CUPTI tells it.")
+        bool, Option("--cupti", help="Also measure the busy fraction with CUPTI.")
     ] = False,
 ) -> None:
-    """A worker of the service under constant load, beside the same proofs in a loop."""
+    """A worker of the service under constant load, and the same proofs in a loop."""
     from quod.bench.measure.cupti import recorder_of
     from quod.bench.service.serve_pipeline import cases
 
@@ -78,32 +83,40 @@ def serve_pipeline(
 
 def serve(
     settings: Settings,
-    address: Annotated[str, Argument("ADDRESS", "unix:PATH or HOST:PORT.")],
-    key: Annotated[str, Argument("KEY", "A key that the server has.")],
-    witness: Annotated[Path, Argument("WTNS", "Witness of its circuit.")],
+    address: Annotated[str, Argument("ADDRESS", "The server's address: unix:PATH or HOST:PORT.")],
+    key: Annotated[str, Argument("KEY", "A key of the server.")],
+    witness: Annotated[Path, Argument("WTNS", "A witness of the key's circuit (.wtns).")],
     clients: Annotated[
         list[int] | None,
-        Option(metavar="N", least=1, help="Clients at a time; may be given several times."),
+        Option(
+            metavar="N",
+            least=1,
+            help="The number of concurrent clients; may be given several times.",
+        ),
     ] = None,
     rate: Annotated[
         list[float] | None,
-        Option(metavar="R", help="Open load: proofs a second; may be given several times."),
+        Option(metavar="R", help="Open load of R proofs per second; may be given several times."),
     ] = None,
-    proofs: Annotated[int, Option(least=1, help="Proofs of each load.")] = 100,
+    proofs: Annotated[int, Option(least=1, help="The number of proofs of each load.")] = 100,
     cold: Annotated[
-        bool, Option("--cold", help="Also the first proof after the key was evicted.")
+        bool, Option("--cold", help="Also measure the first proof after the key was evicted.")
     ] = False,
     token_file: Annotated[
-        Path | None, Option("--token-file", metavar="FILE", help="Its first line.")
+        Path | None,
+        Option(
+            "--token-file", metavar="FILE", help="A file whose first line is the client's token."
+        ),
     ] = None,
     certificate: Annotated[
-        Path | None, Option(metavar="FILE", help="Of the server's authority, for TLS.")
+        Path | None,
+        Option(metavar="FILE", help="The certificate of the server's authority, for TLS."),
     ] = None,
 ) -> None:
-    """A running server: latencies, proofs a second and how busy its devices are.
+    """A running server: latencies, proofs per second and the busy fraction of its devices.
 
-    By --clients each client asks again at once (closed load); by --rate proofs are due at random
-    times, and their latency counts from then (open load, of at most 256 at a time).
+    With --clients, each client sends its next request at once (closed load). With --rate, proofs
+    are due at random times, from which latency counts (open load, at most 256 at a time).
     """
     from quod.bench.measure.load import MOST_AT_A_TIME, Load
     from quod.bench.service.serve import cases
@@ -111,7 +124,7 @@ def serve(
     from quod.service.client import Client
 
     if any(not 0 < frequency < 1e6 for frequency in rate or []):
-        raise WrongUsage("a rate is a number of proofs a second above 0")
+        raise WrongUsage("--rate must be above 0 and below 1000000 proofs per second")
     loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
     loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, frequency) for frequency in rate or []]
     token = None

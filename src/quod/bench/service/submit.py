@@ -77,7 +77,7 @@ def _server(folder: Path, kind: str) -> Iterator[str]:
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line:
-                raise ServiceError("the server did not start; its message is above")
+                raise ServiceError("the server did not start; see its message above")
             yield line.split()[0]
         finally:
             process.terminate()

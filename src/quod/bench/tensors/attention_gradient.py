@@ -37,9 +37,9 @@ def cases(
 ) -> Iterator[Case]:
     """Yield a case for each kind and shape BxHxTxD."""
     if unknown := set(kinds) - set(KINDS):
-        raise InputError(f"{min(unknown)!r} is no kind; there are {', '.join(KINDS)}")
+        raise InputError(f"{min(unknown)!r} is not a kind; choose one of {', '.join(KINDS)}")
     if dtype not in DTYPES:
-        raise InputError(f"{dtype!r} is no type of tensors; there are {', '.join(DTYPES)}")
+        raise InputError(f"{dtype!r} is not a type of tensors; choose one of {', '.join(DTYPES)}")
     opened = open_device(device)
     for kind in kinds or KINDS:
         for text in shapes:
@@ -130,7 +130,7 @@ def _torch(
         return {}, {"torch": "PyTorch is not installed (https://pytorch.org)"}
     on_processor = in_host_memory(device)
     if not on_processor and not torch.cuda.is_available():
-        return {}, {"torch": "PyTorch sees no GPU"}
+        return {}, {"torch": "PyTorch found no GPU"}
     kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     where = "cpu" if on_processor else "cuda"
     q, k, v = (torch.randn(shape, device=where, dtype=kind, requires_grad=True) for _ in range(3))

@@ -60,16 +60,18 @@ def cases(
     rows = OPERATIONS[subject]
     for kind in kinds or []:
         if kind not in rows:
-            raise InputError(f"{kind!r} is no kind of {subject}; there are {', '.join(rows)}")
+            raise InputError(
+                f"{kind!r} is not a kind of {subject}; choose one of {', '.join(rows)}"
+            )
     if dtype not in DTYPES:
-        raise InputError(f"{dtype!r} is no type of tensors; there are {', '.join(DTYPES)}")
+        raise InputError(f"{dtype!r} is not a type of tensors; choose one of {', '.join(DTYPES)}")
     opened = open_device(device, threads=threads)
     for kind in kinds or list(rows)[:1]:
         for text in shapes:
             shape = _shape(text, rows[kind].axes)
             fixed_dtype = rows[kind].dtype
             if fixed_dtype and dtype != "f32":
-                raise InputError(f"the kind {kind} is of {fixed_dtype}; --dtype is of the others")
+                raise InputError(f"the kind {kind} always computes in {fixed_dtype}; omit --dtype")
             yield _case(opened, against, kind, rows[kind], shape, fixed_dtype or dtype)
 
 

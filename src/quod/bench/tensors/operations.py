@@ -235,7 +235,7 @@ def _decode_of_torch(torch: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def _paged_of_torch(torch: Any, *operands: Any) -> Any:
-    raise TypeError("it has no attention of keys in pages")
+    raise TypeError("it has no attention with paged keys")
 
 
 def _decoding(*, paged: bool) -> Operation:
@@ -415,7 +415,7 @@ OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
             axes=2, inputs=lambda s: [s] * 4, output=lambda s: s, stored=(0, 2, 3),
             kinds=("numbers", "numbers", "f32", "squares"), run=partial(adamw, step=1),
             torch=_adamw_of_torch, exact=_adamw, error=_adamw_error,
-            f32_alone="PyTorch's fused AdamW has moments of its parameters' type",
+            f32_alone="PyTorch's fused AdamW keeps moments in the type of the parameters",
         ),
     },
 }  # fmt: skip

@@ -38,7 +38,7 @@ def cases(
     """
     check_matrix(type_name, size)
     if dtype not in DTYPES:
-        raise InputError(f"{dtype!r} is no type of rows; there are {', '.join(DTYPES)}")
+        raise InputError(f"{dtype!r} is not a type of rows; choose one of {', '.join(DTYPES)}")
     opened = open_device(device)
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
     chain = [QuantisedMatrix(opened, type_name, blocks) for blocks in data]
@@ -94,7 +94,7 @@ def _torch_peer(
     except ImportError:
         return {}, {"torch": "PyTorch is not installed (https://pytorch.org)"}
     if in_host_memory(device) or not torch.cuda.is_available():
-        return {}, {"torch": "it is a peer on an NVIDIA GPU that PyTorch sees"}
+        return {}, {"torch": "it is a peer only on an NVIDIA GPU that PyTorch finds"}
     torch.backends.cuda.matmul.allow_tf32 = False
     recording, size = device.stream("blocks").record(), len(data[0])
     values = device.allocate(4 * size * size, zero=False)

@@ -70,7 +70,9 @@ def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
 def check_matrix(type_name: str, size: int) -> None:
     """Raise InputError unless the block type exists and divides the columns."""
     if type_name not in BLOCK_TYPES:
-        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
+        raise InputError(
+            f"{type_name!r} is not a type of blocks; choose one of {', '.join(BLOCK_TYPES)}"
+        )
     elements = QUANTISED_TYPES[type_name].elements
     if size % elements:
         raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
@@ -130,5 +132,5 @@ def _chained(
     last = np.zeros_like(x)
     device.download(source, last)
     if not (np.isfinite(last).all() and last.any()):
-        raise QuodError("a chain of products came to nothing; please report it")
+        raise QuodError("a chain of products is zero or not finite; please report it")
     return run

@@ -16,15 +16,13 @@ _WIDTHS = (784, 256, 128, 10)
 
 Kinds = Annotated[
     list[str] | None,
-    Option("--kind", metavar="KIND", help="Which of its functions; the first if absent."),
+    Option("--kind", metavar="KIND", help="The function of the subject. Default: the first."),
 ]
 Shapes = Annotated[
     list[str] | None,
-    Option(
-        "--shape", metavar="AxB", help="Sizes, or one for all axes; may be given several times."
-    ),
+    Option("--shape", metavar="AxB", help="The sizes, or one size for all axes; may be repeated."),
 ]
-ElementName = Annotated[str, Option(help="f32, f16 or bf16.")]
+ElementName = Annotated[str, Option(help="The element type: f32, f16 or bf16.")]
 
 
 def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
@@ -43,7 +41,7 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
         settings.measure(name, bench_cases, floats=dtype)
 
     subject.__name__ = name
-    peers = "torch, numpy, copy: as many bytes, and limit: what the chip allows"
+    peers = "torch, numpy, copy (as many bytes), and limit (the chip's limits)"
     subject.__doc__ = f"{text}\n\nThe peers are {peers}."
     return subject
 
@@ -51,20 +49,21 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
 def inference(
     settings: Settings,
     model: Annotated[
-        Path | None, Option("--model", metavar="GGUF", help="Else one of random weights.")
+        Path | None,
+        Option("--model", metavar="GGUF", help="A model file. Default: random weights."),
     ] = None,
     widths: Annotated[
         list[int] | None,
-        Option("--width", least=1, help="Inputs, then outputs of each layer."),
+        Option("--width", least=1, help="The number of inputs, then of outputs of each layer."),
     ] = None,
-    images: Annotated[int, Option(least=1, help="Of one proof.")] = 64,
+    images: Annotated[int, Option(least=1, help="The number of images in a proof.")] = 64,
 ) -> None:
-    """Verified inference: proofs of what a perceptron of committed 8-bit weights finds.
+    """Verified inference: proofs of a perceptron's outputs, with committed 8-bit weights.
 
-    Without --width it has 784, 256, 128 and 10.
+    The default widths are 784, 256, 128 and 10.
     """
     if widths is not None and (model is not None or len(widths) < 3):
-        raise WrongUsage("--width gives three numbers at least, in place of --model")
+        raise WrongUsage("--width needs at least three numbers, and replaces --model")
     from quod.bench.tensors.inference import cases
 
     bench_cases = cases(settings.device, model, widths or list(_WIDTHS), images)
@@ -103,7 +102,7 @@ TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
             ("norm", "4096x4096", "Normalisation of rows: layer, rms."),
             ("activation", "4096x4096", "Element by element: silu, gelu, gelu-tanh, swiglu."),
             ("loss", "4096x4096", "The cross-entropy of rows, with its gradient."),
-            ("adamw", "4096x4096", "A step of AdamW of so many parameters."),
+            ("adamw", "4096x4096", "A step of AdamW; the shape gives the number of parameters."),
         )
     ),
 )

@@ -98,9 +98,9 @@ def truncate(
     from quod.formats import PowersOfTau
 
     file = PowersOfTau.open(ptau)
-    wanted = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
+    chosen_powers = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
     stem = ptau.name.removesuffix(".ptau")
-    targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
+    targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in chosen_powers}
     outputs = list(targets.values())
     check_outputs(outputs, [ptau], exclusive=[] if force else outputs)
     with followed_timeline(quiet=quiet) as timeline:
@@ -173,9 +173,9 @@ def verify(
     show_contributions(verified.contributions)
     is_whole = verified.power == verified.ceremony_power
     if len(verified.contributions) > is_whole:
-        which = "but the last one " if is_whole else ""
+        which_text = "but the last one " if is_whole else ""
         show(
-            f"All hashes {which}are unverified, because the file no longer has their "
+            f"All hashes {which_text}are unverified, because the file no longer has their "
             "points. Compare each with the hash that its contributor published."
         )
     count = counted(len(verified.contributions), "contribution")

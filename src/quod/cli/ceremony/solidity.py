@@ -48,9 +48,9 @@ def soliditycalldata(
     from quod.formats.strict_json import PROOF, parse_json, read_json
     from quod.groth16 import Proof, solidity_calldata
 
-    text, place = read_json(proof, PROOF), os.fspath(proof)
-    document = parse_json(text, place, PROOF)
+    text, proof_path = read_json(proof, PROOF), os.fspath(proof)
+    document = parse_json(text, proof_path, PROOF)
     unnamed = isinstance(document, dict) and "curve" not in document
-    read = parse_proof(text, curve=_ASSUMED_CURVE if unnamed else None, name=place)
+    read = parse_proof(text, curve=_ASSUMED_CURVE if unnamed else None, name=proof_path)
     inputs = read_public(public, curve=read.curve)
     show(solidity_calldata(Proof(read.curve, read.a, read.b, read.c), inputs))

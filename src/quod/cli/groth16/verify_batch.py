@@ -27,18 +27,18 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
     errors: dict[int, InputError] = {}
     places: list[int] = []
     claims = []
-    for place, (values, proof_or_error) in enumerate(zip(inputs, proofs, strict=True)):
+    for index, (values, proof_or_error) in enumerate(zip(inputs, proofs, strict=True)):
         if isinstance(values, InputError) or isinstance(proof_or_error, InputError):
-            errors[place] = values if isinstance(values, InputError) else _error(proof_or_error)
+            errors[index] = values if isinstance(values, InputError) else _error(proof_or_error)
         else:
-            places.append(place)
+            places.append(index)
             claims.append((key, values, proof_or_error))
-    verdicts = {place: Verdict(False, error) for place, error in errors.items()}
+    verdicts = {index: Verdict(False, error) for index, error in errors.items()}
     verdicts |= dict(zip(places, verify_batch(claims), strict=True))
-    bad = sorted(place for place, verdict in verdicts.items() if not verdict)
-    for place in bad:
-        if (error := verdicts[place].error) is not None:
-            warn(f"proof {place} is malformed: {error}")
+    bad = sorted(index for index, verdict in verdicts.items() if not verdict)
+    for index in bad:
+        if (error := verdicts[index].error) is not None:
+            warn(f"proof {index} is malformed: {error}")
     if bad:
         named = ", ".join(map(str, bad[:_NAMED])) + (", ..." if len(bad) > _NAMED else "")
         raise VerificationError(

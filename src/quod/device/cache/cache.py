@@ -305,7 +305,7 @@ _warned: set[Path | None] = set()
 _warning = threading.Lock()
 
 
-def _warn_once(folder: Path | None, why: str) -> None:
+def _warn_once(folder: Path | None, reason: str) -> None:
     """Warn, once per process and folder, that compiled code is not kept."""
     with _warning:
         if folder in _warned:
@@ -313,10 +313,10 @@ def _warn_once(folder: Path | None, why: str) -> None:
         _warned.add(folder)
     import warnings
 
-    where = "" if folder is None else f" in {folder}"
+    location = "" if folder is None else f" in {folder}"
     warnings.warn(
-        f"compiled kernels cannot be cached{where} and are compiled again in each run: "
-        f"{why}; set QUOD_CACHE_DIR to a folder that only you may write to",
+        f"compiled kernels cannot be cached{location} and are compiled again in each run: "
+        f"{reason}; set QUOD_CACHE_DIR to a folder that only you may write to",
         CacheWarning,
         stacklevel=2,
     )

@@ -97,8 +97,8 @@ def trace_key(
     Returns None if the inputs of tracing are unknown: for a kernel outside the package, one that
     captures variables, or a static argument whose `repr` is an address.
     """
-    place = sources.path_in_package(definition.location.file)
-    if place is None or definition.function.__closure__:
+    source_path = sources.path_in_package(definition.location.file)
+    if source_path is None or definition.function.__closure__:
         return None
     options = [f"{name}={value!r}" for name, value in sorted(static.items())]
     if any(" at 0x" in option for option in options):
@@ -107,7 +107,7 @@ def trace_key(
     slots = definition.parameters_for(static)[1].items()
     options += [f"{name}: {type_}" for name, type_ in slots]
     return key_of(
-        "trace", sources.digest(), place, str(definition.location.line), definition.name,
+        "trace", sources.digest(), source_path, str(definition.location.line), definition.name,
         _described(machine), toolchain, *options,
     )  # fmt: skip
 

@@ -91,8 +91,10 @@ class CpuKernel(ShownKernel):
         """Update the expected seconds: a rise takes effect at once, a fall gradually."""
         if len(self._seconds) >= _SIZE_CLASSES:
             self._seconds.clear()
-        before = self._seconds.get(size)
-        self._seconds[size] = seconds if before is None else max(seconds, (seconds + before) / 2)
+        previous_seconds = self._seconds.get(size)
+        self._seconds[size] = (
+            seconds if previous_seconds is None else max(seconds, (seconds + previous_seconds) / 2)
+        )
 
 
 class KernelText:
@@ -111,10 +113,10 @@ class KernelText:
             code = llvm_jit.compile_to_object(self._text)
         except KernelError as error:
             name = f"{kernel.name}-{self.key[:12]}.ll"
-            place = None if cache is None else cache.keep_text(name, self._text)
-            where = "" if place is None else f"; the text is in {place}"
+            text_path = None if cache is None else cache.keep_text(name, self._text)
+            location = "" if text_path is None else f"; the text is in {text_path}"
             raise KernelError(
-                f"kernel {kernel.name} ({kernel.location}): {error}{where}"
+                f"kernel {kernel.name} ({kernel.location}): {error}{location}"
             ) from error
         facts = KernelFacts(
             pointer_uses(kernel), _stack_bytes(kernel), kernel.name, digest=text_digest(self._text)
@@ -150,8 +152,8 @@ def build(
     threads: number of Quod's own kernels that may be compiled at a time.
     """
     trace = trace_key(definition, machine, static, toolchain())
-    stored = look_up(cache, trace)
-    if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
+    cached_code = look_up(cache, trace)
+    if cached_code is not None and (kernel := _loaded(definition, machine, static, cached_code)):
         return kernel
     with compilations.running():
         return _built(definition, machine, static, cache, trace, threads)

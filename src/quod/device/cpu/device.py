@@ -277,8 +277,8 @@ class CpuDevice(OpenedDevice):
         To wake another thread and to be woken by it takes as long as several small kernels. A
         timeline has a track of the stream's name, and kernels their stack.
         """
-        here = timeline is None and room_on_stack() > 0
-        if here:
+        in_this_thread = timeline is None and room_on_stack() > 0
+        if in_this_thread:
             from quod.device.cpu import program
 
             self._programs = self._programs or program.Programs()
@@ -288,7 +288,7 @@ class CpuDevice(OpenedDevice):
                 return
         from quod.device.cpu.stream import CpuSubmission
 
-        CpuSubmission(self.execute, recording, name, timeline, parent, here=here).wait()
+        CpuSubmission(self.execute, recording, name, timeline, parent, here=in_this_thread).wait()
 
     def close(self) -> None:
         """End the worker threads. The device may be used again; it starts others then."""

@@ -236,11 +236,11 @@ def _assembled(
                 "the NVIDIA driver has no PTX compiler (libnvidia-ptxjitcompiler); "
                 "install the complete driver"
             ) from error
-        place = cache.keep_text(f"{kernel.name}-{key[:12]}.ptx", module.text)
-        where = "" if place is None else f"; the PTX is in {place}"
+        text_path = cache.keep_text(f"{kernel.name}-{key[:12]}.ptx", module.text)
+        location = "" if text_path is None else f"; the PTX is in {text_path}"
         raise KernelError(
             f"kernel {kernel.name} ({kernel.location}): the assembler rejects the PTX: "
-            f"{_explained(error.text, module)}{where}"
+            f"{_explained(error.text, module)}{location}"
         ) from error
 
 

@@ -177,13 +177,13 @@ class CudaDevice(OpenedDevice):
             self._clear_away()
             yield
         except CudaError as error:
-            where = "" if doing is None else f", in {doing()}"
+            during = "" if doing is None else f", in {doing()}"
             if error.is_sticky:
                 self._failed = True
                 self.space.lose(
-                    f"{error}{where}, and the GPU has stopped; close the device and open it again"
+                    f"{error}{during}, and the GPU has stopped; close the device and open it again"
                 )
-            raise DeviceError(f"{self.name}: {error}{where}") from error
+            raise DeviceError(f"{self.name}: {error}{during}") from error
 
     def _clear_away(self) -> None:
         while True:

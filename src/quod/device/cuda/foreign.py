@@ -62,8 +62,8 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
         interface = getattr(value, "__cuda_array_interface__", None)
         if interface is None:
             return None
-        if why := disguise(value):
-            raise BufferError(why)
+        if reason := disguise(value):
+            raise BufferError(reason)
         array = _described(interface)
     except Exception as error:
         # Anything: what runs here is the other library's.

@@ -128,8 +128,8 @@ class _Arena:
         ]
         for start, _ in unused:
             del self.segments[start]
-        gone = {start for start, _ in unused}
-        self._free = [row for row in self._free if row[1] not in gone]
+        unused_starts = {start for start, _ in unused}
+        self._free = [row for row in self._free if row[1] not in unused_starts]
         return unused
 
     def _put(self, block: _Block) -> None:
@@ -199,8 +199,8 @@ class MemoryPool:
         return Buffer(owner, block.start, nbytes, space=self._space)
 
     def _grow(self, arena: _Arena, size: int, nbytes: int) -> None:
-        wanted = max(size, arena.segment)
-        for attempt in (wanted, size):
+        segment_bytes = max(size, arena.segment)
+        for attempt in (segment_bytes, size):
             try:
                 start = int(self._driver.cuMemAlloc(attempt))
             except CudaError as error:
@@ -216,12 +216,12 @@ class MemoryPool:
 
     def _shortage(self, nbytes: int) -> str:
         free, total = self._driver.cuMemGetInfo()
-        others = max(0, total - free - self._reserved)
+        other_bytes = max(0, total - free - self._reserved)
         return (
             f"no memory for a buffer of {bytes_text(nbytes)} on {self._device}: "
             f"{bytes_text(free)} of {bytes_text(total)} are free, "
             f"{bytes_text(self._reserved)} are reserved by this device "
-            f"({bytes_text(self._in_use)} in use) and {bytes_text(others)} by the "
+            f"({bytes_text(self._in_use)} in use) and {bytes_text(other_bytes)} by the "
             "driver and other processes; free memory or split the work"
         )
 

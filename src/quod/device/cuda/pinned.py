@@ -39,9 +39,9 @@ class PinnedMemory:
         size = max(1, -(-nbytes // granule)) * granule
         with self._lock:
             self._take_returned()
-            kept = self._kept.get(size)
-            if kept:
-                address = kept.pop()
+            idle_blocks = self._kept.get(size)
+            if idle_blocks:
+                address = idle_blocks.pop()
                 self._kept_bytes -= size
             else:
                 address = self._locked(size)

@@ -145,14 +145,14 @@ class CudaSubmission:
         kernels = dict.fromkeys(
             str(step.kernel) for step in self._recording.steps if isinstance(step, Launch)
         )
-        shown = ", ".join(list(kernels)[:_NAMED_KERNELS])
+        names_text = ", ".join(list(kernels)[:_NAMED_KERNELS])
         omitted = (
             f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
         )
         alone = len(kernels) < 2 or self._device.synchronous
         hint = "" if alone else "; set QUOD_CUDA_SYNCHRONOUS=1 to find out which"
         return f"the work of {self._name}" + (
-            f", kernels {shown}{omitted}{hint}" if kernels else ""
+            f", kernels {names_text}{omitted}{hint}" if kernels else ""
         )
 
     # --- beginning

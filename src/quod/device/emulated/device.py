@@ -301,10 +301,10 @@ class EmulatedSubmission(ThreadSubmission):
         early_successors: list[list[int]] = [[] for _ in steps]
         for index, step in enumerate(steps):
             overlapped_steps = step.overlapped if may_overlap and isinstance(step, Launch) else ()
-            for before in step.after:
-                (early_successors if before in overlapped_steps else successors)[before].append(
-                    index
-                )
+            for dependency in step.after:
+                (early_successors if dependency in overlapped_steps else successors)[
+                    dependency
+                ].append(index)
         ready: list[int] = []
         depths = [0] * len(steps)
 

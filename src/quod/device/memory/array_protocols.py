@@ -1,4 +1,4 @@
-"""The interfaces by which other libraries give their arrays."""
+"""The protocols through which other libraries export the memory of their arrays."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ ForeignArray: TypeAlias = (
     "_WithArrayInterface | _WithCudaArrayInterface | _WithDlpack | memoryview | bytes | bytearray"
     " | array.array[Any]"
 )
-"""Arrays of other libraries; read-only where they say so, as `bytes` are."""
+"""Arrays of other libraries; some are read-only, such as `bytes`."""

@@ -1,4 +1,4 @@
-"""Memory budgets: a plan states its peak before it starts, and is refused if that is too much."""
+"""Memory budgets: work states its peak memory before it starts, and is refused if over budget."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def bytes_text(count: int) -> str:
 
 
 def byte_count(nbytes: object) -> int:
-    """Return the size of a buffer as an int; raises DeviceError if it is no valid size."""
-    most = (1 << 63) - 1
-    return whole_number("the number of bytes of a buffer", nbytes, 0, most, error=DeviceError)
+    """Return the size of a buffer as an int; raises DeviceError for an invalid size."""
+    max_bytes = (1 << 63) - 1
+    return whole_number("the number of bytes of a buffer", nbytes, 0, max_bytes, error=DeviceError)
 
 
 def budget(nbytes: object) -> int | None:
@@ -31,13 +31,13 @@ def budget(nbytes: object) -> int | None:
 
 
 class OutOfMemory(DeviceError):
-    """There is too little memory for a plan, now or ever."""
+    """There is too little memory for the work, now or with the whole budget."""
 
     is_out_of_memory = True
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, means that memory ran out."""
+    """Report whether an error, or one of its causes, means that memory ran out."""
     while error is not None:
         if isinstance(error, MemoryError) or getattr(error, "is_out_of_memory", False):
             return True
@@ -57,10 +57,13 @@ def check_reach(what: str, nbytes: int, most: int) -> None:
 def check_budget(
     what: str, needed: int, budget: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
 ) -> None:
-    """Raise DeviceError if `needed` bytes are more than `budget`; a plan calls it before it starts.
+    """Raise OutOfMemory if work needs more bytes than the budget; call it before the work starts.
 
-    `what` names the work. Where its peak is `fixed` bytes and the rest grows with a number of
-    `items`, give both, and the error says how many items fit.
+    what: the name of the work, for the message.
+    needed, budget: sizes in bytes.
+    fixed, items: if the memory is `fixed` bytes and the rest is proportional to the number of
+        `items`, the message says how many items fit.
+    unit: the plural noun of the items.
     """
     if needed <= budget:
         return

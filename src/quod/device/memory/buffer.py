@@ -1,4 +1,4 @@
-"""Memory that kernels read and write."""
+"""Buffers: memory that kernels read and write, and the address spaces of devices."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ALIGNMENT = 64
-# Text and times.
-_NO_NUMBERS = "SUMm"
+# The dtype kinds of text and times.
+_NON_NUMERIC_KINDS = "SUMm"
 
 
 class Space:
     """An address space: the host's memory, or the memory of one device.
 
-    Spaces are compared by identity. A space is lost once its device was closed or has failed; its
-    memory then no longer exists.
+    Spaces are compared by identity. When its device is closed or fails, the space is lost and its
+    memory no longer exists.
     """
 
     __slots__ = ("_lost", "name")
@@ -48,15 +48,15 @@ class Space:
 
 
 HOST = Space("the host")
-"""Memory that NumPy reaches; also the memory of the CPU as a device."""
+"""The host's memory, in which NumPy's arrays are; the CPU device uses it too."""
 
 
 def base_array(value: Any) -> Any:
-    """Return an array as a plain `numpy.ndarray`, because subclasses may misreport their memory.
+    """Return an array as a plain `numpy.ndarray` without a copy; return other values unchanged.
 
-    An array of another library is viewed in place (`foreign.in_place`); any other value is returned
-    unchanged.
-    Raises DeviceError for a masked array, whose mask would be ignored.
+    Subclasses are converted, because they may misreport their memory; arrays of other libraries are
+    viewed in place (`foreign.in_place`). Raises DeviceError for a masked array, whose mask would be
+    ignored.
     """
     if type(value) is np.ndarray or isinstance(value, (Buffer, int, float)):
         return value
@@ -71,12 +71,13 @@ def base_array(value: Any) -> Any:
 
 
 class Buffer:
-    """Bytes of memory with an owner.
+    """A range of memory of a device or the host.
 
-    owner: keeps the memory alive and frees it at the end. On the CPU it is a NumPy array of bytes,
-    aligned to a cache line if Quod allocated it.
-    space: address space of the buffer's address.
-    dtype, shape: those of the array from which the buffer was made, else None. Kernels see bytes.
+    owner: the object that keeps the memory alive and frees it. For host memory it is a NumPy array
+        of bytes, aligned to a cache line if Quod allocated it.
+    space: the address space of the buffer's address.
+    dtype, shape: the type and shape of the array from which the buffer was created, else None.
+        Kernels see bytes.
     """
 
     __slots__ = (
@@ -98,7 +99,7 @@ class Buffer:
     def zeros(cls, nbytes: int) -> Buffer:
         """Allocate zeroed host memory; raises DeviceError if there is too little.
 
-        Untouched pages cost nothing.
+        Pages that are never accessed take no physical memory.
         """
         return cls._allocated(nbytes, np.zeros)
 
@@ -132,7 +133,7 @@ class Buffer:
         """
         base: Any = base_array(array)
         is_array = isinstance(base, np.ndarray)
-        if not is_array or base.dtype.hasobject or base.dtype.kind in _NO_NUMBERS:
+        if not is_array or base.dtype.hasobject or base.dtype.kind in _NON_NUMERIC_KINDS:
             what = f"an array of {base.dtype}" if is_array else type(base).__name__
             raise DeviceError(
                 f"a buffer must be the memory of a NumPy array of numbers, not {what}"
@@ -149,13 +150,13 @@ class Buffer:
 
     @classmethod
     def to_read(cls, array: Array | ForeignArray) -> Buffer:
-        """Wrap an array; one that is not contiguous in C order is copied."""
+        """Wrap an array for reading; an array that is not C-contiguous is copied."""
         base = base_array(array)
         return cls.wrap(np.ascontiguousarray(base) if isinstance(base, np.ndarray) else base)
 
     @classmethod
     def to_write(cls, array: Array | ForeignArray) -> Buffer:
-        """Wrap an array as `wrap` does; raises DeviceError, too, if it is read-only."""
+        """Wrap an array as `wrap` does; also raises DeviceError if the array is read-only."""
         memory = cls.wrap(array)
         if not memory.writeable:
             raise DeviceError("the array is read-only and cannot be copied to")
@@ -164,8 +165,8 @@ class Buffer:
     def __repr__(self) -> str:
         kind = "" if self.dtype is None else f", {self.dtype} {self.shape}"
         kind += "" if self._writeable else ", read-only"
-        gone = ", which is gone" if self._space.is_lost else ""
-        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
+        lost_text = ", which is gone" if self._space.is_lost else ""
+        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{lost_text}{kind}>"
 
     def like(self, array: Buffer) -> Buffer:
         """Return this memory with the type and shape of another buffer of the same size."""
@@ -228,7 +229,7 @@ class Buffer:
             flat: Array = self._owner.reshape(-1).view(dtype)
             return flat if shape is None else flat.reshape(shape)
         except Exception as error:
-            # NumPy asks objects of others what type and shape they are.
+            # `dtype` may be a foreign object, whose attributes can raise any exception.
             raise DeviceError(
                 f"a buffer of {self.nbytes} bytes does not fit the requested array: {error}"
             ) from error
@@ -253,14 +254,14 @@ class Buffer:
 def host_bytes(memory: Buffer | Array) -> Array:
     """Return the bytes of host memory without a copy; raises DeviceError for device memory."""
     if type(memory) is np.ndarray and memory.flags.c_contiguous and memory.dtype.kind in "iuf":
-        return memory.reshape(-1).view(np.uint8)  # the usual case, without what checks the others
+        return memory.reshape(-1).view(np.uint8)  # the common case, without the checks of `wrap`
     return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
 
 
 def overlap(memory: Buffer | Array, other: Buffer | Array) -> bool:
-    """Return whether two contiguous ranges of memory overlap."""
+    """Report whether two contiguous ranges of memory overlap."""
     first, second = (
-        piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (memory, other)
+        value if isinstance(value, Buffer) else Buffer.wrap(value) for value in (memory, other)
     )
     return (
         first.space is second.space
@@ -270,7 +271,7 @@ def overlap(memory: Buffer | Array, other: Buffer | Array) -> bool:
 
 
 def check_same_size(source: Buffer, target: Buffer) -> None:
-    """Raise DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
+    """Raise DeviceError unless both arguments are buffers of the same size."""
     for memory in (source, target):
         instance("the memory to copy", memory, Buffer, "allocate or upload one", error=DeviceError)
     if source.nbytes != target.nbytes:

@@ -1,7 +1,8 @@
-"""Arrays of other libraries, in place: what launches and uploads take beside NumPy's own.
+"""Access to the memory of other libraries' arrays, which launches and uploads accept.
 
-Host memory comes by `__array_interface__`, by DLPack or by the buffer protocol, a GPU's by what its
-device knows (`Device.foreign_memory`). Nothing is copied, so that what a kernel stores arrives.
+Host memory is accessed through `__array_interface__`, DLPack or the buffer protocol; GPU memory
+through the device (`Device.foreign_memory`). Nothing is copied, so a kernel's stores reach the
+array.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from quod.errors import DeviceError
 Array = np.ndarray[Any, Any]
 
 _ADDRESSES = 1 << 63
-_DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
+_DLPACK_HOST_TYPES = (1, 3, 11)  # pageable memory, and memory page-locked by CUDA and ROCm
 
 
 def in_place(value: object) -> Array | None:
-    """Return the host memory of another library's array; None if the value is not an array.
+    """Return another library's array as a NumPy array without a copy; None if it is no array.
 
-    Raises DeviceError for an array whose memory the host cannot access or does not hold the
-    elements, for one that its library does not export, and for one larger than the object that
-    holds it. The description of a bare address is trusted.
+    Raises DeviceError if the host cannot access the array's memory, if the memory does not have the
+    elements (a lazy view), if the library does not export the array, or if the array exceeds the
+    object that has its memory. A bare address cannot be checked and is trusted.
     """
     if isinstance(value, np.generic):
         return None
     try:
-        if why := disguise(value):
-            raise BufferError(why)
+        if reason := disguise(value):
+            raise BufferError(reason)
         if hasattr(value, "__array_interface__"):
             return _of_interface(value)
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
             kind = int(value.__dlpack_device__()[0])
-            if kind not in _DLPACK_OF_HOST:
+            if kind not in _DLPACK_HOST_TYPES:
                 raise BufferError(f"it is on a device, of DLPack's type {kind}")
             return np.from_dlpack(value)
         try:
@@ -46,12 +47,12 @@ def in_place(value: object) -> Array | None:
             return None
         return np.asarray(view)
     except Exception as error:
-        # Anything: what runs here is the other library's.
+        # The other library's code may raise any exception.
         raise DeviceError(f"{type(value).__name__} does not export host memory: {error}") from error
 
 
 class _Interface:
-    """A description of memory that does not change any more, and what it belongs to."""
+    """A copy of an `__array_interface__`, which cannot change, and the owner of the memory."""
 
     def __init__(self, owner: object, description: dict[str, Any]) -> None:
         self.owner = owner
@@ -61,7 +62,7 @@ class _Interface:
 def _of_interface(value: Any) -> Array:
     """Return the array of an `__array_interface__`; raises ValueError if its memory does not exist.
 
-    NumPy itself follows any address in the description.
+    NumPy itself accepts any address in the description.
     """
     description = dict(value.__array_interface__)
     data = description.get("data")
@@ -70,7 +71,7 @@ def _of_interface(value: Any) -> Array:
         if array.nbytes and not 0 < address < _ADDRESSES - array.nbytes:
             raise ValueError(f"there is no memory at its address {address:#x}")
         return array
-    # The memory is that of an object, by default its own.
+    # The memory belongs to the object `data`, or to the value itself.
     memory = memoryview(value if data is None else data)
     array = np.asarray(_Interface(value, {**description, "data": memory}))
     if array.nbytes:

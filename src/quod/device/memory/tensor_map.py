@@ -1,4 +1,4 @@
-"""Descriptors of arrays for a GPU's Tensor Memory Accelerator, so that kernels copy tiles.
+"""Descriptors of arrays for a GPU's Tensor Memory Accelerator, with which kernels copy tiles.
 
 Source: CUDA driver API, "Tensor Map Object Management".
 """
@@ -8,17 +8,19 @@ from __future__ import annotations
 from quod.frozen import frozen
 
 MAP_BYTES = 128
-"""Bytes of one tensor map."""
+"""The size of a tensor map in bytes."""
 COLUMNS = 64
-"""Elements of a line of a tile, of 16 bits each."""
+"""The number of 16-bit elements in a line of a tile."""
 
 
 @frozen
 class TiledMemory:
-    """An array of 16-bit elements in a device's memory, and the tiles that kernels copy from it.
+    """An array of 16-bit elements in device memory, and the tiles that kernels copy from it.
 
-    The array has `planes` planes of `height` lines of `length` elements, stored consecutively from
-    `address`; lines begin at multiples of 16 bytes. Tiles have `lines` lines of 64 elements.
+    address: the address of the array, whose lines are stored consecutively and begin at multiples
+        of 16 bytes.
+    planes, height, length: the array's shape: planes of `height` lines of `length` elements.
+    lines: the number of lines of a tile; a line has 64 elements.
     """
 
     address: int

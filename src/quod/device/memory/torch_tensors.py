@@ -1,9 +1,9 @@
-"""Tensors of PyTorch whose elements are not what is in their memory.
+"""Detection of PyTorch tensors whose memory does not have their elements.
 
-PyTorch keeps the sign of some views beside their memory, and some tensors stand for others: those
-of transforms of functions, of modes that know shapes alone, and zeros that are nowhere. None of the
-interfaces by which other libraries give arrays tells, so PyTorch itself is asked. It is not loaded
-for that: where it is not, nothing is one of its tensors.
+PyTorch applies the negation or conjugation of some views lazily, and some tensors are wrappers
+without memory: function transforms, fake tensors, zero tensors. Array protocols do not reveal this,
+so PyTorch's dispatch keys are read. PyTorch is not imported for this: before the program imports
+it, no value is a tensor.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from typing import Any
 from quod.device.elements import FLOAT8_NAMES
 from quod.kernel.ir.types import Type
 
-_BESIDE = {
+_LAZY_REASONS = {
     "Negative": "its negation is not applied in memory; use x.resolve_neg()",
     "Conjugate": "its conjugation is not applied in memory; use x.resolve_conj()",
     "ZeroTensor": "it is zeros without memory; use x.clone()",
 }
-"""Transformations that PyTorch applies before an operation sees the elements, by dispatch key."""
-_STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
-"""The keys of tensors that stand for others."""
+"""The reason for each dispatch key of a transformation that PyTorch applies lazily."""
+_WRAPPER_KEYS = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
+"""The dispatch keys of tensors that wrap other tensors."""
 
 
 def disguise(value: object) -> str | None:
-    """Return why a PyTorch tensor's memory does not hold its elements, else None.
+    """Return the reason why a PyTorch tensor's memory does not have its elements, or None.
 
-    Returns None for any other value, too.
+    Returns None for values that are not tensors, too.
     """
     torch = _torch_of(value)
     if torch is None:
         return None
     keys = torch._C._dispatch_keys(value)
     mask, reasons = _reasons()
-    # Nearly always nothing: one look at all of them.
+    # The common case: the tensor has none of the keys.
     if not keys.raw_repr() & mask:
         return None
-    return next((why for key, why in reasons if keys.has(key)), None)
+    return next((reason for key, reason in reasons if keys.has(key)), None)
 
 
 def _torch_of(value: object) -> Any:
     """Return the module of PyTorch if `value` is one of its tensors, else None."""
     torch: Any = sys.modules.get("torch")
-    # While it is being loaded it has no tensors.
+    # While PyTorch is being imported, it has no attribute Tensor.
     return torch if torch is not None and isinstance(value, getattr(torch, "Tensor", ())) else None
 
 
 def torch_float8(value: Any) -> tuple[Any, Type | None]:
-    """View a PyTorch tensor of 8-bit floats as u8 and return it with its element type.
+    """Return a PyTorch tensor of 8-bit floats as a view of u8, and its element type.
 
-    Other values are returned unchanged, with None. None of the interfaces through which PyTorch
-    exports arrays has these types.
+    Returns other values unchanged, with None. The view is needed because no array protocol supports
+    these types.
     """
     torch = _torch_of(value)
     element = FLOAT8_NAMES.get(str(value.dtype).removeprefix("torch.")) if torch else None
@@ -62,7 +62,7 @@ def torch_float8(value: Any) -> tuple[Any, Type | None]:
 
 
 def as_torch_float8(value: Any, element: Type) -> Any:
-    """View a u8 PyTorch tensor as one of 8-bit floats; other values are returned unchanged."""
+    """Return a u8 PyTorch tensor as a view of 8-bit floats; return other values unchanged."""
     torch = _torch_of(value)
     if torch is None:
         return value
@@ -72,14 +72,14 @@ def as_torch_float8(value: Any, element: Type) -> Any:
 
 @functools.cache
 def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
-    """Return the bits of all dispatch keys, and each key with its reason."""
+    """Return the bit mask of all dispatch keys, and each key with its reason."""
     torch = sys.modules["torch"]
-    stands = "it is a wrapper of other tensors and has no memory of its own"
+    wrapper_reason = "it is a wrapper of other tensors and has no memory of its own"
     key_of = torch._C._parse_dispatch_key
-    # None for what a version of PyTorch does not have.
+    # `key_of` returns None for a key that this version of PyTorch does not have.
     keys_and_reasons = [
-        (key, why)
-        for name, why in (_BESIDE | dict.fromkeys(_STANDING, stands)).items()
+        (key, reason)
+        for name, reason in (_LAZY_REASONS | dict.fromkeys(_WRAPPER_KEYS, wrapper_reason)).items()
         if (key := key_of(name)) is not None
     ]
     bits = [torch._C.DispatchKeySet(key).raw_repr() for key, _ in keys_and_reasons]

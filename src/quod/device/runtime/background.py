@@ -48,11 +48,13 @@ class Background:
         if self._process != os.getpid():
             # Threads do not survive a fork, and what waits is the parent's to do.
             self._start_anew()
-        taken: list[threading.Thread] = []
-        outcome: Outcome[T] = Outcome(lambda: not _any_alive(taken or tuple(self._threads)))
+        started_threads: list[threading.Thread] = []
+        outcome: Outcome[T] = Outcome(
+            lambda: not _any_alive(started_threads or tuple(self._threads))
+        )
 
         def in_thread() -> T:
-            taken.append(threading.current_thread())
+            started_threads.append(threading.current_thread())
             return task()
 
         with self._changed:
@@ -108,13 +110,13 @@ class Background:
             return self._waiting.popleft()
 
     def _drop(self, *, at_exit: bool = False) -> None:
-        kept: deque[_Waiting] = deque()
-        for each in self._waiting:
-            if at_exit and each.keeps_process:
-                kept.append(each)
+        remaining: deque[_Waiting] = deque()
+        for entry in self._waiting:
+            if at_exit and entry.keeps_process:
+                remaining.append(entry)
             else:
-                each.outcome.drop()
-        self._waiting = kept
+                entry.outcome.drop()
+        self._waiting = remaining
 
     def close(self) -> None:
         """Wait for the tasks that have started; drop the others."""

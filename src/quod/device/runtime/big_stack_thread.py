@@ -28,11 +28,11 @@ class LargeStackThread(threading.Thread):
 
     def start(self) -> None:
         with _stack_size_lock:
-            before = threading.stack_size(STACK_BYTES)
+            previous_bytes = threading.stack_size(STACK_BYTES)
             try:
                 super().start()
             finally:
-                threading.stack_size(before)
+                threading.stack_size(previous_bytes)
 
 
 def room_on_stack() -> int:

@@ -1,4 +1,4 @@
-"""Stopping from one thread what other threads compute.
+"""Cancel, from one thread, the device work of other threads.
 
 cancellation = Cancellation()
 
@@ -30,10 +30,9 @@ class Cancellable(Protocol):
 
 
 class Cancellation:
-    """Stops the launches of all threads that are inside of its `with`, and the work of streams that
-    they wait for.
+    """A scope (`with`) whose launches, and awaited stream work, can be cancelled from any thread.
 
-    It stays cancelled: launches that come later in it are refused.
+    After `cancel`, later launches in the scope are refused.
     """
 
     def __init__(self) -> None:
@@ -43,12 +42,12 @@ class Cancellation:
         self.requested = False
 
     def cancel(self) -> None:
-        """Stop what is being done and all that comes after it; may be called more than once."""
+        """Cancel the running work and refuse later work; may be called more than once."""
         with self._lock:
             self.requested = True
             running = tuple(self._running)
-        for each in running:
-            each.cancel()
+        for work in running:
+            work.cancel()
 
     def begin(self, running: Cancellable) -> None:
         """Register running work; it is cancelled at once if cancellation was already requested."""
@@ -61,7 +60,7 @@ class Cancellation:
     def end(self, running: Cancellable) -> None:
         """Unregister work that has ended."""
         with self._lock:
-            self._running = [each for each in self._running if each is not running]
+            self._running = [work for work in self._running if work is not running]
 
     def check(self, what: str) -> None:
         """Raise DeviceError if it was cancelled."""

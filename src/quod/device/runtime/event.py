@@ -1,4 +1,4 @@
-"""Events: points in the work of a stream that others wait for or take the time of."""
+"""Events: points in the work of a stream, for waiting and for timing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.errors import DeviceError
 
 
 class Completion:
-    """One passing of an event: each submission of its recording makes another."""
+    """The completion of an event in one submission of its recording."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,9 +20,9 @@ class Completion:
         self.failed = False
 
     def complete(self, *, failed: bool = False) -> None:
-        """Report that the point is reached or, with `failed`, never will be.
+        """Mark the event as completed, or as failed if it will never be reached.
 
-        Later calls do nothing.
+        The first call determines the outcome; later calls do nothing.
         """
         with self._lock:
             if self._done.is_set():
@@ -40,7 +40,7 @@ class Completion:
         return self._done.wait(timeout)
 
     def call_when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once it is complete, at once if it is."""
+        """Call `callback` when the event completes or fails; immediately if it already has."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(callback)
@@ -49,14 +49,14 @@ class Completion:
 
 
 class Event:
-    """A point in the recording of a stream; `RecordingStream.event` makes it."""
+    """A point in the recording of a stream; `RecordingStream.event` creates it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._completion: Completion | None = None
 
     def arm(self, completion: Completion | None = None) -> Completion:
-        """Start a new completion when the recording is submitted; a device may pass its own."""
+        """Start a new completion for a submission of the recording; a device may pass its own."""
         self._completion = Completion() if completion is None else completion
         return self._completion
 
@@ -71,13 +71,13 @@ class Event:
 
     @property
     def is_done(self) -> bool:
-        """Return whether the last submission has passed the event."""
+        """True if the last submission has passed the event."""
         return self._completion is not None and self._completion.is_done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is passed; False if that takes longer than `timeout` seconds.
+        """Wait until the event is passed; return False after `timeout` seconds.
 
-        Raises DeviceError if the recording was not submitted, or ended before.
+        Raises DeviceError if the recording was not submitted, or ended before the event.
         """
         completion = self.completion()
         if not completion.wait(timeout):
@@ -88,8 +88,9 @@ class Event:
 
     @property
     def time_ns(self) -> int:
-        """Return the time when it was passed, on the scale of `time.perf_counter_ns`; DeviceError
-        before that.
+        """The time when the event was passed, by `time.perf_counter_ns`.
+
+        Raises DeviceError before the event is passed.
         """
         completion = self.completion()
         if not completion.is_done() or completion.failed:

@@ -1,7 +1,7 @@
 """Futures: the results of tasks on other threads.
 
-The standard library's futures import logging and other modules, which takes 4 ms of a proving
-process. A wait for one also hangs if its thread ends silently, as it does when memory runs out.
+The standard library's futures import logging and other modules, which takes 4 ms. A wait for such a
+future also hangs if its thread ends without a result, which happens when memory runs out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quod.errors import DeviceError
 T = TypeVar("T")
 
 # The interval at which a wait checks that the task's thread still exists.
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 
 
 class Dropped(DeviceError):
@@ -33,11 +33,11 @@ class Outcome(Generic[T]):
 
     def __init__(self, is_lost: Callable[[], bool] | None = None) -> None:
         self._is_lost = is_lost
-        # Held until the task is done; those that wait take it and give it back.
-        self._undone = threading.Lock()
-        self._undone.acquire()
-        self._changing = threading.Lock()
-        self._begun = self._done = False
+        # Locked until the task is done; a waiter acquires it and releases it for the next one.
+        self._pending_lock = threading.Lock()
+        self._pending_lock.acquire()
+        self._state_lock = threading.Lock()
+        self._started = self._done = False
         self._result: T | None = None
         self._error: BaseException | None = None
         self._actions: list[Callable[[], object]] = []
@@ -49,13 +49,13 @@ class Outcome(Generic[T]):
         outcome.set(result)
         return outcome
 
-    # --- for whoever does the task
+    # --- methods for the thread that runs the task
 
     def begin(self) -> bool:
         """Mark the task as started; return False if it was dropped, and must not run."""
-        with self._changing:
-            self._begun = not self._done
-            return self._begun
+        with self._state_lock:
+            self._started = not self._done
+            return self._started
 
     def set(self, result: T) -> None:
         """Set the result and wake all waiters."""
@@ -68,30 +68,30 @@ class Outcome(Generic[T]):
         self._finish()
 
     def _finish(self) -> None:
-        with self._changing:
+        with self._state_lock:
             self._done = True
-            self._undone.release()
+            self._pending_lock.release()
             actions, self._actions = self._actions, []
         for action in actions:
             action()
 
-    # --- for whoever wants the result
+    # --- methods for threads that use the result
 
     def drop(self) -> bool:
         """Drop the task before it starts; return False if it has started."""
-        with self._changing:
-            if self._begun or self._done:
+        with self._state_lock:
+            if self._started or self._done:
                 return False
-            self._begun = True
+            self._started = True
         self.fail(Dropped())
         return True
 
     def done(self) -> bool:
-        """Return whether there is a result or an error."""
+        """Report whether there is a result or an error."""
         return self._done
 
     def lost(self) -> bool:
-        """Return whether the task is not done and no thread is left to run it."""
+        """Report whether the task is not done and no thread is left to run it."""
         return self._is_lost is not None and self._is_lost() and not self._done
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -99,14 +99,14 @@ class Outcome(Generic[T]):
 
         Raises MemoryError if the task is lost.
         """
-        seconds = _LOOK_SECONDS if timeout is None else timeout
-        while not self._undone.acquire(timeout=seconds):
-            # One that was interrupted may have taken it and not given it back.
+        seconds = _CHECK_SECONDS if timeout is None else timeout
+        while not self._pending_lock.acquire(timeout=seconds):
+            # An interrupted waiter may have acquired the lock without releasing it.
             if self._done or timeout is not None:
                 return self._done
             if self.lost():
                 raise MemoryError
-        self._undone.release()
+        self._pending_lock.release()
         return True
 
     def result(self, timeout: float | None = None) -> T:
@@ -121,12 +121,12 @@ class Outcome(Generic[T]):
         try:
             raise self._error
         finally:
-            # The error knows this frame and must not be known by it.
+            # The error's traceback refers to this frame; avoid a reference cycle.
             del self
 
     def then(self, action: Callable[[], object]) -> None:
-        """Call `action` once the task is done: now, or by the thread that does it."""
-        with self._changing:
+        """Call `action` when the task is done: now if it is, else in the thread that runs it."""
+        with self._state_lock:
             if not self._done:
                 self._actions.append(action)
                 return

@@ -177,10 +177,10 @@ class Dependencies:
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """Add a step that waits for all earlier steps and that all later steps wait for."""
-        before = tuple(sorted(self._last))
+        dependencies = tuple(sorted(self._last))
         self._segments.clear()
         self._barrier, self._last = step, {step}
-        return before
+        return dependencies
 
 
 def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:

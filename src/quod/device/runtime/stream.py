@@ -254,11 +254,11 @@ class RecordingStream(_Stream):
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
         """Raise DeviceError unless memory is the device's, or the host's where that is meant."""
         buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
-        wanted = HOST if host else self._device.space
-        if buffer.space is not wanted:
+        required_space = HOST if host else self._device.space
+        if buffer.space is not required_space:
             raise DeviceError(
                 f"the memory belongs to {buffer.space.name}, but a stream of "
-                f"{self._device.name} needs memory of {wanted.name} here"
+                f"{self._device.name} needs memory of {required_space.name} here"
             )
         buffer.space.check()
 

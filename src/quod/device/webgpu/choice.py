@@ -25,8 +25,8 @@ def _key(properties: AdapterProperties, *, u64: bool) -> str:
 
 def stored_limbs(cache: CompileCache, properties: AdapterProperties, *, u64: bool) -> str | None:
     """Return the stored choice of limbs for this adapter and driver, or None."""
-    stored = cache.get(_key(properties, u64=u64))
-    return None if stored is None else stored.decode(errors="replace")
+    cached = cache.get(_key(properties, u64=u64))
+    return None if cached is None else cached.decode(errors="replace")
 
 
 def store_limbs(

@@ -102,10 +102,10 @@ class KernelSource:
     def text(self, bindings: tuple[Binding, ...] | None = None) -> KernelText:
         """Return the text with these bindings; raises KernelError if the kernel is invalid."""
         key = None if self._key is None else key_of("wgsl", self._key, repr(bindings))
-        stored = None if key is None else self._cache.get(key)
-        if stored is not None:
+        cached_text = None if key is None else self._cache.get(key)
+        if cached_text is not None:
             try:
-                return KernelText.unpack(stored)
+                return KernelText.unpack(cached_text)
             except ValueError:
                 pass
         traced = self._trace()
@@ -221,12 +221,14 @@ class PipelineCompiler:
 
     def _refusal(self, source: KernelSource, module: WgslModule, error: WebGpuError) -> KernelError:
         name = f"{source.definition.name}-{key_of('wgsl', module.text)[:12]}.wgsl"
-        place = self._cache.keep_text(name, module.text)
-        where = "" if place is None else f"; the WGSL is in {place}"
+        text_path = self._cache.keep_text(name, module.text)
+        location = "" if text_path is None else f"; the WGSL is in {text_path}"
         match = _LINE.search(str(error.__cause__))
         line = module.source_of(int(match.group(1) or match.group(2))) if match else None
         origin = "" if line is None else f" ({line})"
-        return KernelError(f"kernel {source}: the driver rejects the WGSL: {error}{origin}{where}")
+        return KernelError(
+            f"kernel {source}: the driver rejects the WGSL: {error}{origin}{location}"
+        )
 
     def close(self) -> None:
         """Wait for started compilations; drop the others."""

@@ -36,11 +36,11 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
         return
     with session.lease(session.uploads) as lease:
         for at in range(0, size, CHUNK_BYTES):
-            piece = min(CHUNK_BYTES, size - at)
-            staging = lease.acquire(piece, lambda: False)
-            session.uploads.write(staging, data[at : at + piece])
+            chunk_bytes = min(CHUNK_BYTES, size - at)
+            staging = lease.acquire(chunk_bytes, lambda: False)
+            session.uploads.write(staging, data[at : at + chunk_bytes])
             encoding = Encoding(session)
-            encoding.copy(staging.handle, 0, allocation.handle, start + at, piece)
+            encoding.copy(staging.handle, 0, allocation.handle, start + at, chunk_bytes)
             session.queue.submit(encoding.encoder, _doing, target)
             lease.release(staging)
 

@@ -179,8 +179,12 @@ def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[Sto
     for number, row in enumerate(ranges):
         if row.allocation is None:
             # Empty memory is never touched, but something must be there; no two share it.
-            place = {"buffer": session.nothing, "offset": number * ALIGNMENT, "size": ALIGNMENT}
+            empty_binding = {
+                "buffer": session.nothing,
+                "offset": number * ALIGNMENT,
+                "size": ALIGNMENT,
+            }
         else:
-            place = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
-        entries.append({"binding": number + 1, "resource": place})
+            empty_binding = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
+        entries.append({"binding": number + 1, "resource": empty_binding})
     return session.gpu.create_bind_group(layout=layout, entries=entries)

@@ -92,8 +92,8 @@ class Native:
     def adapters(self) -> list[Any]:
         """List the system's adapters, except those of OpenGL, in the system's order."""
         with self.errors(), _no_display():
-            listed = list(self.wgpu.gpu.enumerate_adapters_sync())
-        return [adapter for adapter in listed if adapter.info["backend_type"] != "OpenGL"]
+            found_adapters = list(self.wgpu.gpu.enumerate_adapters_sync())
+        return [adapter for adapter in found_adapters if adapter.info["backend_type"] != "OpenGL"]
 
     def subgroup_sizes(self, adapter: Any) -> tuple[int, int]:
         """Return the minimum and maximum subgroup size of an adapter."""
@@ -115,13 +115,13 @@ class Native:
             return device.create_shader_module(label=label, code=text)
         ffi, library = self._ffi, self._library
         data, name = text.encode(), label.encode()
-        kept = ffi.new("char[]", data), ffi.new("char[]", name)
+        c_strings = ffi.new("char[]", data), ffi.new("char[]", name)
         source = ffi.new("WGPUShaderSourceWGSL *")
         source.chain.sType = library.WGPUSType_ShaderSourceWGSL
-        source.code.data, source.code.length = kept[0], len(data)
+        source.code.data, source.code.length = c_strings[0], len(data)
         descriptor = ffi.new("WGPUShaderModuleDescriptor *")
         descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
-        descriptor.label.data, descriptor.label.length = kept[1], len(name)
+        descriptor.label.data, descriptor.label.length = c_strings[1], len(name)
         # The wrapper around the library turns what it reports into exceptions.
         create = self._checked_call("wgpuDeviceCreateShaderModuleTrusted")
         handle = create(device._internal, descriptor, 0)
@@ -205,18 +205,18 @@ def _no_display() -> Iterator[None]:
     each try if the variable is unset or relative. Nothing can be below a file, so with /dev/null
     the try fails in silence. Other messages of drivers still go to standard error.
     """
-    before = os.environ.get("XDG_RUNTIME_DIR")
-    if before and os.path.isabs(before):
+    runtime_dir = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime_dir and os.path.isabs(runtime_dir):
         yield
         return
     os.environ["XDG_RUNTIME_DIR"] = os.devnull
     try:
         yield
     finally:
-        if before is None:
+        if runtime_dir is None:
             os.environ.pop("XDG_RUNTIME_DIR", None)
         else:
-            os.environ["XDG_RUNTIME_DIR"] = before
+            os.environ["XDG_RUNTIME_DIR"] = runtime_dir
 
 
 class _Log(logging.Handler):

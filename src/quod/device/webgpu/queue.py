@@ -161,9 +161,10 @@ class WebGpuQueue:
                 return
             self._last_progress = time.perf_counter()
             if mapping.refusal:
-                why = self._native.take_loss_report() or mapping.refusal
+                reason = self._native.take_loss_report() or mapping.refusal
                 self._die(
-                    f"the device was lost in {receipt.doing()} ({why}); close it and open it again"
+                    f"the device was lost in {receipt.doing()} ({reason}); close it and "
+                    "open it again"
                 )
                 return
             *words, cut_short = self._read(receipt)

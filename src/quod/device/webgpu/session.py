@@ -110,15 +110,15 @@ class Session:
             with self.native.errors():
                 yield
         except WebGpuError as error:
-            where = "" if doing is None else f", in {doing()}"
+            during = "" if doing is None else f", in {doing()}"
             if error.is_lost:
                 loss = self.native.take_loss_report()
                 self.space.lose(
-                    f"the device was lost{f' ({loss})' if loss else ''}{where}; close it and open "
+                    f"the device was lost{f' ({loss})' if loss else ''}{during}; close it and open "
                     "it again"
                 )
             raise WebGpuError(
-                f"{self.name}: {error}{where}",
+                f"{self.name}: {error}{during}",
                 is_out_of_memory=error.is_out_of_memory,
                 is_lost=error.is_lost,
             ) from error

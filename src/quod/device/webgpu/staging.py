@@ -106,8 +106,10 @@ class StagingRing:
         return buffer_record
 
     def _collect(self) -> None:
-        back = [buffer for buffer in self._returning if buffer.mapping and buffer.mapping.is_done]
-        for buffer in back:
+        returned_buffers = [
+            buffer for buffer in self._returning if buffer.mapping and buffer.mapping.is_done
+        ]
+        for buffer in returned_buffers:
             self._returning.remove(buffer)
             if buffer.is_mapped:
                 self._idle.append(buffer)
@@ -117,9 +119,9 @@ class StagingRing:
     def _make_room(self, size: int) -> bool:
         """Destroy idle buffers until `size` bytes fit; return whether they fit."""
         while (full := self._total() + size > RING_BYTES) and self._idle:
-            gone = self._idle.pop(0)
-            self._all.discard(gone)
-            gone.handle.destroy()
+            oldest_buffer = self._idle.pop(0)
+            self._all.discard(oldest_buffer)
+            oldest_buffer.handle.destroy()
         return not full
 
     def write(self, buffer: StagingBuffer, data: Array) -> None:
@@ -184,10 +186,10 @@ class StagingLease:
         acquired: list[StagingBuffer] = []
 
         def is_there() -> bool:
-            taken = self._ring.acquire(nbytes, self._held)
-            if taken is not None:
-                acquired.append(taken)
-            return taken is not None
+            staging_buffer = self._ring.acquire(nbytes, self._held)
+            if staging_buffer is not None:
+                acquired.append(staging_buffer)
+            return staging_buffer is not None
 
         while not is_there():
             if not let_go():
@@ -198,9 +200,9 @@ class StagingLease:
 
     def acquire_short(self, nbytes: int) -> StagingBuffer:
         """Take a buffer for a few bytes at once, even if the ring is full."""
-        taken = self._ring.acquire(nbytes, self._held, always=True)
-        assert taken is not None
-        return taken
+        staging_buffer = self._ring.acquire(nbytes, self._held, always=True)
+        assert staging_buffer is not None
+        return staging_buffer
 
     def release(self, buffer: StagingBuffer) -> None:
         """Return a buffer to the ring; the GPU may still read one for an upload."""

@@ -170,13 +170,13 @@ class WebGpuSubmission(BackgroundSubmission):
             self._drain()
         allocation, start, size = whole_words(recorded.target)
         for at in range(0, size, CHUNK_BYTES):
-            piece = min(CHUNK_BYTES, size - at)
+            chunk_bytes = min(CHUNK_BYTES, size - at)
             began = time.perf_counter_ns()
-            staging = self._upload_lease.acquire(piece, self._let_go, self._stopped)
-            data = source[at : at + piece]
+            staging = self._upload_lease.acquire(chunk_bytes, self._let_go, self._stopped)
+            data = source[at : at + chunk_bytes]
             self._session.uploads.write(staging, data)
             self._record_host_time(step, began, time.perf_counter_ns())
-            self._encoding.copy(staging.handle, 0, allocation.handle, start + at, piece, step)
+            self._encoding.copy(staging.handle, 0, allocation.handle, start + at, chunk_bytes, step)
             self._uploading.append(staging)
 
     def _download(self, step: int, recorded: Copy) -> None:
@@ -186,12 +186,12 @@ class WebGpuSubmission(BackgroundSubmission):
             return
         source, begin, extra = readable_words(recorded.source)
         for at in range(0, target.nbytes, CHUNK_BYTES):
-            piece = min(CHUNK_BYTES, target.nbytes - at)
-            size = piece + extra
+            chunk_bytes = min(CHUNK_BYTES, target.nbytes - at)
+            size = chunk_bytes + extra
             size += -size % 4
             staging = self._download_lease.acquire(size, self._let_go, self._stopped)
             self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
-            self._downloads.append(_Download(step, staging, extra, target[at : at + piece]))
+            self._downloads.append(_Download(step, staging, extra, target[at : at + chunk_bytes]))
 
     def _let_go(self) -> bool:
         """Submit and wait for all work, which frees its staging buffers; return False if none."""
@@ -232,14 +232,16 @@ class WebGpuSubmission(BackgroundSubmission):
 
         def describe() -> str:
             recorded = [self._recording.steps[step] for step in steps]
-            shown = [
+            names_text = [
                 f"{step.label} (kernel {step.kernel})" if isinstance(step, Launch) else step.label
                 for step in recorded
             ]
-            omitted = len(shown) - _NAMED_STEPS
-            hint = "" if len(shown) < 2 else "; set QUOD_WEBGPU_SYNCHRONOUS=1 to find out which"
+            omitted = len(names_text) - _NAMED_STEPS
+            hint = (
+                "" if len(names_text) < 2 else "; set QUOD_WEBGPU_SYNCHRONOUS=1 to find out which"
+            )
             suffix = f" and {omitted} more steps" if omitted > 0 else ""
-            return f"{', '.join(shown[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
+            return f"{', '.join(names_text[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
 
         return describe
 

@@ -1,4 +1,4 @@
-"""Clients of a server: `Client`, and `AsyncClient` for asyncio. Neither loads NumPy.
+"""Clients of a proving server: `Client`, and `AsyncClient` for asyncio. Neither imports NumPy.
 
     from quod.service.client import Client, ProofRequest
 
@@ -6,8 +6,8 @@
         job = client.prove(ProofRequest("membership", wtns=witness))
         assert verifying_key.verify(job.public, job.proof)
 
-A refusal of the server is raised as the same error of `quod.service.errors` or `quod.errors` that a
-local queue raises. The names below load on first use (PEP 562).
+If the server refuses a request, the client raises the error of `quod.service.errors` or
+`quod.errors` that the server raised. The public names below are imported on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of the client: requests and jobs."""
+"""The records of a client: proof requests and jobs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ _SOURCES: Final[Mapping[str, type]] = {"wtns": bytes, "path": str, "inputs": Map
 
 @frozen
 class ProofRequest:
-    """A request for a proof, of one partition or several.
+    """A request for a proof job, which has one partition (a witness and its proof) or several.
 
-    Exactly one of the following is given, as a list for several partitions:
-
-    wtns: witnesses in the .wtns format.
-    path: paths of .wtns files below the root that the server allows this client.
+    key: the name or identity of the proving key.
+    Exactly one of the next three fields is required; a list has an item for each partition:
+    wtns: a witness in the .wtns format.
+    path: the path of a .wtns file below the root that the server assigns to this client.
     inputs: circuit inputs by name, from which the server computes the witness.
-
-    idempotency_key: a second submission with the same key is the same job; "" for no key.
-    priority: 0 to 9, highest first.
-    deadline: seconds since 1970.
+    idempotency_key: a second submission with the same key returns the first job; "" for none.
+    priority: 0 to 9; jobs with a higher priority run first.
+    deadline: the time after which the job expires, in seconds since 1970.
     """
 
     key: str
@@ -57,13 +56,13 @@ class ProofRequest:
 
     @property
     def witnesses(self) -> list[Any]:
-        """The witnesses, paths or inputs of each partition."""
+        """The witness, path or inputs of each partition."""
         value = getattr(self, self.source)
         return list(value) if isinstance(value, (list, tuple)) else [value]
 
     @property
     def source(self) -> str:
-        """The name of the field that is given: wtns, path or inputs."""
+        """The name of the field that is not None: wtns, path or inputs."""
         return next(name for name in _SOURCES if getattr(self, name) is not None)
 
 
@@ -71,9 +70,9 @@ class ProofRequest:
 class RemoteJob(JobRecord):
     """A snapshot of a job of a server.
 
-    key: an identity.
-    results: per partition of a succeeded job ``{"proof": ..., "publicSignals": ...}`` in snarkjs
-        format.
+    key: the identity of the proving key.
+    results: a document ``{"proof": ..., "publicSignals": ...}`` in snarkjs format for each
+        partition; empty unless the job has succeeded.
     """
 
     results: tuple[Mapping[str, Any], ...]
@@ -81,16 +80,16 @@ class RemoteJob(JobRecord):
     def require_results(self) -> tuple[Mapping[str, Any], ...]:
         """Return the results; raises ServiceError with the reason unless the job succeeded."""
         if self.state is not JobState.SUCCEEDED:
-            why = f": {self.code}: {self.message}" if self.code else ""
-            raise ServiceError(f"the job {self.id} is {self.state}{why}")
+            reason = f": {self.code}: {self.message}" if self.code else ""
+            raise ServiceError(f"the job {self.id} is {self.state}{reason}")
         return self.results
 
     @property
     def proof(self) -> Mapping[str, Any]:
         """The proof of a job with one partition, for `VerifyingKey.verify`.
 
-        Raises ServiceError with the reason unless the job succeeded, InputError if it has several
-        proofs, which are in `results`.
+        Raises ServiceError with the reason unless the job succeeded, InputError if the job has
+        several partitions; `results` has their proofs.
         """
         proof: Mapping[str, Any] = self._result()["proof"]
         return proof

@@ -1,4 +1,4 @@
-"""The blocking client."""
+"""The blocking client of a proving server."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Client(wire.Connection):
         super().__init__(grpc, address, token, certificate)
 
     def submit(self, request: ProofRequest) -> RemoteJob:
-        """Submit a job; it is on the server's disk when this returns."""
+        """Submit a job; returns when the server has stored the job on disk."""
         return self._do(wire.submit(request))
 
     def submit_many(self, requests: Sequence[ProofRequest]) -> list[RemoteJob | QuodError]:
-        """Submit up to 1,000 jobs; return for each the job or its error.
+        """Submit up to 1,000 jobs; return the job or the error of each request, in order.
 
         The jobs are sent in as few messages of up to 3 MiB as possible. If one of several messages
         fails, its error is returned for each of its jobs.
@@ -45,17 +45,18 @@ class Client(wire.Connection):
         groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
         for group in groups:
             try:
-                answered = self._do(wire.submit_many(group))
-                outcomes += answered
+                group_outcomes = self._do(wire.submit_many(group))
+                outcomes += group_outcomes
             except QuodError as error:
                 outcomes += wire.refused_group(groups, group, error)
         return outcomes
 
     def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
-        """Submit a job and wait for its success; raises ServiceError with the reason otherwise.
+        """Submit a job and wait until it succeeds; raises ServiceError with the reason otherwise.
 
-        A small witness takes one call; without an idempotency key the server cancels the job if
-        that call breaks off.
+        timeout: the maximum wait in seconds; None waits without a limit.
+        A request with a small witness is a single call. If that call is interrupted, the server
+        cancels the job, unless the request has an idempotency key.
         """
         limit = wire.limit_of(timeout)
         if wire.is_large(request):
@@ -68,7 +69,7 @@ class Client(wire.Connection):
         return job
 
     def wait(self, job: str, timeout: float | None = None) -> RemoteJob:
-        """Wait up to `timeout` seconds for the end of a job; return its current state."""
+        """Wait up to `timeout` seconds for the end of a job; return the job as it is then."""
         limit = wire.limit_of(timeout)
         while True:
             remote_job = self._do(
@@ -78,9 +79,9 @@ class Client(wire.Connection):
                 return remote_job
 
     def watch(self, job: str, after: int = 0) -> Generator[Event, None, None]:
-        """Yield events of a job from number `after` + 1 on, until its end.
+        """Yield the events of a job with numbers above `after`, until the job ends.
 
-        After UnavailableError continue with the number of the last event.
+        After an UnavailableError call it again with the number of the last event.
         """
         call = wire.watch(job, after)
         events = self._calls[call.name](call.request, metadata=self._metadata)
@@ -97,7 +98,10 @@ class Client(wire.Connection):
         return self._do(wire.cancel(job))
 
     def jobs(self, most: int = 50, before: str = "") -> list[RemoteJob]:
-        """Return this client's newest jobs, without results, older than job `before` if given."""
+        """Return at most `most` jobs of this client, newest first, without results.
+
+        before: the id of a job; only older jobs are returned.
+        """
         return self._do(wire.jobs(most, before))
 
     def status(self) -> ServerStatus:
@@ -109,11 +113,11 @@ class Client(wire.Connection):
         return self._do(wire.keys())
 
     def preload(self, key: str, worker: str = "", timeout: float | None = None) -> None:
-        """Load a key on all workers or one. For operators, as are the calls below."""
+        """Load a key on one worker, or on all. This call and the next ones are for operators."""
         self._do(wire.preload(key, worker, timeout))
 
     def evict(self, key: str, worker: str = "") -> None:
-        """Evict a key."""
+        """Evict a key from one worker, or from all."""
         self._do(wire.evict(key, worker))
 
     def resume_key(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The calls of both clients as pairs of a request and a decoder of its answer."""
+"""The gRPC calls of both clients: each is a request and the decoder of its response."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ _NO_ANSWER: Final = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
 )
-_LARGE: Final = 1 << 20
-_PIECE: Final = 1 << 20
-_MOST_PEM_BYTES: Final = 1 << 20
-# The default limit of messages is 4 MiB.
-_LARGE_INPUTS: Final = 3 << 20
-_GROUP: Final = 3 << 20
-_OVERHEAD: Final = 1 << 10
+_MAX_INLINE_WITNESS_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
+_MAX_PEM_BYTES: Final = 1 << 20
+# gRPC's default limit of messages is 4 MiB.
+_MAX_INLINE_INPUT_BYTES: Final = 3 << 20
+_MAX_GROUP_BYTES: Final = 3 << 20
+# An upper bound on the fields of a request other than its witnesses.
+_REQUEST_OVERHEAD_BYTES: Final = 1 << 10
 _RETRY_SECONDS: Final = 1.0
 
 _job: Final = partial(decode_message, RemoteJob)
@@ -54,7 +55,10 @@ _job: Final = partial(decode_message, RemoteJob)
 
 @frozen
 class Call(Generic[T]):
-    """A call: its name in the protocol, its request, and the decoder of its answer."""
+    """A call: its name in the protocol, its request, and the decoder of its response.
+
+    request: a message, or a list of messages for a streaming request.
+    """
 
     name: str
     request: Any
@@ -62,13 +66,13 @@ class Call(Generic[T]):
 
 
 def is_large(request: ProofRequest) -> bool:
-    """Report whether the witnesses or inputs are uploaded in chunks."""
-    most = _LARGE if request.wtns is not None else _LARGE_INPUTS
-    return request.path is None and sum(map(len, _bodies(request))) > most
+    """Report whether the witnesses or inputs of a request are uploaded in chunks."""
+    limit = _MAX_INLINE_WITNESS_BYTES if request.wtns is not None else _MAX_INLINE_INPUT_BYTES
+    return request.path is None and sum(map(len, _bodies(request))) > limit
 
 
 def submit(request: ProofRequest) -> Call[RemoteJob]:
-    """Submit in one message, or in chunks if the witnesses or inputs are large."""
+    """Submit a job in one message, or in chunks if the witnesses or inputs are large."""
     if is_large(request):
         return Call("UploadProof", list(_upload(request)), _job)
     message = pb.SubmitProofRequest()
@@ -77,21 +81,21 @@ def submit(request: ProofRequest) -> Call[RemoteJob]:
 
 
 def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
-    """Split requests, in their order, into groups for one message; large ones are alone."""
-    grouped: list[list[ProofRequest]] = []
+    """Split requests in order into groups, one for each message; a large request is alone."""
+    result: list[list[ProofRequest]] = []
     free_bytes = 0
     for request in requests:
-        size = sum(map(len, _bodies(request))) + _OVERHEAD
+        size = sum(map(len, _bodies(request))) + _REQUEST_OVERHEAD_BYTES
         if size > free_bytes or is_large(request):
-            grouped.append([])
-            free_bytes = _GROUP
+            result.append([])
+            free_bytes = _MAX_GROUP_BYTES
         free_bytes = 0 if is_large(request) else free_bytes - size
-        grouped[-1].append(request)
-    return grouped
+        result[-1].append(request)
+    return result
 
 
 def submit_many(group: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
-    """Submit a group of `groups`."""
+    """Submit a group of requests that `groups` returned."""
     if len(group) == 1 and is_large(group[0]):
         return Call("UploadProof", list(_upload(group[0])), lambda answer: [_job(answer)])
     message = pb.SubmitProofsRequest()
@@ -182,18 +186,18 @@ def channel(library: Any, address: object, certificate: object) -> Any:
         path = file_path(certificate)
         try:
             with open(path, "rb") as file:
-                authority = file.read(_MOST_PEM_BYTES + 1)
+                authority = file.read(_MAX_PEM_BYTES + 1)
         except OSError as error:
             raise InputError(f"cannot be read ({error.strerror})", path=path) from None
-        if len(authority) > _MOST_PEM_BYTES:
+        if len(authority) > _MAX_PEM_BYTES:
             raise InputError(
-                f"is longer than the limit for a certificate ({_MOST_PEM_BYTES:,} bytes)", path=path
+                f"is longer than the limit for a certificate ({_MAX_PEM_BYTES:,} bytes)", path=path
             )
     return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
 
 
 def error_of_call(error: Any, address: str) -> QuodError:
-    """Convert the error of a call to the server at `address`."""
+    """Convert gRPC's error of a call to the server at `address` to an error of Quod."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:
@@ -203,7 +207,7 @@ def error_of_call(error: Any, address: str) -> QuodError:
         return error_of(refusal)
     code, message = error.code(), " ".join((error.details() or "").split())
     if code in _NO_ANSWER:
-        # The text before the last colon describes gRPC's connection attempts.
+        # gRPC describes its connection attempts before the last colon.
         reason = message.rpartition(": ")[2]
         return UnavailableError(
             f"the server at {address} does not answer ({reason})", retry_seconds=_RETRY_SECONDS
@@ -229,14 +233,14 @@ class Connection:
 def refused_group(
     groups: Sequence[object], group: Sequence[object], error: QuodError
 ) -> list[QuodError]:
-    """Return the error for each job of a group; raise it if there is no other group."""
+    """Return a group's error for each of its jobs; raises the error if it is the only group."""
     if len(groups) == 1:
         raise error
     return [error] * len(group)
 
 
 def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
-    """Bind a call to a channel, unary or streaming."""
+    """Return the callable of a unary or streaming call on a channel."""
     make = (
         channel.unary_stream
         if call.response_streams
@@ -249,7 +253,7 @@ def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
 
 
 def limit_of(timeout: float | None) -> float:
-    """Return the deadline of a timeout, by the monotonic clock in seconds."""
+    """Return the deadline of a timeout in seconds on the monotonic clock; None is no deadline."""
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
@@ -271,14 +275,14 @@ def _refusal(code: str, status: Any) -> Refusal | None:
 
 
 def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
-    """Write a request into a message; a separate message would copy its witnesses again."""
+    """Write a request into a message in place, as a new message would copy the witnesses again."""
     message.MergeFrom(encode_message(pb.SubmitProofRequest, request))
     for body in _bodies(request):
         message.witnesses.add(**{request.source: body})
 
 
 def _bodies(request: ProofRequest) -> list[Any]:
-    """Return the witnesses as they are transmitted: bytes, paths, or inputs as ASCII text."""
+    """Return what is transmitted for each partition: bytes, a path, or inputs as ASCII JSON."""
     return [*map(_json, request.witnesses)] if request.inputs is not None else request.witnesses
 
 
@@ -292,8 +296,8 @@ def _upload(request: ProofRequest) -> Iterator[pb.UploadProofRequest]:
     )  # fmt: skip
     yield pb.UploadProofRequest(begin=begin)
     for body in bodies:
-        for at in range(0, len(body), _PIECE):
-            yield pb.UploadProofRequest(piece=body[at : at + _PIECE])
+        for start in range(0, len(body), _CHUNK_BYTES):
+            yield pb.UploadProofRequest(piece=body[start : start + _CHUNK_BYTES])
 
 
 def _json(inputs: object) -> str:

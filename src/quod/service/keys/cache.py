@@ -138,11 +138,11 @@ class KeyCache(Generic[Held, Ready]):
 
         Raises KeyTooLargeError if they do not fit together, and any error of a load.
         """
-        wanted = {key: self._loader.needs(key) for key in dict.fromkeys(keys)}
+        needs_by_key = {key: self._loader.needs(key) for key in dict.fromkeys(keys)}
         for tier in _BUDGETED:
-            parts = {key: needs.bytes(tier) for key, needs in wanted.items()}
+            parts = {key: needs.bytes(tier) for key, needs in needs_by_key.items()}
             check_fits("what is loaded at the start", tier, parts, self._budgets[tier])
-        for key in wanted:
+        for key in needs_by_key:
             self.preload(key)
         with self._changed:
             self._warm = True

@@ -171,11 +171,11 @@ def pieces(
     remaining = most
     while remaining is None or remaining > 0:
         stop()
-        piece = os.read(descriptor, _PIECE if remaining is None else min(_PIECE, remaining))
-        if not piece:
+        chunk = os.read(descriptor, _PIECE if remaining is None else min(_PIECE, remaining))
+        if not chunk:
             return
-        remaining = None if remaining is None else remaining - len(piece)
-        yield piece
+        remaining = None if remaining is None else remaining - len(chunk)
+        yield chunk
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -44,10 +44,10 @@ def check_fits(what: str, tier: Tier, parts: Mapping[str, int], budget: int) -> 
     """Raise KeyTooLargeError if the sum of the parts exceeds a tier's budget."""
     needed = sum(parts.values())
     if needed > budget:
-        listed = " + ".join(f"{name} {bytes_text(size)}" for name, size in parts.items())
-        where = "on the device" if tier is Tier.DEVICE else "in host memory"
+        parts_text = " + ".join(f"{name} {bytes_text(size)}" for name, size in parts.items())
+        location = "on the device" if tier is Tier.DEVICE else "in host memory"
         raise KeyTooLargeError(
-            f"{what} needs {bytes_text(needed)} {where} ({listed}), and the key budget "
+            f"{what} needs {bytes_text(needed)} {location} ({parts_text}), and the key budget "
             f"there is {bytes_text(budget)}; raise the budget, or prove on a machine "
             "with more memory",
             parts=parts,

@@ -78,9 +78,9 @@ def digest_of(descriptor: int) -> str:
 def _copy(folder: Folder, source: Path) -> FileRecord:
     digest = hashlib.sha256()
     with opened_file(source) as (file, before), folder.new_file(ZKEY) as target:
-        for piece in pieces(file.fileno()):
-            digest.update(piece)
-            write_all(target, piece)
+        for chunk in pieces(file.fileno()):
+            digest.update(chunk)
+            write_all(target, chunk)
         after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise InputError("changed while it was copied; add it again", path=source)

@@ -157,17 +157,17 @@ class KeyRepository:
             for name in self._cut_off(delete=False)
         ]
         with self._inner(_KEYS) as keys, self._inner(_NAMES) as names:
-            there = set(keys.names())
+            key_names = set(keys.names())
             messages += [
                 f"{shown(name)} in {_KEYS}: is not a key; remove it"
-                for name in sorted(there)
+                for name in sorted(key_names)
                 if not is_identity(name)
             ]
             for name in names.names():
                 if _is_unfinished(name):
                     continue
                 try:
-                    if self._pointed_to(parse_name(name)) not in there:
+                    if self._pointed_to(parse_name(name)) not in key_names:
                         messages.append(f"{name}: refers to a missing key; remove the name")
                 except QuodError as error:
                     messages.append(f"{shown(name)} in {_NAMES}: {error}")
@@ -193,13 +193,13 @@ class KeyRepository:
         `registration.fill`; OutputError if the disk refuses a write.
         """
         flag("move", move), flag("allow_insecure", allow_insecure)
-        wanted = [parse_name(name) for name in checked_list("the names of a key", names)]
+        parsed_names = [parse_name(name) for name in checked_list("the names of a key", names)]
         from quod.service.keys.registration import fill
 
         with self._incoming() as folder:
             record = fill(folder, zkey, verification_key, wasm, allow_insecure)
             with as_output_error(self.path), self._locked(), self._inner(_KEYS) as keys:
-                for name in wanted:
+                for name in parsed_names:
                     self._check_free(name, record.identity, move)
                 existing = self._sound(record.identity)
                 if existing is None:
@@ -209,17 +209,17 @@ class KeyRepository:
                         f"the key {record.identity} already exists with another witness "
                         "calculator, or without one; remove it first"
                     )
-                for name in wanted:
+                for name in parsed_names:
                     self._point(name, record.identity)
         return existing or record
 
     def point(self, name: str, key: str, *, move: bool = False) -> None:
         """Point a name to a key; raises AlreadyExistsError if it is taken and `move` is false."""
-        wanted, move = parse_name(name), flag("move", move)
+        parsed_name, move = parse_name(name), flag("move", move)
         with as_output_error(self.path), self._locked():
             identity = self.resolve(key)
-            self._check_free(wanted, identity, move)
-            self._point(wanted, identity)
+            self._check_free(parsed_name, identity, move)
+            self._point(parsed_name, identity)
 
     def remove(self, key: str) -> Removed:
         """Remove a name, and its key if that has no other name; or an identity with all its names.
@@ -361,8 +361,8 @@ class KeyRepository:
                     if delete:
                         names.delete(name)
                 for name in incoming.names():
-                    with incoming.inner(name) as each:
-                        if not each.lock(wait=False):
+                    with incoming.inner(name) as folder:
+                        if not folder.lock(wait=False):
                             continue
                     # The process that filled it may have deleted it before unlocking it.
                     with suppress(FileNotFoundError):
@@ -422,8 +422,8 @@ class KeyRepository:
 
 
 def _has_wasm_of(existing: KeyRecord, other: KeyRecord) -> bool:
-    there, wanted = existing.files.get(WASM), other.files.get(WASM)
-    return wanted is None or (there is not None and there.sha256 == wanted.sha256)
+    old, new = existing.files.get(WASM), other.files.get(WASM)
+    return new is None or (old is not None and old.sha256 == new.sha256)
 
 
 def _is_unfinished(name: str) -> bool:

@@ -78,8 +78,8 @@ class ResidentKeys:
 
     def warm(self, keys: Sequence[str]) -> None:
         """Load the initial keys, after which `ready` is true."""
-        wanted = checked_list("the keys of the start", keys)
-        self._cache.warm([self.repository.resolve(key) for key in wanted])
+        warm_keys = checked_list("the keys of the start", keys)
+        self._cache.warm([self.repository.resolve(key) for key in warm_keys])
 
     @property
     def ready(self) -> bool:

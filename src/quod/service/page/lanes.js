@@ -1,14 +1,14 @@
-/** Lanes of a worker: its stages over the last minute, and the idle times of its device. */
+/** Draws the lanes of a worker: its stages over the last minute, and the idle times of its device. */
 
 /** @typedef {{ worker: string, job: string, partition: number, stage: string, begin: number, end: number }} Stage */
 
-/** The stages in the order of a proof, with a lane each. */
+/** The stages in the order of a proof; each has a lane. */
 export const KINDS = ["witness", "key", "upload", "prove", "check"];
-/** Seconds. */
+/** The time that a lane shows, in seconds. */
 export const WINDOW = 60;
 
-const TALL = 13;
-const LANE = TALL + 3;
+const BAR_HEIGHT = 13;
+const LANE_HEIGHT = BAR_HEIGHT + 3;
 
 /** @type {Record<string, string>} */
 const colours = {};
@@ -34,32 +34,32 @@ export function draw(canvas, stages, started, end) {
   /** @param {number} time */
   const x = (time) => ((time - begin) / WINDOW) * width;
   /** @param {number} from @param {number} to @param {number} y */
-  const block = (from, to, y) => pen.fillRect(x(from), y, Math.max(x(to) - x(from), 0.75), TALL);
+  const block = (from, to, y) => pen.fillRect(x(from), y, Math.max(x(to) - x(from), 0.75), BAR_HEIGHT);
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, width, height);
   KINDS.forEach((kind, lane) => {
-    const y = lane * LANE;
+    const y = lane * LANE_HEIGHT;
     pen.fillStyle = colours.track;
-    pen.fillRect(0, y, width, TALL);
-    const own = stages.filter((one) => one.stage === kind && one.end > begin && one.begin < end);
-    own.sort((a, b) => a.begin - b.begin);
+    pen.fillRect(0, y, width, BAR_HEIGHT);
+    const visible = stages.filter((stage) => stage.stage === kind && stage.end > begin && stage.begin < end);
+    visible.sort((a, b) => a.begin - b.begin);
     if (kind === "prove") {
       pen.fillStyle = colours.idle;
       let at = Math.max(begin, started);
-      for (const one of own) {
-        if (one.begin > at) block(at, one.begin, y);
-        at = Math.max(at, one.end);
+      for (const stage of visible) {
+        if (stage.begin > at) block(at, stage.begin, y);
+        at = Math.max(at, stage.end);
       }
       if (at < end) block(at, end, y);
     }
     pen.fillStyle = colours[kind];
-    let drawn = -1;
-    for (const one of own) {
-      const [from, to] = [Math.max(one.begin, begin), Math.min(one.end, end)];
-      // With thousands of stages a second, most fall on a pixel that is drawn already.
-      if (x(to) <= drawn) continue;
+    let drawnEnd = -1;
+    for (const stage of visible) {
+      const [from, to] = [Math.max(stage.begin, begin), Math.min(stage.end, end)];
+      // With thousands of stages per second, most fall on a pixel that is already drawn.
+      if (x(to) <= drawnEnd) continue;
       block(from, to, y);
-      drawn = Math.max(x(to), x(from) + 0.75);
+      drawnEnd = Math.max(x(to), x(from) + 0.75);
     }
   });
   pen.fillStyle = colours.soft;
@@ -71,13 +71,13 @@ export function draw(canvas, stages, started, end) {
 }
 
 /**
- * The stage at a point of a canvas, to a pixel.
+ * Return the stage at a point of a canvas, with a tolerance of one pixel.
  * @param {HTMLCanvasElement} canvas @param {Stage[]} stages @param {number} x @param {number} y @param {number} end
  * @returns {Stage | undefined}
  */
 export function stageAt(canvas, stages, x, y, end) {
-  const kind = KINDS[Math.floor(y / LANE)];
-  const near = WINDOW / canvas.clientWidth;
-  const time = end - WINDOW + x * near;
-  return stages.find((one) => one.stage === kind && one.begin - near <= time && time <= one.end + near);
+  const kind = KINDS[Math.floor(y / LANE_HEIGHT)];
+  const pixelSeconds = WINDOW / canvas.clientWidth;
+  const time = end - WINDOW + x * pixelSeconds;
+  return stages.find((stage) => stage.stage === kind && stage.begin - pixelSeconds <= time && time <= stage.end + pixelSeconds);
 }

@@ -1,20 +1,20 @@
 /**
- * The operator's page: the document of `GET /status` once a second, and finished stages
- * (`GET /status/stages`). The token is kept in this tab alone.
+ * The operator's page. It reads `GET /status` once a second and streams finished stages from
+ * `GET /status/stages`. The token is stored in this tab only.
  */
 
 import { draw, KINDS, readColours, stageAt, WINDOW } from "./lanes.js";
 
 /** @typedef {import("./lanes.js").Stage} Stage */
 
-/** The maximum delay of stages after their end, by which the lanes lag. */
+/** The lanes show stages with this delay in seconds, the maximum between the end of a stage and its report. */
 const DELAY = 1.25;
 const POLL = 1000;
 const FRAME = 100;
-const MOST_BARS = 200;
+const MAX_BARS = 200;
 
 const state = {
-  /** The server's clock less ours, in seconds. */
+  /** The server's clock minus the browser's, in seconds. */
   offset: 0,
   /** @type {any} */
   document: null,
@@ -31,25 +31,25 @@ const state = {
 };
 
 /** @param {string} id @returns {any} */
-const by = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
 /** @param {string} tag @param {string} [name] @param {string} [text] */
 function element(tag, name = "", text = "") {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  if (text) made.textContent = text;
-  return made;
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text) node.textContent = text;
+  return node;
 }
 
 /** @param {Element} node @param {string} text */
-function say(node, text) {
+function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 // --- figures
 
 /** @param {number | null | undefined} seconds */
-function span(seconds) {
+function formatSeconds(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
   if (seconds < 0.001) return `${Math.max(seconds * 1e6, 0).toFixed(0)} µs`;
   if (seconds < 1) return `${(seconds * 1e3).toPrecision(3)} ms`;
@@ -61,7 +61,7 @@ function span(seconds) {
 }
 
 /** @param {number} count */
-function bytes(count) {
+function formatBytes(count) {
   for (const unit of ["B", "kB", "MB", "GB"]) {
     if (count < 1000) return `${unit === "B" ? count : count.toPrecision(3)} ${unit}`;
     count /= 1000;
@@ -70,65 +70,65 @@ function bytes(count) {
 }
 
 /** @param {number} count */
-const whole = (count) => count.toLocaleString("en");
+const formatCount = (count) => count.toLocaleString("en");
 /** @param {number} rate */
-const perSecond = (rate) => (rate >= 100 ? rate.toFixed(0) : rate.toFixed(rate >= 10 ? 1 : 2));
+const formatRate = (rate) => (rate >= 100 ? rate.toFixed(0) : rate.toFixed(rate >= 10 ? 1 : 2));
 /** @param {string} id */
-const short = (id) => (id.length > 14 ? `${id.slice(0, 12)}…` : id);
+const shortId = (id) => (id.length > 14 ? `${id.slice(0, 12)}…` : id);
 const now = () => Date.now() / 1000 + state.offset;
 
 // --- the server
 
-class Refused extends Error {}
+class AccessError extends Error {}
 
 /** @param {string} path @param {AbortSignal} [signal] */
 async function request(path, signal) {
   const token = sessionStorage.getItem("token");
   /** @type {Record<string, string>} */
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const answer = await fetch(path, { headers, cache: "no-store", signal });
-  if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  const message = told.error?.message ?? `the server answers ${answer.status}`;
-  if (answer.status === 401 || answer.status === 403) throw new Refused(message);
+  const response = await fetch(path, { headers, cache: "no-store", signal });
+  if (response.ok) return response;
+  const body = await response.json().catch(() => ({}));
+  const message = body.error?.message ?? `the server answers ${response.status}`;
+  if (response.status === 401 || response.status === 403) throw new AccessError(message);
   throw new Error(message);
 }
 
 /** @param {number} ms */
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** End the wait for a token; `entered` is true if one arrived while the last was tried. */
+/** End the wait for a token. `tokenEntered` is true if the user entered a token during the current request. */
 let wake = () => {};
-let entered = false;
+let tokenEntered = false;
 
 async function poll() {
   for (;;) {
-    entered = false;
+    tokenEntered = false;
     try {
-      const found = await (await request("status", AbortSignal.timeout(10_000))).json();
-      take(found);
-      trouble("");
+      const status = await (await request("status", AbortSignal.timeout(10_000))).json();
+      update(status);
+      showProblem("");
     } catch (error) {
-      const refused = error instanceof Refused;
-      state.refused = refused;
-      by("access").hidden = !refused;
+      const isRefused = error instanceof AccessError;
+      state.refused = isRefused;
+      byId("access").hidden = !isRefused;
       const text = error instanceof Error ? error.message : String(error);
-      // A missing token is no error: the form asks for one.
-      const asks = refused && !sessionStorage.getItem("token");
-      trouble(asks ? "" : refused ? text : `The server cannot be reached (${text}); trying again.`);
-      if (asks) pill(by("state"), "token needed");
+      // A missing token is not shown as an error: the form asks for a token.
+      const needsToken = isRefused && !sessionStorage.getItem("token");
+      showProblem(needsToken ? "" : isRefused ? text : `The server cannot be reached (${text}); trying again.`);
+      if (needsToken) setPill(byId("state"), "token needed");
     }
-    if (state.refused && !entered) await new Promise((resolve) => (wake = () => resolve(undefined)));
+    if (state.refused && !tokenEntered) await new Promise((resolve) => (wake = () => resolve(undefined)));
     else if (!state.refused) await pause(document.hidden ? 5 * POLL : POLL);
   }
 }
 
 /** @param {string} text */
-function trouble(text) {
-  by("problem").hidden = !text;
-  say(by("problem"), text);
+function showProblem(text) {
+  byId("problem").hidden = !text;
+  setText(byId("problem"), text);
   document.body.classList.toggle("stale", Boolean(text));
-  if (text) pill(by("state"), state.refused ? "no access" : "unreachable");
+  if (text) setPill(byId("state"), state.refused ? "no access" : "unreachable");
 }
 
 async function follow() {
@@ -143,17 +143,17 @@ async function follow() {
 }
 
 async function stream() {
-  const answer = await request(`status/stages?after=${state.after}`);
-  if (!answer.body) return;
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
+  const response = await request(`status/stages?after=${state.after}`);
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let incomplete = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const parts = (rest + value).split("\n\n");
-    rest = parts.pop() ?? "";
-    for (const part of parts) {
-      const fields = new Map(part.split("\n").map((line) => /** @type {[string, string]} */ (line.split(/: ?(.*)/s, 2))));
+    const messages = (incomplete + value).split("\n\n");
+    incomplete = messages.pop() ?? "";
+    for (const message of messages) {
+      const fields = new Map(message.split("\n").map((line) => /** @type {[string, string]} */ (line.split(/: ?(.*)/s, 2))));
       const data = fields.get("data");
       if (!data) continue;
       const number = Number(fields.get("id"));
@@ -164,26 +164,26 @@ async function stream() {
         return;
       }
       state.after = number;
-      for (const one of JSON.parse(data).stages) add(one);
+      for (const stage of JSON.parse(data).stages) addStage(stage);
     }
   }
 }
 
-/** @param {Stage} one */
-function add(one) {
-  for (const [map, key] of /** @type {[Map<string, Stage[]>, string][]} */ ([[state.byWorker, one.worker], [state.byJob, one.job]])) {
+/** @param {Stage} stage */
+function addStage(stage) {
+  for (const [map, key] of /** @type {[Map<string, Stage[]>, string][]} */ ([[state.byWorker, stage.worker], [state.byJob, stage.job]])) {
     const list = map.get(key);
-    if (list) list.push(one);
-    else map.set(key, [one]);
+    if (list) list.push(stage);
+    else map.set(key, [stage]);
   }
-  state.seen.delete(`${one.worker} ${one.job} ${one.stage}`);
+  state.seen.delete(`${stage.worker} ${stage.job} ${stage.stage}`);
 }
 
 /** Delete stages that are no longer shown. */
-function forget() {
+function deleteOldStages() {
   const before = now() - WINDOW - DELAY;
   for (const [worker, list] of state.byWorker) {
-    const first = list.findIndex((one) => one.end >= before);
+    const first = list.findIndex((stage) => stage.end >= before);
     if (first < 0) state.byWorker.delete(worker);
     else if (first > 0) list.splice(0, first);
   }
@@ -192,32 +192,32 @@ function forget() {
     if (!shown.has(job) && list[list.length - 1].end < before) state.byJob.delete(job);
 }
 
-/** @param {any} found */
-function take(found) {
+/** Show a new status document. @param {any} status */
+function update(status) {
   state.refused = false;
-  by("access").hidden = true;
-  by("main").hidden = false;
-  state.document = found;
-  state.offset = found.server.now - Date.now() / 1000;
-  if (state.started !== found.server.started) {
-    state.started = found.server.started;
+  byId("access").hidden = true;
+  byId("main").hidden = false;
+  state.document = status;
+  state.offset = status.server.now - Date.now() / 1000;
+  if (state.started !== status.server.started) {
+    state.started = status.server.started;
     state.seen.clear();
   }
   const running = new Set();
-  for (const worker of found.workers)
-    for (const one of worker.jobs) {
-      const name = `${worker.name} ${one.job} ${one.stage}`;
+  for (const worker of status.workers)
+    for (const job of worker.jobs) {
+      const name = `${worker.name} ${job.job} ${job.stage}`;
       running.add(name);
-      if (!state.seen.has(name)) state.seen.set(name, found.server.now);
+      if (!state.seen.has(name)) state.seen.set(name, status.server.now);
     }
   for (const name of state.seen.keys()) if (!running.has(name)) state.seen.delete(name);
-  forget();
-  showBanner(found);
-  showWorkers(found.workers);
-  showQueue(found.queue);
-  showKeys(found.keys);
-  showJobs(found.jobs);
-  if (by("job").open && state.selected) void showJob();
+  deleteOldStages();
+  showBanner(status);
+  showWorkers(status.workers);
+  showQueue(status.queue);
+  showKeys(status.keys);
+  showJobs(status.jobs);
+  if (byId("job").open && state.selected) void showJob();
 }
 
 // --- display
@@ -228,8 +228,8 @@ const MOODS = new Map(Object.entries({
 }));
 
 /** @param {Element} node @param {string} word */
-function pill(node, word) {
-  say(node, word);
+function setPill(node, word) {
+  setText(node, word);
   node.className = `pill ${MOODS.get(word) ?? ""}`;
 }
 
@@ -240,7 +240,7 @@ function pill(node, word) {
  */
 function sync(body, items, key, make, fill) {
   const old = new Map([...body.children].map((row) => [/** @type {HTMLElement} */ (row).dataset.key, row]));
-  let place = body.firstElementChild;
+  let next = body.firstElementChild;
   for (const item of items) {
     const name = key(item);
     let row = old.get(name);
@@ -249,8 +249,8 @@ function sync(body, items, key, make, fill) {
       row = make();
       /** @type {HTMLElement} */ (row).dataset.key = name;
     }
-    if (row === place) place = place.nextElementSibling;
-    else body.insertBefore(row, place);
+    if (row === next) next = next.nextElementSibling;
+    else body.insertBefore(row, next);
     fill(row, item);
   }
   for (const row of old.values()) row.remove();
@@ -274,29 +274,29 @@ function emptyRow(body, columns, text) {
   body.replaceChildren(row);
 }
 
-/** @param {any} found */
-function showBanner(found) {
-  pill(by("state"), found.queue.storage_full ? "disk full" : found.server.state);
-  if (found.queue.storage_full) by("state").classList.add("bad");
-  const oldest = found.queue.oldest === null ? null : found.server.now - found.queue.oldest;
+/** @param {any} status */
+function showBanner(status) {
+  setPill(byId("state"), status.queue.storage_full ? "disk full" : status.server.state);
+  if (status.queue.storage_full) byId("state").classList.add("bad");
+  const oldest = status.queue.oldest === null ? null : status.server.now - status.queue.oldest;
   const figures = [
-    ["Proofs a second", perSecond(found.rate.proofs_per_second)],
-    ["Wait, median", span(found.rate.wait_p50)],
-    ["Wait, 95 %", span(found.rate.wait_p95)],
-    ["Waiting", whole(found.queue.waiting)],
-    ["Running", whole(found.queue.running)],
-    ["Held", whole(found.queue.held)],
-    ["Oldest", span(oldest)],
-    ["Up", span(found.server.now - found.server.started)],
-    ["Version", found.server.version],
+    ["Proofs per second", formatRate(status.rate.proofs_per_second)],
+    ["Wait, median", formatSeconds(status.rate.wait_p50)],
+    ["Wait, 95 %", formatSeconds(status.rate.wait_p95)],
+    ["Waiting", formatCount(status.queue.waiting)],
+    ["Running", formatCount(status.queue.running)],
+    ["Held", formatCount(status.queue.held)],
+    ["Oldest", formatSeconds(oldest)],
+    ["Up", formatSeconds(status.server.now - status.server.started)],
+    ["Version", status.server.version],
   ];
-  sync(by("figures"), figures, (one) => one[0], () => {
+  sync(byId("figures"), figures, (figure) => figure[0], () => {
     const box = element("div");
     box.append(element("dt"), element("dd"));
     return box;
   }, (box, [name, value]) => {
-    say(box.children[0], name);
-    say(box.children[1], value);
+    setText(box.children[0], name);
+    setText(box.children[1], value);
   });
 }
 
@@ -304,7 +304,7 @@ const PURPOSES = ["keys", "workspace", "free"];
 
 /** @param {any[]} workers */
 function showWorkers(workers) {
-  sync(by("workers"), workers, (one) => one.name, () => {
+  sync(byId("workers"), workers, (worker) => worker.name, () => {
     const box = element("div", "worker");
     const about = element("div");
     const title = element("h3");
@@ -314,25 +314,25 @@ function showWorkers(workers) {
     return box;
   }, (box, worker) => {
     const [title, counts, bar, memory, problem] = box.firstElementChild.children;
-    say(title.children[0], worker.name);
-    pill(title.children[1], worker.state);
+    setText(title.children[0], worker.name);
+    setPill(title.children[1], worker.state);
     const restarts = worker.restarts ? `, restarts: ${worker.restarts}` : "";
-    const replications = worker.replications ? `, ${whole(worker.replications)} keys of others` : "";
-    const failures = worker.failures ? `, ${whole(worker.failures)} failed` : "";
-    say(counts, `${worker.device} · ${(100 * worker.busy).toFixed(0)} % busy · ${whole(worker.proofs)} proofs${failures}${restarts}${replications}`);
+    const replications = worker.replications ? `, ${formatCount(worker.replications)} keys of others` : "";
+    const failures = worker.failures ? `, ${formatCount(worker.failures)} failed` : "";
+    setText(counts, `${worker.device} · ${(100 * worker.busy).toFixed(0)} % busy · ${formatCount(worker.proofs)} proofs${failures}${restarts}${replications}`);
     const parts = Object.entries(worker.memory);
     const total = parts.reduce((sum, [, size]) => sum + Number(size), 0);
     parts.sort(([a], [b]) => (PURPOSES.indexOf(a) + 9) % 9 - (PURPOSES.indexOf(b) + 9) % 9);
     bar.hidden = total === 0;
     fillBar(bar, parts.filter(([name]) => name !== "free").map(([name, size]) => [PURPOSES.includes(name) ? name : "other", 0, Number(size) / total]));
-    say(memory, parts.map(([name, size]) => `${name} ${bytes(Number(size))}`).join(" · "));
-    say(problem, worker.problem);
+    setText(memory, parts.map(([name, size]) => `${name} ${formatBytes(Number(size))}`).join(" · "));
+    setText(problem, worker.problem);
     problem.hidden = !worker.problem;
   });
-  if (!workers.length) say(by("workers"), "There are no workers.");
+  if (!workers.length) setText(byId("workers"), "There are no workers.");
 }
 
-/** @param {any} bar @param {[string, number, number][]} parts Class, begin and length as shares of the bar. */
+/** @param {any} bar @param {[string, number, number][]} parts The class, begin and length of each part, as fractions of the bar. */
 function fillBar(bar, parts) {
   while (bar.children.length > parts.length) bar.lastElementChild.remove();
   while (bar.children.length < parts.length) bar.append(element("span"));
@@ -349,41 +349,41 @@ function fillBar(bar, parts) {
 
 /** @param {any} queue */
 function showQueue(queue) {
-  const most = Math.max(1, ...queue.priorities.map((/** @type {any} */ one) => one.waiting));
-  if (!queue.priorities.length) emptyRow(by("priorities"), 3, "Nothing waits.");
+  const maxWaiting = Math.max(1, ...queue.priorities.map((/** @type {any} */ level) => level.waiting));
+  if (!queue.priorities.length) emptyRow(byId("priorities"), 3, "Nothing waits.");
   else
-    sync(by("priorities"), queue.priorities, (one) => String(one.priority), () => {
+    sync(byId("priorities"), queue.priorities, (level) => String(level.priority), () => {
       const row = cells(["", "number", ""])();
       row.children[2].append(element("div", "bar"));
       return row;
-    }, (row, one) => {
-      say(row.children[0], String(one.priority));
-      say(row.children[1], whole(one.waiting));
-      fillBar(row.children[2].firstElementChild, [["upload", 0, one.waiting / most]]);
+    }, (row, level) => {
+      setText(row.children[0], String(level.priority));
+      setText(row.children[1], formatCount(level.waiting));
+      fillBar(row.children[2].firstElementChild, [["upload", 0, level.waiting / maxWaiting]]);
     });
-  if (!queue.clients.length) emptyRow(by("clients"), 3, "No client has a job.");
+  if (!queue.clients.length) emptyRow(byId("clients"), 3, "No client has a job.");
   else
-    sync(by("clients"), queue.clients, (one) => one.client, cells(["", "number", "number"]), (row, one) => {
-      say(row.children[0], one.client);
-      row.children[0].title = one.client;
-      say(row.children[1], whole(one.jobs));
-      say(row.children[2], bytes(one.bytes));
+    sync(byId("clients"), queue.clients, (usage) => usage.client, cells(["", "number", "number"]), (row, usage) => {
+      setText(row.children[0], usage.client);
+      row.children[0].title = usage.client;
+      setText(row.children[1], formatCount(usage.jobs));
+      setText(row.children[2], formatBytes(usage.bytes));
     });
 }
 
 /** @param {any} key */
-const called = (key) => key.names[0]?.replace(/:latest$/, "") ?? short(key.key);
+const keyName = (key) => key.names[0]?.replace(/:latest$/, "") ?? shortId(key.key);
 
 /** @param {any[]} keys */
 function showKeys(keys) {
   const rows = keys.flatMap((key) => key.workers.map((/** @type {any} */ use) => ({ key, use })));
-  if (!rows.length) return emptyRow(by("keys"), 9, "No key was asked for.");
-  sync(by("keys"), rows, ({ key, use }) => `${key.key} ${use.worker}`, cells(["", "", "", ...Array(6).fill("number")]), (row, { key, use }) => {
+  if (!rows.length) return emptyRow(byId("keys"), 9, "No key was asked for.");
+  sync(byId("keys"), rows, ({ key, use }) => `${key.key} ${use.worker}`, cells(["", "", "", ...Array(6).fill("number")]), (row, { key, use }) => {
     const texts = [
-      key.copies > 1 ? `${called(key)} (${key.copies} copies)` : called(key), use.worker, use.loading ? `${use.tier}, loading` : use.tier, bytes(use.device_bytes), bytes(use.host_bytes),
-      whole(use.leases), whole(use.hits), whole(use.misses), use.loads ? span(use.load_seconds) : "–",
+      key.copies > 1 ? `${keyName(key)} (${key.copies} copies)` : keyName(key), use.worker, use.loading ? `${use.tier}, loading` : use.tier, formatBytes(use.device_bytes), formatBytes(use.host_bytes),
+      formatCount(use.leases), formatCount(use.hits), formatCount(use.misses), use.loads ? formatSeconds(use.load_seconds) : "–",
     ];
-    texts.forEach((text, index) => say(row.children[index], text));
+    texts.forEach((text, index) => setText(row.children[index], text));
     row.children[0].title = [key.key, ...key.names].join("\n");
     row.children[8].classList.toggle("bad", use.failures > 0);
   });
@@ -391,18 +391,18 @@ function showKeys(keys) {
 
 /** @param {any} job */
 function showBars(job) {
-  const list = (state.byJob.get(job.id) ?? []).slice(-MOST_BARS);
-  const begin = Math.min(job.started ?? Infinity, ...list.map((one) => one.begin));
-  const end = Math.max(job.ended ?? 0, ...list.map((one) => one.end));
+  const list = (state.byJob.get(job.id) ?? []).slice(-MAX_BARS);
+  const begin = Math.min(job.started ?? Infinity, ...list.map((stage) => stage.begin));
+  const end = Math.max(job.ended ?? 0, ...list.map((stage) => stage.end));
   const length = Math.max(end - begin, 1e-9);
-  return list.map((one) => /** @type {[string, number, number]} */ ([one.stage, (one.begin - begin) / length, (one.end - one.begin) / length]));
+  return list.map((stage) => /** @type {[string, number, number]} */ ([stage.stage, (stage.begin - begin) / length, (stage.end - stage.begin) / length]));
 }
 
 /** @param {any[]} jobs */
 function showJobs(jobs) {
-  const names = new Map(state.document.keys.map((/** @type {any} */ key) => [key.key, called(key)]));
-  if (!jobs.length) return emptyRow(by("jobs"), 8, "There were no jobs yet.");
-  sync(by("jobs"), jobs, (job) => job.id, () => {
+  const names = new Map(state.document.keys.map((/** @type {any} */ key) => [key.key, keyName(key)]));
+  if (!jobs.length) return emptyRow(byId("jobs"), 8, "There were no jobs yet.");
+  sync(byId("jobs"), jobs, (job) => job.id, () => {
     const row = cells(["", "", "", "", "number", "number", "number", "stages"])();
     const button = element("button");
     button.addEventListener("click", () => openJob(button.dataset.job ?? ""));
@@ -411,17 +411,17 @@ function showJobs(jobs) {
     return row;
   }, (row, job) => {
     const [id, mood, client, key, priority, waited, ran, bar] = row.children;
-    say(id.firstChild, short(job.id));
+    setText(id.firstChild, shortId(job.id));
     id.firstChild.dataset.job = job.id;
-    say(mood, job.state);
+    setText(mood, job.state);
     mood.className = MOODS.get(job.state) ?? "";
     mood.title = job.message;
-    say(client, job.client);
-    say(key, String(names.get(job.key) ?? short(job.key)));
-    say(priority, String(job.priority));
+    setText(client, job.client);
+    setText(key, String(names.get(job.key) ?? shortId(job.key)));
+    setText(priority, String(job.priority));
     const end = job.ended ?? state.document.server.now;
-    say(waited, span((job.started ?? end) - job.created));
-    say(ran, job.started === null ? "–" : span(end - job.started));
+    setText(waited, formatSeconds((job.started ?? end) - job.created));
+    setText(ran, job.started === null ? "–" : formatSeconds(end - job.started));
     fillBar(bar.firstChild, showBars(job));
   });
 }
@@ -429,15 +429,15 @@ function showJobs(jobs) {
 /** @param {string} id */
 function openJob(id) {
   state.selected = id;
-  say(by("h-job"), id);
-  by("job-body").replaceChildren(element("p", "soft", "Loading …"));
-  by("job").showModal();
+  setText(byId("h-job"), id);
+  byId("job-body").replaceChildren(element("p", "soft", "Loading …"));
+  byId("job").showModal();
   void showJob();
 }
 
 async function showJob() {
   const id = state.selected;
-  const body = by("job-body");
+  const body = byId("job-body");
   try {
     const job = await (await request(`status/jobs/${encodeURIComponent(id)}`)).json();
     if (state.selected === id) body.replaceChildren(...jobParts(job));
@@ -452,9 +452,9 @@ function jobParts(job) {
   const ended = job.ended ?? now();
   for (const [name, value] of [
     ["State", job.state], ["Client", job.client], ["Priority", String(job.priority)],
-    ["Partitions", `${job.partitions - job.remaining} of ${job.partitions}`], ["Payload", bytes(job.bytes)],
-    ["Waited", span((job.started ?? ended) - job.created)], ["Ran", job.started === null ? "–" : span(ended - job.started)],
-    ["Submitted", `${span(now() - job.created)} ago`],
+    ["Partitions", `${job.partitions - job.remaining} of ${job.partitions}`], ["Payload", formatBytes(job.bytes)],
+    ["Waited", formatSeconds((job.started ?? ended) - job.created)], ["Ran", job.started === null ? "–" : formatSeconds(ended - job.started)],
+    ["Submitted", `${formatSeconds(now() - job.created)} ago`],
   ]) {
     const box = element("div");
     box.append(element("dt", "", name), element("dd", "", value));
@@ -465,12 +465,12 @@ function jobParts(job) {
   const key = element("p", "soft", `Key ${job.key}`);
   const parts = [facts, key, bar];
   if (job.code) parts.splice(1, 0, element("p", "bad", `${job.code}: ${job.message}`));
-  const attempts = (job.attempts ?? []).map((/** @type {any} */ one) => [
-    String(one.partition), one.worker, one.outcome ?? "running", span((one.ended ?? now()) - one.started), one.code ? `${one.code}: ${one.message}` : "",
+  const attempts = (job.attempts ?? []).map((/** @type {any} */ attempt) => [
+    String(attempt.partition), attempt.worker, attempt.outcome ?? "running", formatSeconds((attempt.ended ?? now()) - attempt.started), attempt.code ? `${attempt.code}: ${attempt.message}` : "",
   ]);
-  const events = (job.events ?? []).map((/** @type {any} */ one) => [
-    String(one.number), `+${span(one.at - job.created)}`, one.kind,
-    Object.entries(one.data).map(([name, value]) => `${name} ${value}`).join(", "),
+  const events = (job.events ?? []).map((/** @type {any} */ entry) => [
+    String(entry.number), `+${formatSeconds(entry.at - job.created)}`, entry.kind,
+    Object.entries(entry.data).map(([name, value]) => `${name} ${value}`).join(", "),
   ]);
   if (attempts.length) parts.push(element("h3", "", "Attempts"), table(["Partition", "Worker", "Outcome", "Took", ""], attempts));
   if (events.length) parts.push(element("h3", "", "Events"), table(["", "At", "Event", ""], events));
@@ -479,60 +479,60 @@ function jobParts(job) {
 
 /** @param {string[]} heads @param {string[][]} rows */
 function table(heads, rows) {
-  const made = element("table");
+  const node = element("table");
   const lines = [heads, ...rows].map((texts, line) => {
     const row = element("tr");
     for (const text of texts) row.append(element(line ? "td" : "th", "", text));
     return row;
   });
-  made.append(...lines);
-  return made;
+  node.append(...lines);
+  return node;
 }
 
 function drawLanes() {
   if (!state.document) return;
-  for (const box of by("workers").querySelectorAll(".worker")) {
-    const worker = state.document.workers.find((/** @type {any} */ one) => one.name === box.dataset.key);
+  for (const box of byId("workers").querySelectorAll(".worker")) {
+    const worker = state.document.workers.find((/** @type {any} */ candidate) => candidate.name === box.dataset.key);
     if (!worker) continue;
     const end = now() - DELAY;
-    const running = worker.jobs.map((/** @type {any} */ one) => ({
-      worker: worker.name, job: one.job, partition: 0, stage: one.stage, end,
-      begin: state.seen.get(`${worker.name} ${one.job} ${one.stage}`) ?? end,
+    const running = worker.jobs.map((/** @type {any} */ job) => ({
+      worker: worker.name, job: job.job, partition: 0, stage: job.stage, end,
+      begin: state.seen.get(`${worker.name} ${job.job} ${job.stage}`) ?? end,
     }));
     const stages = [...(state.byWorker.get(worker.name) ?? []), ...running];
     draw(box.querySelector("canvas"), stages, worker.started, end);
   }
 }
 
-/** The stage under the pointer. @param {MouseEvent} event */
-function pointed(event) {
+/** Return the stage under the pointer. @param {MouseEvent} event */
+function stageUnderPointer(event) {
   const canvas = event.target;
   if (!(canvas instanceof HTMLCanvasElement)) return undefined;
   const worker = /** @type {HTMLElement} */ (canvas.parentElement).dataset.key ?? "";
   return stageAt(canvas, state.byWorker.get(worker) ?? [], event.offsetX, event.offsetY, now() - DELAY);
 }
 
-by("workers").addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {
-  const one = pointed(event);
-  const text = one ? `${one.stage} · ${span(one.end - one.begin)} · job ${one.job}` : "";
+byId("workers").addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {
+  const stage = stageUnderPointer(event);
+  const text = stage ? `${stage.stage} · ${formatSeconds(stage.end - stage.begin)} · job ${stage.job}` : "";
   if (event.target instanceof HTMLCanvasElement && event.target.title !== text) event.target.title = text;
 });
-by("workers").addEventListener("click", (/** @type {MouseEvent} */ event) => {
-  const one = pointed(event);
-  if (one) openJob(one.job);
+byId("workers").addEventListener("click", (/** @type {MouseEvent} */ event) => {
+  const stage = stageUnderPointer(event);
+  if (stage) openJob(stage.job);
 });
-by("job").addEventListener("close", () => (state.selected = ""));
-by("access").addEventListener("submit", (/** @type {Event} */ event) => {
+byId("job").addEventListener("close", () => (state.selected = ""));
+byId("access").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", by("token").value.trim());
-  by("token").value = "";
-  entered = true;
+  sessionStorage.setItem("token", byId("token").value.trim());
+  byId("token").value = "";
+  tokenEntered = true;
   wake();
 });
 for (const kind of [...KINDS, "idle"]) {
   const row = element("li");
   row.append(element("i", kind), kind === "idle" ? "device idle" : kind);
-  by("legend").append(row);
+  byId("legend").append(row);
 }
 readColours();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);

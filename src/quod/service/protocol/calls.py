@@ -1,4 +1,4 @@
-"""The calls of the service from its descriptor, for servers and clients of any gRPC library."""
+"""The calls of the service, read from the descriptor of quod.proto, for servers and clients."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ SERVICE: Final[str] = _SERVICE.full_name
 class RemoteCall:
     """A call of the protocol.
 
-    request_streams, response_streams: which sides stream.
-    request_fields: the descriptor of its requests.
+    name: the name of the method; path: its full gRPC path.
+    request_streams, response_streams: whether requests and responses are streams.
+    request_fields: the descriptor of the request message.
     write_request, read_request, write_response, read_response: serialisers and parsers.
     """
 

@@ -1,7 +1,7 @@
-"""Counts the fields of a message before it is parsed.
+"""Count the fields of a message before it is parsed.
 
-Parsing turns a field of two bytes into an object of hundreds, so a message of a few megabytes could
-take gigabytes. Counting reads only the bytes.
+The parser turns a field of two bytes into an object of hundreds of bytes, so a message of a few
+megabytes could take gigabytes of memory. Counting allocates no objects for fields.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from google.protobuf.descriptor import Descriptor
 
 from quod.errors import InputError
 
-_VARINT, _EIGHT, _TEXT, _FOUR = 0, 1, 2, 5
-_MOST_VARINT = 10
-_SIZES = {_EIGHT: 8, _FOUR: 4}
+# Protocol Buffers' wire types.
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+_MAX_VARINT_BYTES = 10
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
+# The values of the last byte of a varint.
 _LAST_BYTES = bytes(range(128))
 
 
 def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
-    """Raise `InputError` for a message with more than `most` fields, including those of nested
-    messages.
+    """Raise InputError for malformed bytes and for a message with more than `most` fields.
 
-    Each element of a packed field counts as one. Raises `InputError` for malformed bytes, too.
+    Fields of nested messages are counted too, and each element of a packed field counts as one.
     """
     count = 0
     ranges: list[tuple[int, int, Descriptor]] = [(0, len(data), descriptor)]
@@ -30,18 +31,18 @@ def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
         packed = {field.number for field in message.fields if field.is_packed}
         while at < end:
             key, at = _varint(data, at, end)
-            wire, number = key & 7, key >> 3
+            wire_type, number = key & 7, key >> 3
             length = 0
-            if wire == _VARINT:
+            if wire_type == _VARINT:
                 _, at = _varint(data, at, end)
-            elif wire == _TEXT:
+            elif wire_type == _LENGTH_DELIMITED:
                 length, at = _varint(data, at, end)
             else:
-                length = _SIZES.get(wire, end)
+                length = _SIZES.get(wire_type, end)
             if length > end - at:
-                raise _no_message()
+                raise _malformed()
             count += 1
-            if wire == _TEXT and length:
+            if wire_type == _LENGTH_DELIMITED and length:
                 if (inner := nested.get(number)) is not None:
                     ranges.append((at, at + length, inner))
                 elif number in packed:
@@ -56,14 +57,14 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     if at < end and data[at] < 128:
         return data[at], at + 1
     value = shift = 0
-    for place in range(at, min(end, at + _MOST_VARINT)):
-        byte = data[place]
+    for offset in range(at, min(end, at + _MAX_VARINT_BYTES)):
+        byte = data[offset]
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place + 1
+            return value, offset + 1
         shift += 7
-    raise _no_message()
+    raise _malformed()
 
 
-def _no_message() -> InputError:
+def _malformed() -> InputError:
     return InputError("the request is not a message of this call; check the version of quod.proto")

@@ -1,4 +1,4 @@
-"""The encoding of records as protocol messages, by `wire_fields` and quod.proto."""
+"""The encoding of records as protocol messages, from `wire_fields` and quod.proto."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ T = TypeVar("T")
 _NANOSECONDS: Final = 1_000_000_000
 
 STATES: Final[Mapping[JobState, int]] = {state: int(state) + 1 for state in JobState}
-"""The protocol's numbers of job states, where 0 means unset."""
+"""The protocol's number of each job state; 0 means unset."""
 
 _STATES: Final = {number: state for state, number in STATES.items()}
 
 
 def timestamp(seconds: float | None) -> Timestamp | None:
-    """Convert seconds since 1970, to the microsecond, which is a float's precision."""
+    """Convert seconds since 1970 to a timestamp, to the microsecond, which a float resolves."""
     if seconds is None:
         return None
     whole_seconds, microseconds = divmod(round(seconds * 1e6), 1_000_000)
@@ -46,7 +46,7 @@ def seconds_of(message: Timestamp | Duration) -> float:
 
 
 def duration(seconds: float | None) -> Duration | None:
-    """Convert seconds to a duration, to the microsecond."""
+    """Convert seconds to a duration, rounded to the microsecond."""
     stamp = timestamp(seconds)
     return None if stamp is None else Duration(seconds=stamp.seconds, nanos=stamp.nanos)
 
@@ -57,7 +57,7 @@ def time_of(message: Message, name: str) -> float | None:
 
 
 def encode_message(kind: type[M], record: Any, /, **fields: object) -> M:
-    """Encode a record as a message; `fields` override those of the record."""
+    """Encode a record as a message; `fields` override fields of the message."""
     values = {
         row.message: row.encoding.encode(getattr(record, row.name))
         for row in _rows(kind.DESCRIPTOR, record.__class__)
@@ -114,7 +114,10 @@ _ENCODINGS: Final[Mapping[object, _Encoding]] = {
 
 
 class _Row(NamedTuple):
-    """A field of a record and its name in a message; `optional` if it is None unless it is set."""
+    """A field of a record and its name in a message.
+
+    optional: whether an unset message field is decoded as None.
+    """
 
     name: str
     message: str

@@ -314,5 +314,5 @@ def _queue_error(error: OSError) -> Exception:
         return StorageFullError(
             "the disk of the spool is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
         )
-    why = os.strerror(error.errno or 0)
-    return OutputError(f"the spool could not be written ({why}); check its disk")
+    reason = os.strerror(error.errno or 0)
+    return OutputError(f"the spool could not be written ({reason}); check its disk")

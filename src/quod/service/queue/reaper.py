@@ -109,8 +109,8 @@ class Reaper:
     def sweep(self) -> None:
         """Run one sweep now."""
         with self._sweeping:
-            if lost := self._expired_leases():
-                self._writer.do("lose", (lost, True))
+            if expired := self._expired_leases():
+                self._writer.do("lose", (expired, True))
             for kind in ("expire", "collect"):
                 while self._writer.do(kind, None) >= MOST_AT_ONCE:
                     pass

@@ -55,7 +55,7 @@ class Intake:
         Its length is unknown in advance, so this reserves the maximum length, and uses the time
         limit of that length unless `seconds` is given.
         """
-        before, most = reservation.held, self.limits.message_bytes
+        reserved_bytes, most = reservation.held, self.limits.message_bytes
         await reservation.wait(most)
         seconds = self.limits.seconds_for(most) if seconds is None else seconds
         try:
@@ -65,7 +65,7 @@ class Intake:
             raise InputError(
                 f"the message did not arrive within {seconds:g} s; send it faster"
             ) from None
-        reservation.return_to(before + len(message or b""))
+        reservation.return_to(reserved_bytes + len(message or b""))
         return message
 
     async def body(self, request: Request, reservation: Reservation) -> bytearray:
@@ -74,10 +74,10 @@ class Intake:
         length = announced_length(request, most)
         await reservation.wait(_COPIES * (most if length is None else length))
         body, end = bytearray(length or 0), 0
-        async for piece in self._stream(request, most, most if length is None else length):
+        async for chunk in self._stream(request, most, most if length is None else length):
             # Concatenated chunks of concurrent bodies would fragment the heap.
-            body[end : end + len(piece)] = piece
-            end += len(piece)
+            body[end : end + len(chunk)] = chunk
+            end += len(chunk)
         del body[end:]
         return body
 
@@ -86,8 +86,8 @@ class Intake:
         most = self.limits.witness_bytes
         length = announced_length(request, most)
         await reservation.wait(PIECE_BYTES)
-        async for piece in self._stream(request, most, most if length is None else length):
-            yield piece
+        async for chunk in self._stream(request, most, most if length is None else length):
+            yield chunk
 
     async def parse(self, data: B, read: Callable[[B], T]) -> T:
         """Parse a body with `read`; long ones in the parser thread, one at a time."""
@@ -103,7 +103,7 @@ class Intake:
             limit = min(loop.time() + idle, end)
             try:
                 async with asyncio.timeout_at(limit):
-                    piece = await anext(stream, None)
+                    chunk = await anext(stream, None)
             except TimeoutError:
                 allowed = self.limits.seconds_for(length)
                 raise InputError(
@@ -115,13 +115,13 @@ class Intake:
                 raise InputError(
                     "the client disconnected before its request was complete"
                 ) from None
-            if piece is None:
+            if chunk is None:
                 return
-            came += len(piece)
+            came += len(chunk)
             if came > most:
                 raise _too_long(most)
-            if piece:
-                yield piece
+            if chunk:
+                yield chunk
 
 
 def announced_length(request: Request, most: int) -> int | None:

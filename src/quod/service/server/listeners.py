@@ -250,10 +250,10 @@ def _bind(folder: Path, address: str) -> socket.socket:
                 listening_socket.bind(path)
             return listening_socket
         host, _, port = address.rpartition(":")
-        place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        listening_socket = socket.socket(place[0])
+        address_info = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        listening_socket = socket.socket(address_info[0])
         listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening_socket.bind(place[4])
+        listening_socket.bind(address_info[4])
     except OSError:
         raise _address_in_use(address) from None
     return listening_socket
@@ -300,8 +300,8 @@ def _free(folder: Path, address: str) -> str:
 @contextmanager
 def _for_this_user() -> Iterator[None]:
     """Create files with mode 0600 within a block."""
-    before = os.umask(0o177)
+    old_umask = os.umask(0o177)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(old_umask)

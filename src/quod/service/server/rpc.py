@@ -71,8 +71,8 @@ class Calls:
     async def submit_proofs(
         self, client: Client, request: pb.SubmitProofsRequest
     ) -> pb.SubmitProofsResponse:
-        wanted = read_submissions(request.proofs, _whole_request)
-        outcomes = await self._service.submit_many(client, wanted)
+        proof_requests = read_submissions(request.proofs, _whole_request)
+        outcomes = await self._service.submit_many(client, proof_requests)
         return pb.SubmitProofsResponse(outcomes=map(_outcome, outcomes))
 
     async def upload_proof(
@@ -82,17 +82,17 @@ class Calls:
         if first is None or first.WhichOneof("part") != "begin":
             raise InputError("the first message of an upload must be the request")
         kind = PayloadKind.INPUTS if first.begin.inputs else PayloadKind.WTNS
-        wanted = decode_message(ProofRequest, first.begin, kind=kind)
-        return job_message(await self._service.upload(client, wanted, _pieces(requests)))
+        proof_request = decode_message(ProofRequest, first.begin, kind=kind)
+        return job_message(await self._service.upload(client, proof_request, _pieces(requests)))
 
     async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
-        wanted, timeout = _whole_request(request.proof), time_of(request, "timeout")
+        proof_request, timeout = _whole_request(request.proof), time_of(request, "timeout")
         proving = self._service.prove(
-            client, partial(self._service.submit, client, wanted), timeout,
-            keep=bool(wanted.proof.idempotency_key), submitted=submitted,
+            client, partial(self._service.submit, client, proof_request), timeout,
+            keep=bool(proof_request.proof.idempotency_key), submitted=submitted,
         )  # fmt: skip
         # The witness is on disk by now: free its memory while the proof is made.
-        del request, wanted
+        del request, proof_request
         return _job_message(await proving)
 
     async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
@@ -221,8 +221,8 @@ class _AdmissionControl:
         begin, who, status = time.perf_counter(), "", "OK"
         TRACEPARENT.set(_header(context, "traceparent") or "")
         try:
-            sent = _header(context, "authorization")
-            client = self._clients.client(sent, is_local=self._is_local)
+            header = _header(context, "authorization")
+            client = self._clients.client(header, is_local=self._is_local)
             who = client.name
             client.require(*_ROLES.get(name, (Role.CLIENT,)))
             reservation = self._service.intake.budget.of(owner_of(client, context.peer()))

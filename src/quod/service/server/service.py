@@ -224,14 +224,14 @@ class ProvingService:
 
     async def keys(self, client: Client) -> list[RemoteKey]:
         """Return the keys that a client may use."""
-        listed = await self._in_turn(client, self.repository.listing)
+        rows = await self._in_turn(client, self.repository.listing)
         allowed = client.keys
         if Role.OPERATOR in client.roles:
             allowed = None
         else:
             client.require(Role.CLIENT)
         return [
-            _remote_key(key) for key in listed
+            _remote_key(key) for key in rows
             if allowed is None or key.identity in allowed or not allowed.isdisjoint(key.names)
         ]  # fmt: skip
 
@@ -279,8 +279,11 @@ class ProvingService:
             names: dict[str, list[str]] = {}
             for name, identity in self.repository.names().items():
                 names.setdefault(identity, []).append(name)
-            listed = [*self.queue.running(most=SHOWN_JOBS), *self.queue.jobs(most=_NEWEST_JOBS)]
-            jobs = list({job.id: job for job in listed}.values())
+            listed_jobs = [
+                *self.queue.running(most=SHOWN_JOBS),
+                *self.queue.jobs(most=_NEWEST_JOBS),
+            ]
+            jobs = list({job.id: job for job in listed_jobs}.values())
             return status_document(
                 self.state(), self.pool.status(), self.queue.status(), jobs, self.activity, names
             )

@@ -61,8 +61,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         # Messages of tomllib contain a position and at most one character of the text.
-        why = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else ""
-        raise InputError(f"is not TOML: {why or type(error).__name__}", path=path) from None
+        reason = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else ""
+        raise InputError(f"is not TOML: {reason or type(error).__name__}", path=path) from None
 
 
 def _value(text: str) -> Any:
@@ -84,10 +84,10 @@ def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> 
 def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
     """Convert the first validation error: its source, field and reason, without the value."""
     details = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    place = tuple(str(part) for part in details["loc"])
+    field_path = tuple(str(part) for part in details["loc"])
     source = next(
-        (sources[place[:length]] for length in range(len(place), -1, -1)
-         if place[:length] in sources),
+        (sources[field_path[:length]] for length in range(len(field_path), -1, -1)
+         if field_path[:length] in sources),
         "the configuration",
     )  # fmt: skip
     message = details["msg"].removeprefix("Value error, ")
@@ -98,4 +98,6 @@ def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> Input
     elif details["type"] == "missing":
         message = "is required"
         source = sources.get((), "the configuration")
-    return InputError(": ".join([".".join(place), message] if place else [message]), path=source)
+    return InputError(
+        ": ".join([".".join(field_path), message] if field_path else [message]), path=source
+    )

@@ -70,11 +70,11 @@ def check(config: Config) -> Iterator[KeyCost]:
     check_listen(config)
     repository = KeyRepository(config.keys_folder)
     warm = {repository.resolve(name) for name in config.workers.warm}
-    listed = repository.listing()
-    here = sharing(worker_settings(config)) if config.workers.ray is None else []
-    for device, settings in {worker.device: worker for worker in here}.items():
+    rows = repository.listing()
+    shared_devices = sharing(worker_settings(config)) if config.workers.ray is None else []
+    for device, settings in {worker.device: worker for worker in shared_devices}.items():
         with opener(repository, settings)() as keys:
-            for key in listed:
+            for key in rows:
                 yield _cost(repository, keys, device, key, key.identity in warm, config)
 
 

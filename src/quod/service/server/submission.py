@@ -143,16 +143,16 @@ class Submitter:
             checked = await loop.run_in_executor(self._writers, self._checked, client, requests)
         else:
             checked = self._checked(client, requests)
-        wanted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
+        accepted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
         for at, request_or_error in enumerate(checked):
             if isinstance(request_or_error, QuodError):
                 outcomes[at] = request_or_error
             else:
-                wanted.append((at, *request_or_error))
-        written = await self._written([(request, pieces) for _, request, _, pieces in wanted])
+                accepted.append((at, *request_or_error))
+        written = await self._written([(request, pieces) for _, request, _, pieces in accepted])
         submissions: list[Submission] = []
         places: list[int] = []
-        for (at, request, identity, _), payload in zip(wanted, written):
+        for (at, request, identity, _), payload in zip(accepted, written):
             if isinstance(payload, QuodError):
                 outcomes[at] = payload
                 continue
@@ -218,19 +218,21 @@ class Submitter:
             limit = min(loop.time() + idle, end)
             try:
                 async with asyncio.timeout_at(limit):
-                    piece = await anext(pieces, None)
+                    chunk = await anext(pieces, None)
             except TimeoutError:
-                why = f"in {seconds:g} s" if limit == end else f"before a pause of {idle:g} s"
+                limit_text = (
+                    f"in {seconds:g} s" if limit == end else f"before a pause of {idle:g} s"
+                )
                 raise InputError(
-                    f"{came} of {total} bytes arrived {why}; send them faster"
+                    f"{came} of {total} bytes arrived {limit_text}; send them faster"
                 ) from None
-            if piece is None:
+            if chunk is None:
                 break
-            came += len(piece)
+            came += len(chunk)
             if came > total:
                 raise InputError(f"the upload has more than the announced {total} bytes")
-            digest.update(piece)
-            await self._in_thread(writer.write, piece)
+            digest.update(chunk)
+            await self._in_thread(writer.write, chunk)
         if came < total:
             raise InputError(f"the upload ended early: {came} of {total} bytes arrived")
 

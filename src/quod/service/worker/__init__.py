@@ -8,7 +8,7 @@
     pool.drain(timeout=60)
     pool.close()
 
-All calls may come from any thread. The names below load on first use (PEP 562).
+The pools are thread-safe. The public names below are imported on first use (PEP 562).
 """
 
 from __future__ import annotations

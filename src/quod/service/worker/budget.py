@@ -11,7 +11,7 @@ from quod.validation import whole_number
 
 
 class MemoryBudget:
-    """A budget of `nbytes` bytes. One thread reserves, in order; any thread releases."""
+    """A budget of `nbytes` bytes. A single thread reserves bytes in order; any thread releases."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = whole_number("the bytes of a budget", nbytes, 0)
@@ -24,8 +24,9 @@ class MemoryBudget:
             return self._used
 
     def take(self, nbytes: int, *, given_up: Callable[[], bool]) -> bool:
-        """Reserve bytes, waiting for them; return False once `given_up` returns true.
+        """Wait until `nbytes` bytes are free and reserve them; return False if given up.
 
+        given_up: called about twice per second while waiting; true ends the wait.
         Raises KeyTooLargeError for more bytes than the whole budget.
         """
         if nbytes > self.nbytes:

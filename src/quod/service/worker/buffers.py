@@ -17,11 +17,11 @@ HEADER_BYTES = 256
 
 
 class WitnessBuffers:
-    """Up to `count` buffers for witnesses of up to `nbytes` bytes, within `budget` bytes in all.
+    """Up to `count` buffers for witnesses of up to `nbytes` bytes, within a budget in bytes.
 
-    All are allocated now, as page-locking stalls a computing device. There are none on a device
-    that computes in host memory or has a single queue. A buffer belongs to its witness until that
-    was copied; other witnesses wait. Any thread releases.
+    All buffers are allocated at once, as page-locking stalls a device that computes. A device that
+    computes in host memory or has a single queue gets no buffers. A witness keeps its buffer until
+    it has been copied to the device; any thread may then return the buffer.
     """
 
     def __init__(self, device: AnyDevice, nbytes: int, count: int, budget: int) -> None:

@@ -1,25 +1,26 @@
-"""The limit of partitions that a worker holds before they are computed."""
+"""The limit of partitions that a worker has claimed but not yet computed."""
 
 from __future__ import annotations
 
 import threading
 
 WHOLE = 32
-"""Units of a permit; a partition of a key with batches holds one or more units."""
+"""The units of a permit. A partition of a key whose proofs are batched holds one or more units, any
+other partition a whole permit."""
 
-# Consecutive successful proofs after which the limit grows by one.
-_GOOD = 16
+# The number of successful proofs, since the last change of the limit, after which it grows by one.
+_PROOFS_PER_INCREMENT = 16
 
 
 class Permits:
-    """At most `most` permits; the limit shrinks when memory is short and grows with success.
+    """At most `most` permits. The limit is halved when memory is short, and grows with success.
 
     A permit has `WHOLE` units. Permits are taken whole or in units, and returned in units.
     """
 
     def __init__(self, most: int) -> None:
-        self._most = self._limit = most
-        self._held = self._good = 0
+        self._max_permits = self._limit = most
+        self._used_units = self._successes = 0
         self._changed = threading.Condition()
 
     @property
@@ -29,41 +30,41 @@ class Permits:
     def take(self, most: int, timeout: float) -> int:
         """Take up to `most` permits, waiting up to `timeout` seconds; return their number."""
         with self._changed:
-            self._changed.wait_for(lambda: self._room >= WHOLE, timeout)
+            self._changed.wait_for(lambda: self._free_units >= WHOLE, timeout)
             return self._take(most, WHOLE)
 
     def take_parts(self, most: int, part: int) -> int:
-        """Take up to `most` times `part` units without waiting; return how many times."""
+        """Take `part` units up to `most` times without waiting; return the number of times."""
         with self._changed:
             return self._take(most, part)
 
     @property
-    def _room(self) -> int:
-        return self._limit * WHOLE - self._held
+    def _free_units(self) -> int:
+        return self._limit * WHOLE - self._used_units
 
     def _take(self, most: int, part: int) -> int:
-        count = max(0, min(most, self._room // part))
-        self._held += count * part
+        count = max(0, min(most, self._free_units // part))
+        self._used_units += count * part
         return count
 
     def give_back(self, parts: int) -> None:
-        """Return units."""
+        """Return `parts` units."""
         with self._changed:
-            self._held -= parts
+            self._used_units -= parts
             self._changed.notify_all()
 
     def shrink(self, limit: int) -> None:
-        """Halve `limit`, the limit when the work that ran out of memory was claimed.
+        """Lower the limit to half of `limit`, the limit when the failed work was claimed.
 
-        All failures of work claimed under one limit halve it once.
+        So several failures of work that was claimed under the same limit halve it only once.
         """
         with self._changed:
-            self._limit, self._good = min(self._limit, max(1, limit // 2)), 0
+            self._limit, self._successes = min(self._limit, max(1, limit // 2)), 0
 
     def grow(self) -> None:
         """Count a successful proof."""
         with self._changed:
-            self._good += 1
-            if self._good >= _GOOD and self._limit < self._most:
-                self._limit, self._good = self._limit + 1, 0
+            self._successes += 1
+            if self._successes >= _PROOFS_PER_INCREMENT and self._limit < self._max_permits:
+                self._limit, self._successes = self._limit + 1, 0
                 self._changed.notify_all()

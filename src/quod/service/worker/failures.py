@@ -1,4 +1,4 @@
-"""Classification of errors by their cause: the request, memory, the device, or none of these."""
+"""Classify errors of a proof by their cause, which decides whether the partition is retried."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Fault(Enum):
     """The cause of an error, which decides how its partition continues."""
 
     REQUEST = "request"
-    """A retry would fail too: the job fails."""
+    """The request or the key is wrong: a retry would fail too, so the job fails."""
     MEMORY = "memory"
-    """Out of memory: retried with fewer partitions at a time."""
+    """Out of memory: the partition is retried, with fewer partitions at a time."""
     DEVICE = "device"
-    """The device failed: retried."""
+    """The device failed: the partition is retried."""
     LOST = "lost"
     """The device is lost and must be opened again."""
     BUSY = "busy"
-    """A resource is unavailable for now: the lease is released."""
+    """A resource is temporarily unavailable: the lease is released."""
     GONE = "gone"
     """The job was cancelled or the lease lost."""
 
 
 @frozen
 class Failure:
-    """A failure as reported to the queue; the message has no data of the witness."""
+    """A failure that a worker reports to the queue; the message has no data of the witness."""
 
     fault: Fault
     code: str
@@ -46,7 +46,7 @@ class Failure:
 
 
 def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = False) -> Failure:
-    """Classify an error of a stage."""
+    """Classify an error that a stage of a proof raised."""
     if isinstance(error, (GoneError, LeaseLostError)):
         return Failure(Fault.GONE, "CANCELLED", "nobody wants it any more")
     if device_is_lost:
@@ -62,7 +62,7 @@ def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = Fal
             return Failure(Fault.REQUEST, "FAILED_PRECONDITION", f"the key is damaged: {error}")
         return Failure(Fault.REQUEST, "INVALID_ARGUMENT", str(error))
     if isinstance(error, VerificationError):
-        # Re-verification has repeated the proof by now.
+        # Re-verification has already repeated the proof, so the witness is at fault.
         return Failure(
             Fault.REQUEST, "INVALID_ARGUMENT",
             "the witness does not satisfy the circuit: no proof made of it verifies; compute it "
@@ -72,5 +72,5 @@ def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = Fal
         return Failure(Fault.DEVICE, "INTERNAL", str(error))
     if isinstance(error, QuodError):
         return Failure(Fault.REQUEST, "INTERNAL", str(error))
-    # The text of an unexpected error may contain anything.
+    # The text of an unexpected error may contain secrets.
     return Failure(Fault.DEVICE, "INTERNAL", f"{type(error).__name__} at the stage {stage.value}")

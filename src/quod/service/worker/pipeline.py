@@ -206,8 +206,8 @@ class _GroupsInProgress:
 
     def _has_room(self, first: Work) -> bool:
         """Report whether a group may start; cancelled partitions, which may hang, do not count."""
-        wanted = [work for work in self._works if not work.gone]
-        in_company = not wanted or not any(work.tried for work in (first, *wanted))
+        active_works = [work for work in self._works if not work.gone]
+        in_company = not active_works or not any(work.tried for work in (first, *active_works))
         return in_company and self._count < self._most
 
     def join(self, others: Group) -> None:

@@ -143,11 +143,11 @@ class Stages:
     def begin_group(self, group: Group) -> None:
         """Start one partition, or a batch."""
         self._each(_enter(Stage.UPLOAD))(group)
-        wanted = [work for work in group if not work.ended]
-        if len(wanted) == 1:
-            self._attempt(wanted[0], self.begin)
-        elif wanted:
-            self._begin_batch(wanted)
+        active_works = [work for work in group if not work.ended]
+        if len(active_works) == 1:
+            self._attempt(active_works[0], self.begin)
+        elif active_works:
+            self._begin_batch(active_works)
 
     def _begin_batch(self, group: Group) -> None:
         begin = time.perf_counter_ns()

@@ -1,4 +1,4 @@
-/** The curves, their two groups, and points as snarkjs and zkey files write them. */
+/** The pairing curves, their groups G1 and G2, and the encodings of points in snarkjs's JSON and in GPU memory. */
 import { sources } from "./curves.js";
 import { InputError } from "./errors.js";
 import { Tower, inverse, primeField } from "./field.js";
@@ -11,7 +11,7 @@ import { Tower, inverse, primeField } from "./field.js";
 /** @typedef {ReturnType<typeof makeCurve>} Curve */
 
 /**
- * The group of y^2 = x^3 + b over a field.
+ * The group of the points of y^2 = x^3 + b over a field.
  * @template T
  */
 export class Group {
@@ -47,7 +47,7 @@ export class Group {
   }
 
   /**
-   * The slope of the line through two points, the tangent if they are equal.
+   * Returns the slope of the line through two points, or of the tangent if they are equal.
    * @param {[T, T]} p
    * @param {[T, T]} q Not -p.
    */
@@ -59,7 +59,7 @@ export class Group {
   }
 
   /**
-   * The sum of two points with that slope between them.
+   * Returns the sum of two points, whose line has the given slope.
    * @param {[T, T]} p
    * @param {[T, T]} q
    * @param {T} slope
@@ -84,7 +84,7 @@ export class Group {
   }
 
   /**
-   * scalar * p, in Jacobian coordinates (Bernstein and Lange, EFD: dbl-2009-l, madd).
+   * Returns scalar * p, computed in Jacobian coordinates (Bernstein and Lange, EFD: dbl-2009-l, madd).
    * @param {bigint} scalar Not negative.
    * @param {Point<T>} p
    * @returns {Point<T>}
@@ -134,17 +134,17 @@ export class Group {
 }
 
 /**
- * @param {object} of
- * @param {string} of.snarkjs Its name in proofs and keys of snarkjs.
- * @param {"bn" | "bls12"} of.family
- * @param {bigint} of.q
- * @param {bigint} of.r
- * @param {bigint} of.x The parameter of the family.
- * @param {Fq2} of.xi
- * @param {bigint} of.b
- * @param {bigint} of.generator1 The x of the generator of G1.
- * @param {[Fq2, Fq2]} of.generator2
- * @param {number} of.bytes Of a coordinate in a file.
+ * @param {object} parameters
+ * @param {string} parameters.snarkjs The curve's name in snarkjs's proofs and keys.
+ * @param {"bn" | "bls12"} parameters.family
+ * @param {bigint} parameters.q
+ * @param {bigint} parameters.r
+ * @param {bigint} parameters.x The parameter of the curve family.
+ * @param {Fq2} parameters.xi The non-residue of Fq6 = Fq2[v]/(v^3 - xi).
+ * @param {bigint} parameters.b
+ * @param {bigint} parameters.generator1 The x coordinate of the generator of G1.
+ * @param {[Fq2, Fq2]} parameters.generator2
+ * @param {number} parameters.bytes The size of a coordinate.
  */
 function makeCurve({ snarkjs, family, q, r, x, xi, b, generator1, generator2, bytes }) {
   const tower = new Tower(q, xi);
@@ -158,7 +158,7 @@ function makeCurve({ snarkjs, family, q, r, x, xi, b, generator1, generator2, by
     snarkjs, bn, q, r, x, tower, g1, g2, generator1, generator2, bytes,
     radix: 1n << BigInt(8 * bytes),
     /**
-     * Untwist, Frobenius, twist; q times the point on G2.
+     * The endomorphism untwist, Frobenius, twist; it multiplies points of G2 by q.
      * @param {[Fq2, Fq2]} p
      * @returns {[Fq2, Fq2]}
      */
@@ -167,25 +167,26 @@ function makeCurve({ snarkjs, family, q, r, x, xi, b, generator1, generator2, by
 }
 
 /** @type {Map<string, Curve>} */
-const made = new Map();
+const curves = new Map();
 
 /**
- * A curve by Quod's name, snarkjs's or another tool's: `quod.formats.curves` in Python. InputError for others.
+ * Returns the curve with a name of Quod, snarkjs or another tool (`quod.formats.curves` in Python). Throws
+ * InputError for an unknown name.
  * @param {string} name
  */
 export function curveOf(name) {
   // Case and punctuation do not count.
   const plain = typeof name === "string" ? name.replace(/[^\p{L}\p{N}]/gu, "").toLowerCase() : "";
-  const found = Object.entries(sources).find(
+  const entry = Object.entries(sources).find(
     ([, { snarkjs, aliases }]) => plain === snarkjs || aliases.includes(plain),
   );
-  if (!found) throw new InputError(`curve ${JSON.stringify(name)} is neither bn128 nor bls12381`);
-  const [key, source] = found;
-  if (!made.has(key)) made.set(key, makeCurve(source));
-  return /** @type {Curve} */ (made.get(key));
+  if (!entry) throw new InputError(`curve ${JSON.stringify(name)} is neither bn128 nor bls12381`);
+  const [key, source] = entry;
+  if (!curves.has(key)) curves.set(key, makeCurve(source));
+  return /** @type {Curve} */ (curves.get(key));
 }
 
-// --- points as files have them
+// --- encodings of points
 
 /** @param {Point<bigint>} p */
 export const g1ToJson = (p) => (p ? [...p.map(String), "1"] : ["0", "1", "0"]);
@@ -195,12 +196,12 @@ export const g2ToJson = (p) =>
   p ? [...p.map((c) => c.map(String)), ["1", "0"]] : [["0", "0"], ["1", "0"], ["0", "0"]];
 
 /**
- * A whole number below a modulus, in its only form: no sign, no zeros in front.
+ * Parses a canonical decimal number below a modulus: a string without sign or leading zeros.
  * @param {unknown} value
  * @param {bigint} modulus
- * @param {string} what
+ * @param {string} what The name of the value in messages.
  */
-export function below(value, modulus, what) {
+export function parseBelow(value, modulus, what) {
   if (typeof value !== "string" || !/^(0|[1-9]\d{0,159})$/.test(value))
     throw new InputError(`${what} is not a decimal number in quotes`);
   const number = BigInt(value);
@@ -209,16 +210,16 @@ export function below(value, modulus, what) {
 }
 
 /**
- * A point of the curve as snarkjs writes it: affine, with a last coordinate of 1, or (0, 1, 0).
+ * Parses a point of the curve in snarkjs's form: affine with a third coordinate of 1, or (0, 1, 0) for infinity.
  * @param {Curve} curve
  * @param {unknown} value
  * @param {string} what
  * @returns {Point<bigint>}
  */
 export function g1FromJson(curve, value, what) {
-  if (!Array.isArray(value) || value.length !== 3) throw new InputError(`${what} has no three coordinates`);
-  const [x, y, z] = value.map((v, i) => below(v, curve.q, `${what}[${i}]`));
-  return checked(curve.g1, z === 1n ? [x, y] : z === 0n && x === 0n && y === 1n ? null : undefined, what);
+  if (!Array.isArray(value) || value.length !== 3) throw new InputError(`${what} is not a list of three coordinates`);
+  const [x, y, z] = value.map((v, i) => parseBelow(v, curve.q, `${what}[${i}]`));
+  return checkPoint(curve.g1, z === 1n ? [x, y] : z === 0n && x === 0n && y === 1n ? null : undefined, what);
 }
 
 /**
@@ -229,45 +230,46 @@ export function g1FromJson(curve, value, what) {
  */
 export function g2FromJson(curve, value, what) {
   if (!Array.isArray(value) || value.length !== 3 || !value.every((c) => Array.isArray(c) && c.length === 2))
-    throw new InputError(`${what} has no three coordinates of two numbers`);
+    throw new InputError(`${what} is not a list of three coordinates of two numbers each`);
   const [x, y, z] = value.map((c, i) =>
-    c.map((/** @type {unknown} */ v, /** @type {number} */ j) => below(v, curve.q, `${what}[${i}][${j}]`)));
+    c.map((/** @type {unknown} */ v, /** @type {number} */ j) => parseBelow(v, curve.q, `${what}[${i}][${j}]`)));
   const text = [x, y, z].join();
-  return checked(curve.g2, z.join() === "1,0" ? [x, y] : text === "0,0,1,0,0,0" ? null : undefined, what);
+  return checkPoint(curve.g2, z.join() === "1,0" ? [x, y] : text === "0,0,1,0,0,0" ? null : undefined, what);
 }
 
 /**
+ * Returns a point that is on the curve; throws InputError otherwise.
  * @template T
  * @param {Group<T>} group
- * @param {Point<T> | undefined} point
+ * @param {Point<T> | undefined} point Undefined if its third coordinate is invalid.
  * @param {string} what
  * @returns {Point<T>}
  */
-function checked(group, point, what) {
-  if (point === undefined) throw new InputError(`${what} is not affine: its last coordinate is neither 1 nor 0`);
+function checkPoint(group, point, what) {
+  if (point === undefined) throw new InputError(`${what} is not affine: its third coordinate must be 1, or 0 in (0, 1, 0)`);
   if (!group.contains(point)) throw new InputError(`${what} is not on the curve`);
   return point;
 }
 
 /**
- * A point as a GPU leaves it: words of the Montgomery form, all zero at infinity.
+ * Decodes a point from GPU memory: affine coordinates in Montgomery form, little-endian; all zeros are infinity.
  * @param {Curve} curve
  * @param {1 | 2} degree
  * @param {Uint8Array} bytes
  * @returns {any}
  */
 export function pointFromWords(curve, degree, bytes) {
-  if (bytes.length !== 2 * degree * curve.bytes) throw new InputError(`a point of G${degree} has no ${bytes.length} bytes`);
+  if (bytes.length !== 2 * degree * curve.bytes) throw new InputError(`a point of G${degree} has ${2 * degree * curve.bytes} bytes, not ${bytes.length}`);
   if (bytes.every((byte) => byte === 0)) return null;
-  const unit = inverse(curve.radix, curve.q);
+  const radixInverse = inverse(curve.radix, curve.q);
   const values = [];
   for (let at = 0; at < bytes.length; at += curve.bytes)
-    values.push((integerOf(bytes.subarray(at, at + curve.bytes)) * unit) % curve.q);
+    values.push((integerOf(bytes.subarray(at, at + curve.bytes)) * radixInverse) % curve.q);
   return degree === 1 ? values : [values.slice(0, 2), values.slice(2)];
 }
 
 /**
- * The number that little-endian bytes stand for.
+ * Decodes a little-endian integer.
  * @param {Uint8Array} bytes
  */
 export function integerOf(bytes) {

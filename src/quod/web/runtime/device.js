@@ -1,41 +1,41 @@
-/** The browser's GPU: requested with the limits that are needed, or a clear error. */
-import { DeviceError, said } from "./errors.js";
+/** Opens the browser's GPU with the limits that a site needs, or reports why it cannot. */
+import { DeviceError, messageOf } from "./errors.js";
 
 /**
  * @typedef {object} Needs
- * @property {Record<string, number>} limits By WebGPU's names.
+ * @property {Record<string, number>} limits The least value of each limit, by WebGPU's name.
  * @property {string[]} features
- * @property {number} memory Bytes of buffers in all.
+ * @property {number} memory The total size of all buffers, in bytes.
  */
 
 /** @param {number} bytes */
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
 
 /**
- * The browser's GPU with the required limits and features; DeviceError says why there is none.
+ * Returns the browser's GPU adapter. Throws DeviceError if there is none, or if it lacks a limit or feature.
  * @param {Needs} needs
  * @returns {Promise<GPUAdapter>}
  */
 export async function findAdapter(needs) {
   const gpu = globalThis.navigator?.gpu;
   if (!gpu && globalThis.isSecureContext === false)
-    throw new DeviceError("browsers give pages a GPU over https and on localhost only: open this page there");
+    throw new DeviceError("browsers offer WebGPU only to pages from https or localhost: open this page there");
   if (!gpu)
     throw new DeviceError(
-      "this browser has no WebGPU. Chrome and Edge 113, Safari 26, Firefox 141 and later ones have it; " +
-        "on Linux it may have to be turned on in the settings");
+      "this browser has no WebGPU. Chrome and Edge from 113, Safari from 26 and Firefox from 141 have WebGPU; " +
+        "on Linux you may have to turn WebGPU on in the browser's settings");
   const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
   if (!adapter)
     throw new DeviceError(
-      "this browser has WebGPU but found no GPU that it can use: see whether graphics acceleration is on in " +
-        "its settings, and whether the driver is up to date");
+      "this browser has WebGPU but found no GPU that it can use: check that graphics acceleration is on in " +
+        "the browser's settings, and that the GPU's driver is up to date");
   for (const [name, needed] of Object.entries(needs.limits)) {
-    const there = Number(/** @type {any} */ (adapter.limits)[name] ?? 0);
-    if (there < needed)
-      throw new DeviceError(`this GPU is too small for this page: its ${name} is ${there}, and ${needed} is needed`);
+    const limit = Number(/** @type {any} */ (adapter.limits)[name] ?? 0);
+    if (limit < needed)
+      throw new DeviceError(`this GPU is too small for this page: its ${name} is ${limit}, and the page needs ${needed}`);
   }
   for (const feature of needs.features)
-    if (!adapter.features.has(feature)) throw new DeviceError(`this GPU lacks ${feature}, which the site was exported for`);
+    if (!adapter.features.has(feature)) throw new DeviceError(`this GPU lacks the feature ${feature}, which the site needs`);
   return adapter;
 }
 
@@ -52,12 +52,12 @@ export async function openDevice(needs) {
       requiredFeatures: /** @type {GPUFeatureName[]} */ ([...needs.features, ...timestamps]),
     });
   } catch (error) {
-    throw new DeviceError(`the GPU could not be opened: ${said(error)}`);
+    throw new DeviceError(`the GPU could not be opened: ${messageOf(error)}`);
   }
 }
 
 /**
- * The name of a GPU, as far as the browser reports it.
+ * Returns the name of a GPU as far as the browser reports it, else "GPU".
  * @param {GPUAdapterInfo} info
  */
 export function nameOf(info) {
@@ -66,7 +66,7 @@ export function nameOf(info) {
 }
 
 /**
- * True if the CPU emulates the GPU, which is much slower.
+ * Returns true if the CPU emulates the GPU, which is much slower.
  * @param {GPUAdapterInfo} info
  */
 export const isSoftware = (info) =>
@@ -74,30 +74,30 @@ export const isSoftware = (info) =>
   /swiftshader|llvmpipe|lavapipe|software|warp/i.test([info?.vendor, info?.architecture, info?.description].join(" "));
 
 /**
- * The result of a promise; DeviceError if the GPU is lost or `seconds` pass first.
+ * Returns the result of a promise. Throws DeviceError if the GPU is lost or `seconds` pass first.
  * @template T
  * @param {GPUDevice} device
  * @param {Promise<T>} promise
  * @param {number} seconds
- * @param {string} what
+ * @param {string} what The awaited step, for messages.
  * @returns {Promise<T>}
  */
 export function guarded(device, promise, seconds, what) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      reject(new DeviceError(`the GPU has not answered for ${seconds} s during ${what}: it hangs, or is too slow; load the page again`));
+      reject(new DeviceError(`the GPU has not answered for ${seconds} s during ${what}: it hangs or is too slow; load the page again`));
     }, 1000 * seconds);
     device.lost.then(({ reason, message }) =>
-      reject(new DeviceError(`the GPU was lost during ${what} (${message || reason}); close other tabs that use it and load the page again`)));
+      reject(new DeviceError(`the GPU was lost during ${what} (${message || reason}); close other tabs that use the GPU and load the page again`)));
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
 
 /**
- * Runs a function that creates GPU objects; DeviceError for validation errors.
+ * Runs a function that creates GPU objects. Throws DeviceError if WebGPU reports an error meanwhile.
  * @template T
  * @param {GPUDevice} device
- * @param {string} what
+ * @param {string} what The beginning of the message.
  * @param {() => T | Promise<T>} make
  * @returns {Promise<T>}
  */
@@ -105,18 +105,18 @@ export async function scoped(device, what, make) {
   /** @type {GPUErrorFilter[]} */
   const kinds = ["out-of-memory", "internal", "validation"];
   kinds.forEach((kind) => device.pushErrorScope(kind));
-  let made, thrown;
+  let result, exception;
   try {
-    made = await make();
+    result = await make();
   } catch (error) {
-    thrown = error;
+    exception = error;
   }
-  const found = [];
+  const problems = [];
   for (const kind of [...kinds].reverse()) {
     const error = await device.popErrorScope();
-    if (error) found.push(kind === "out-of-memory" ? "the GPU has not enough memory" : error.message);
+    if (error) problems.push(kind === "out-of-memory" ? "the GPU has not enough memory" : error.message);
   }
-  if (found.length) throw new DeviceError(`${what}: ${found.join("; ").slice(0, 400)}`);
-  if (thrown) throw thrown;
-  return /** @type {T} */ (made);
+  if (problems.length) throw new DeviceError(`${what}: ${problems.join("; ").slice(0, 400)}`);
+  if (exception) throw exception;
+  return /** @type {T} */ (result);
 }

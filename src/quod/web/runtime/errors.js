@@ -1,4 +1,4 @@
-/** The errors that the runtime raises on purpose; `name` is the kind, as in Quod's Python. */
+/** The errors that the runtime throws on purpose; `name` is the class name, as in Quod's Python. */
 export class QuodError extends Error {
   /** @param {string} message */
   constructor(message) {
@@ -8,7 +8,7 @@ export class QuodError extends Error {
 }
 /** A file or a value from outside is malformed. */
 export class InputError extends QuodError {}
-/** Two inputs, each well formed, do not belong together. */
+/** Two well-formed inputs do not belong together. */
 export class MismatchError extends QuodError {}
 /** A proof does not verify. */
 export class VerificationError extends QuodError {}
@@ -18,23 +18,23 @@ export class InsecureKeyError extends QuodError {}
 export class DeviceError extends QuodError {}
 
 /**
- * The message of anything that was thrown.
+ * Returns the message of any thrown value.
  * @param {any} error
  * @returns {string}
  */
-export const said = (error) => error?.message ?? String(error);
+export const messageOf = (error) => error?.message ?? String(error);
 
 const kinds = { QuodError, InputError, MismatchError, VerificationError, InsecureKeyError, DeviceError };
 
 /**
- * Converts an error to a message between worker and page, and back.
+ * Converts an error to data that can be posted between worker and page; `errorFromData` is the inverse.
  * @param {any} error
  * @returns {{ name: string, message: string }}
  */
-export const packed = (error) => ({ name: error?.name ?? "Error", message: said(error) });
+export const dataOfError = (error) => ({ name: error?.name ?? "Error", message: messageOf(error) });
 
 /** @param {{ name: string, message: string }} data */
-export function unpacked({ name, message }) {
+export function errorFromData({ name, message }) {
   const kind = kinds[/** @type {keyof typeof kinds} */ (name)] ?? Error;
   return Object.assign(new kind(message), { name });
 }

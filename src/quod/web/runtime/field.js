@@ -1,14 +1,14 @@
 /**
  * Fields on BigInt: Fq, Fq2 = Fq[u]/(u^2 + 1), Fq12 = Fq2[w]/(w^6 - xi).
  *
- * Not constant time: whoever can time this page can learn about what it computes.
+ * The operations are not constant-time: timing this page can reveal its secret values.
  */
 
 /** @typedef {[bigint, bigint]} Fq2 */
-/** @typedef {Fq2[]} Fq12 Six coefficients of w^0 .. w^5. */
+/** @typedef {Fq2[]} Fq12 The six coefficients of w^0 to w^5. */
 
 /**
- * The operations that curves need on a field of coordinates.
+ * The operations of a coordinate field that a curve needs.
  * @template T
  * @typedef {object} Field
  * @property {T} zero
@@ -17,12 +17,13 @@
  * @property {(a: T, b: T) => T} sub
  * @property {(a: T, b: T) => T} mul
  * @property {(a: T) => T} neg
- * @property {(a: T) => T} inv Of zero: an error.
+ * @property {(a: T) => T} inv Throws RangeError for zero.
  * @property {(a: T, b: T) => boolean} eq
  * @property {(a: T) => boolean} isZero
  */
 
 /**
+ * Returns a modulo p, in the range from 0 to p - 1.
  * @param {bigint} a
  * @param {bigint} p
  */
@@ -32,7 +33,7 @@ export function mod(a, p) {
 }
 
 /**
- * The inverse of a modulo the prime p, by the extended Euclidean algorithm.
+ * Returns the inverse of a modulo the prime p, by the extended Euclidean algorithm.
  * @param {bigint} a
  * @param {bigint} p
  */
@@ -83,7 +84,7 @@ export const quadraticField = (p) => ({
 });
 
 /**
- * base^exponent.
+ * Returns base^exponent.
  * @template T
  * @param {{ one: T, mul: (a: T, b: T) => T }} field
  * @param {T} base
@@ -98,7 +99,7 @@ export function power(field, base, exponent) {
   return result;
 }
 
-/** Fq12 of one curve. */
+/** The extension field Fq12 of a curve. */
 export class Tower {
   /**
    * @param {bigint} p
@@ -111,19 +112,19 @@ export class Tower {
     /** @type {Fq12} */
     this.one = [1n, 0n, 0n, 0n, 0n, 0n].map((c) => [c, 0n]);
     const step = power(this.fq2, xi, (p - 1n) / 6n);
-    /** xi^(i*(q - 1)/6): the factor of w^i in the Frobenius map. */
+    /** xi^(i*(p - 1)/6): the factor of the coefficient of w^i in the Frobenius map. */
     this.frobenius1 = this.one.map((_, i) => power(this.fq2, step, BigInt(i)));
     this.mul = this.mul.bind(this);
   }
 
   /**
-   * The product; coefficients that are undefined count as zero and cost nothing.
+   * Returns a * b; undefined coefficients of b are zero and cost nothing.
    * @param {Fq12} a
    * @param {(Fq2 | undefined)[]} b
    * @returns {Fq12}
    */
   mul(a, b) {
-    // Sums of products are reduced once, which is faster with BigInt.
+    // Each sum of products is reduced only once, which is faster with BigInt.
     const real = Array(11).fill(0n);
     const imaginary = Array(11).fill(0n);
     b.forEach((factor, j) => {
@@ -144,7 +145,8 @@ export class Tower {
   }
 
   /**
-   * a^(q^6); the inverse of a result of the first step of the final exponentiation.
+   * Returns a^(p^6). For an element of norm 1 over Fq6, as after the first step of the final exponentiation, that
+   * is its inverse.
    * @param {Fq12} a
    */
   conjugate(a) {
@@ -152,7 +154,7 @@ export class Tower {
   }
 
   /**
-   * a^(q^times).
+   * Returns a^(p^times).
    * @param {Fq12} a
    * @param {number} times
    */
@@ -169,7 +171,7 @@ export class Tower {
   inv(a) {
     const { add, sub, mul, neg, inv } = this.fq2;
     const conjugate = this.conjugate(a);
-    // Even powers of w alone form Fq6 = Fq2[v]/(v^3 - xi), v = w^2.
+    // The norm is in Fq6 = Fq2[v]/(v^3 - xi) with v = w^2: it has even powers of w only.
     const norm = this.mul(a, conjugate);
     const [x, y, z] = [norm[0], norm[2], norm[4]];
     const t0 = sub(mul(x, x), mul(this.xi, mul(y, z)));
@@ -180,7 +182,7 @@ export class Tower {
   }
 
   /**
-   * a^exponent for a in the cyclotomic subgroup, where conjugation inverts.
+   * Returns a^exponent for a in the cyclotomic subgroup, where conjugation inverts.
    * @param {Fq12} a
    * @param {bigint} exponent
    */

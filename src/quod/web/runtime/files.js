@@ -1,10 +1,10 @@
-/** The files of a site: fetched with progress, and accepted only with the listed size and hash. */
+/** Fetches the files of a site with progress reports, and checks them against the listed sizes and hashes. */
 import { InputError } from "./errors.js";
 
 /** @typedef {Record<string, { bytes: number, sha256: string }>} FileTable */
 /** @typedef {(name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>} Read */
 
-/** The most bytes and values of a text from outside, as in Quod's Python. */
+/** The limits of untrusted JSON texts, in characters and JSON values, as in Quod's Python. */
 export const LIMITS = {
   proof: { length: 1 << 16, values: 1 << 12 },
   publicSignals: { length: 16 << 20, values: 1 << 18 },
@@ -13,24 +13,24 @@ export const LIMITS = {
 };
 
 /**
- * InputError for a text, or a file that is not read yet, that exceeds the limit of its kind.
+ * Throws InputError if a text, or a file before it is read, exceeds its length limit.
  * @param {number} length
  * @param {{ length: number }} limit
- * @param {string} what
+ * @param {string} what The name of the text in messages.
  */
 export function checkLength(length, limit, what) {
-  if (length > limit.length) throw new InputError(`${what} has ${length} characters, and such may have ${limit.length}: check that it is the right file`);
+  if (length > limit.length) throw new InputError(`${what} has ${length} characters, and at most ${limit.length} are allowed: check that it is the right file`);
 }
 
-/** The longest string within a text; longer ones exhaust the stack of regular expressions. */
+/** The maximal length of a string within a text; longer strings exhaust the stack of regular expressions. */
 const LONGEST_STRING = 1 << 16;
 
 const [QUOTE, BACKSLASH, COMMA] = ['"', "\\", ","].map((character) => character.charCodeAt(0));
 const [OPENING, CLOSING] = ["[{", "]}"].map((pair) => [...pair].map((character) => character.charCodeAt(0)));
 
 /**
- * InputError for JSON that exceeds its kind's limits of length, depth or values: before the parser, which
- * recurses and takes memory for each value.
+ * Throws InputError if a JSON text exceeds its limit of length, depth or values. Call this before JSON.parse, which
+ * recurses and allocates memory for each value.
  * @param {string} text
  * @param {{ length: number, values: number }} limit
  * @param {string} what
@@ -54,20 +54,20 @@ export function checkText(text, limit, what) {
 }
 
 /**
- * InputError for an object with a duplicate key, of which JSON.parse would keep the last.
- * @param {string} text What JSON.parse takes.
- * @param {string} what
+ * Throws InputError for an object with a duplicate key; JSON.parse would silently keep the last value.
+ * @param {string} text A text that JSON.parse accepts.
+ * @param {string} what The name of the text in messages.
  */
 export function checkKeys(text, what) {
-  /** @type {(Set<string> | null)[]} The keys of the objects around; null for a list. */
-  const around = [];
+  /** @type {(Set<string> | null)[]} The keys of the enclosing objects, outermost first; null for a list. */
+  const enclosing = [];
   for (const [, string, colon, bracket] of text.matchAll(/("(?:[^"\\]|\\.)*")\s*(:?)|([[\]{}])/gs)) {
-    if (bracket === "{") around.push(new Set());
-    else if (bracket === "[") around.push(null);
-    else if (bracket) around.pop();
+    if (bracket === "{") enclosing.push(new Set());
+    else if (bracket === "[") enclosing.push(null);
+    else if (bracket) enclosing.pop();
     else if (colon) {
       const key = JSON.parse(string);
-      const keys = around[around.length - 1];
+      const keys = enclosing[enclosing.length - 1];
       if (keys?.has(key)) throw new InputError(`${what} has the key ${string.slice(0, 60)} twice`);
       keys?.add(key);
     }
@@ -75,7 +75,7 @@ export function checkKeys(text, what) {
 }
 
 /**
- * Reads files of a folder. InputError for one that is missing or not as long as the server says.
+ * Returns a function that fetches a file of a folder. It throws InputError for a missing or truncated file.
  * @param {string | URL} folder
  * @returns {Read}
  */
@@ -87,7 +87,7 @@ export const reader = (folder) => async (name, onBytes) => {
   } catch {
     throw new InputError(`${name} could not be fetched: the server does not answer, or there is no connection`);
   }
-  if (!response.ok) throw new InputError(`${name} could not be fetched: the server says ${response.status}`);
+  if (!response.ok) throw new InputError(`${name} could not be fetched: the server answered with status ${response.status}`);
   const chunks = [];
   let total = 0;
   try {
@@ -99,7 +99,7 @@ export const reader = (folder) => async (name, onBytes) => {
       onBytes?.(value.length);
     }
   } catch {
-    throw new InputError(`${name} broke off after ${total} bytes; load the page again`);
+    throw new InputError(`the download of ${name} stopped after ${total} bytes; load the page again`);
   }
   const bytes = new Uint8Array(total);
   let at = 0;
@@ -111,7 +111,7 @@ export const reader = (folder) => async (name, onBytes) => {
 };
 
 /**
- * A file of the table; InputError unless it has the listed size and SHA-256.
+ * Reads a file of the table. Throws InputError unless it has the listed size and SHA-256.
  * @param {Read} read
  * @param {FileTable} table
  * @param {string} name
@@ -122,23 +122,23 @@ export async function checkedFile(read, table, name, onBytes) {
   if (!entry) throw new InputError(`the site lists no file ${name}`);
   const bytes = await read(name, onBytes);
   let problem;
-  if (bytes.length !== entry.bytes) problem = `has ${bytes.length} bytes in place of ${entry.bytes}: it is truncated or another file`;
+  if (bytes.length !== entry.bytes) problem = `has ${bytes.length} bytes instead of ${entry.bytes}: it is truncated or another file`;
   else {
     const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
     const hex = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    if (hex !== entry.sha256) problem = "is damaged: its SHA-256 is not the listed one";
+    if (hex !== entry.sha256) problem = "is damaged: its SHA-256 differs from the one that the site lists";
   }
   if (problem) {
-    // A damaged file must not stay in the cache of offline.js; other sites of the origin keep theirs.
-    const own = `quod ${new URL("./", import.meta.url).href} `;
-    for (const key of (await globalThis.caches?.keys()) ?? []) if (key.startsWith(own)) await caches.delete(key);
+    // A damaged file must not stay in this site's cache (offline.js). Other sites of the origin keep their caches.
+    const cachePrefix = `quod ${new URL("./", import.meta.url).href} `;
+    for (const key of (await globalThis.caches?.keys()) ?? []) if (key.startsWith(cachePrefix)) await caches.delete(key);
     throw new InputError(`${name} ${problem}; load the page again, or upload the site again`);
   }
   return bytes;
 }
 
 /**
- * A JSON file with a known schema.
+ * Parses a JSON file. Throws InputError unless it has the given schema.
  * @param {Uint8Array} bytes
  * @param {string} name
  * @param {string} schema
@@ -149,9 +149,9 @@ export function parseDocument(bytes, name, schema) {
   try {
     document = JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    throw new InputError(`${name} is not JSON: the server gives another file, or a truncated one`);
+    throw new InputError(`${name} is not JSON: the server sends another file, or a truncated one`);
   }
   if (document?.schema !== schema)
-    throw new InputError(`${name} has schema ${document?.schema}, and this runtime reads ${schema}; export the site again`);
+    throw new InputError(`${name} has the schema ${document?.schema}, but this runtime reads ${schema}; export the site again`);
   return document;
 }

@@ -1,44 +1,45 @@
 /**
- * Runs recorded work on WebGPU: buffers, kernels and their dispatches from the files of `quod.web.graph`.
+ * Runs recorded GPU work on WebGPU: buffers, kernels and dispatches from the files that `quod.web.graph` writes.
  *
- * Everything is created once, when the graph is loaded; a run writes the inputs, submits the stages one
- * after the other without waiting in between, and reads the outputs back at the end.
+ * Buffers, pipelines and bind groups are created once, when the graph is loaded. A run writes the inputs, submits
+ * the stages in order without waiting between them, and reads the outputs back at the end.
  */
 import { guarded, isSoftware, mib, openDevice, scoped } from "./device.js";
-import { DeviceError, InputError, said } from "./errors.js";
+import { DeviceError, InputError, messageOf } from "./errors.js";
 import { checkedFile, parseDocument, reader } from "./files.js";
 
-/** @typedef {{ buffer: number, offset: number, bytes: number }} Place */
+/** @typedef {{ buffer: number, offset: number, bytes: number }} BufferRange `offset` is in bytes. */
 /** @typedef {{ stage: string, seconds: number }} Timing */
-/** @typedef {{ step: string, done: number, total: number }} Progress In bytes for the step "load", else counted. */
+/** @typedef {{ step: string, done: number, total: number }} Progress In bytes for the step "load", else a count. */
 /** @typedef {{ pipeline: GPUComputePipeline, group: GPUBindGroup, uniform: number, x: number, y: number }} Dispatch */
 /** @typedef {Dispatch | { copy: [GPUBuffer, number, GPUBuffer, number, number] } | { clear: [GPUBuffer, number, number] }} Command */
 
-/** Drivers abort work that runs for seconds, so a stage is submitted in pieces. */
-const DISPATCHES_A_SUBMISSION = 64;
+/** Drivers abort a submission that runs for seconds, so a stage is split into submissions of this many dispatches. */
+const DISPATCHES_PER_SUBMISSION = 64;
 
 /**
- * @param {string | URL} folder With graph.json, its kernels and its data.
- * @param {GPUDevice} [device] One that has what the graph needs; the browser's best unless given.
+ * Loads a graph and compiles its kernels. Throws InputError for malformed files and DeviceError if the GPU fails.
+ * @param {string | URL} folder The URL of the folder with graph.json, the kernels and the data.
+ * @param {GPUDevice} [device] A GPU with the limits that the graph needs; default: the high-performance adapter.
  * @param {object} [options]
  * @param {(progress: Progress) => void} [options.onProgress]
- * @param {import("./files.js").Read} [options.read] Where files come from, if not from the folder.
- * @param {number} [options.watchdog] Seconds without an answer after which a GPU counts as hung.
- * @param {Uint8Array} [options.document] The bytes of graph.json, where they are known.
+ * @param {import("./files.js").Read} [options.read] Reads a file; default: fetches it from the folder.
+ * @param {number} [options.watchdog] Seconds without progress after which a GPU counts as hung.
+ * @param {Uint8Array} [options.document] The bytes of graph.json, if the caller has read them.
  * @returns {Promise<Graph>}
  */
 export async function loadGraph(folder, device, { onProgress, read = reader(folder), watchdog, document } = {}) {
-  const graph = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-1");
-  const gpu = device ?? (await openDevice(graph));
-  const loaded = new Graph(graph, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60));
+  const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-1");
+  const gpu = device ?? (await openDevice(description));
+  const graph = new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60));
   try {
-    await loaded.prepare(read, onProgress ?? (() => {}));
+    await graph.prepare(read, onProgress ?? (() => {}));
   } catch (error) {
-    loaded.destroy();
+    graph.destroy();
     if (!device) gpu.destroy();
     throw error;
   }
-  return loaded;
+  return graph;
 }
 
 export class Graph {
@@ -51,14 +52,15 @@ export class Graph {
     this.document = document;
     this.device = device;
     this.watchdog = watchdog;
-    /** @type {Record<string, Place>} */
+    /** @type {Record<string, BufferRange>} */
     this.inputs = document.inputs;
-    /** @type {Record<string, Place>} */
+    /** @type {Record<string, BufferRange>} */
     this.outputs = document.outputs;
-    // Outputs that are only inputs or constants stay unmarked.
-    const kept = [...Object.values(document.inputs), ...document.data.ranges];
-    this.marked = Object.values(this.outputs).filter((place) => kept.every((/** @type {Place} */ other) =>
-      place.buffer !== other.buffer || place.offset >= other.offset + other.bytes || other.offset >= place.offset + place.bytes));
+    // A run fills these outputs with ones to detect that a GPU did not compute them. Outputs that overlap inputs or
+    // constants keep their contents.
+    const initialised = [...Object.values(document.inputs), ...document.data.ranges];
+    this.markedOutputs = Object.values(this.outputs).filter((output) => initialised.every((/** @type {BufferRange} */ range) =>
+      output.buffer !== range.buffer || output.offset >= range.offset + range.bytes || range.offset >= output.offset + output.bytes));
     /** @type {string[]} */
     this.stages = document.stages.map((/** @type {any} */ stage) => stage.name);
     /** @type {GPUBuffer[]} */
@@ -69,19 +71,20 @@ export class Graph {
   }
 
   /**
+   * Creates the buffers, loads the constants, compiles the kernels and creates the commands.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
    */
   async prepare(read, onProgress) {
     const { device, document } = this;
     const texts = JSON.parse(new TextDecoder().decode(await checkedFile(read, document.files, "kernels.json")));
-    await scoped(device, `no room for ${mib(document.memory)} on the GPU`, () => {
+    await scoped(device, `the GPU could not allocate ${mib(document.memory)}`, () => {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.buffers = document.buffers.map((/** @type {number} */ size) => device.createBuffer({ size, usage }));
       const align = device.limits.minUniformBufferOffsetAlignment;
       const blocks = document.stages.flatMap((/** @type {any} */ stage) => stage.steps.filter((/** @type {any} */ s) => s.words));
-      this.block = 4 * Math.max(4, ...blocks.map((/** @type {any} */ step) => step.words.length));
-      const stride = Math.ceil(this.block / align) * align;
+      this.blockBytes = 4 * Math.max(4, ...blocks.map((/** @type {any} */ step) => step.words.length));
+      const stride = Math.ceil(this.blockBytes / align) * align;
       const words = new Uint32Array(Math.max(1, blocks.length) * stride / 4);
       blocks.forEach((/** @type {any} */ step, /** @type {number} */ i) => {
         step.uniform = i * stride;
@@ -89,26 +92,26 @@ export class Graph {
       });
       this.uniforms = device.createBuffer({ size: words.byteLength, usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST });
       device.queue.writeBuffer(this.uniforms, 0, words);
-      // The word after the outputs comes back only if the GPU has finished its work up to there.
+      // A run copies the canary after the outputs; reading its word back shows that the GPU has run the copies.
       this.outputBytes = Object.values(this.outputs).reduce((sum, { bytes }) => sum + bytes, 0);
       this.canary = device.createBuffer({ size: 4, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
       this.staging = device.createBuffer({ size: this.outputBytes + 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     });
-    // The GPU's compiler runs while the data arrives.
-    const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.fill(read, onProgress)]);
-    await scoped(device, "the steps of the graph", () => this.encodeSteps(pipelines));
+    // The kernels are compiled while the data is downloaded.
+    const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.loadConstants(read, onProgress)]);
+    await scoped(device, "the steps of the graph could not be prepared", () => this.createCommands(pipelines));
   }
 
   /**
-   * Loads constants into their buffers, part by part.
+   * Loads the constants into their buffers, one data file at a time.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
    */
-  async fill(read, onProgress) {
+  async loadConstants(read, onProgress) {
     const { parts, ranges, bytes: total } = this.document.data;
     let done = 0;
     let range = 0;
-    let inRange = 0;
+    let rangeOffset = 0;
     for (const part of parts) {
       const bytes = await checkedFile(read, this.document.files, part, (count) => {
         done += count;
@@ -116,13 +119,13 @@ export class Graph {
       });
       for (let at = 0; at < bytes.length; ) {
         const { buffer, offset, bytes: length } = ranges[range];
-        const count = Math.min(bytes.length - at, length - inRange);
-        this.device.queue.writeBuffer(this.buffers[buffer], offset + inRange, bytes, at, count);
+        const count = Math.min(bytes.length - at, length - rangeOffset);
+        this.device.queue.writeBuffer(this.buffers[buffer], offset + rangeOffset, bytes, at, count);
         at += count;
-        inRange += count;
-        if (inRange === length) {
+        rangeOffset += count;
+        if (rangeOffset === length) {
           range++;
-          inRange = 0;
+          rangeOffset = 0;
         }
       }
     }
@@ -130,7 +133,8 @@ export class Graph {
   }
 
   /**
-   * @param {string[]} texts
+   * Compiles all kernels; returns their pipelines in the order of the document.
+   * @param {string[]} texts The WGSL modules.
    * @param {(progress: Progress) => void} onProgress
    */
   async compile(texts, onProgress) {
@@ -138,27 +142,28 @@ export class Graph {
     this.layouts = new Map();
     const { kernels } = this.document;
     /** @type {GPUComputePipeline[]} */
-    const made = [];
+    const pipelines = [];
     let next = 0;
     let done = 0;
-    const work = async () => {
+    const compileRemaining = async () => {
       while (next < kernels.length) {
-        const number = next++;
-        made[number] = await this.pipeline(kernels[number], texts);
+        const index = next++;
+        pipelines[index] = await this.createPipeline(kernels[index], texts);
         onProgress({ step: "compile", done: ++done, total: kernels.length });
       }
     };
-    // Compilers take much memory, so at most one runs for each core.
+    // Compilations take much memory, so at most one per core runs at a time (two on a single core).
     const count = Math.max(2, globalThis.navigator?.hardwareConcurrency ?? 4);
-    await Promise.all(Array.from({ length: count }, work));
-    return made;
+    await Promise.all(Array.from({ length: count }, compileRemaining));
+    return pipelines;
   }
 
   /**
+   * Compiles a kernel. Throws DeviceError with the compiler's first error message.
    * @param {any} kernel
    * @param {string[]} texts
    */
-  async pipeline({ name, text, entry, storage }, texts) {
+  async createPipeline({ name, text, entry, storage }, texts) {
     const { device } = this;
     const module = device.createShaderModule({ label: name, code: texts[text] });
     try {
@@ -170,44 +175,50 @@ export class Graph {
     } catch (error) {
       if (error instanceof DeviceError) throw error;
       const { messages } = await module.getCompilationInfo();
-      const why = messages.find(({ type }) => type === "error")?.message ?? said(error);
+      const why = messages.find(({ type }) => type === "error")?.message ?? messageOf(error);
       throw new DeviceError(`this browser does not compile kernel ${name}: ${why.slice(0, 300)}`);
     }
   }
 
-  /** @param {number} storage How many buffers a kernel has. */
+  /**
+   * Returns the bind group layout of a kernel: the parameter block at binding 0, then the storage buffers.
+   * @param {number} storage The number of storage buffers.
+   */
   layoutOf(storage) {
     const layouts = /** @type {Map<number, GPUBindGroupLayout>} */ (this.layouts);
-    const known = layouts.get(storage);
-    if (known) return known;
-    const made = this.device.createBindGroupLayout({
+    const cached = layouts.get(storage);
+    if (cached) return cached;
+    const layout = this.device.createBindGroupLayout({
       entries: Array.from({ length: storage + 1 }, (_, binding) => ({
         binding,
         visibility: GPUShaderStage.COMPUTE,
         buffer: binding ? { type: "storage" } : { type: "uniform", hasDynamicOffset: true },
       })),
     });
-    layouts.set(storage, made);
-    return made;
+    layouts.set(storage, layout);
+    return layout;
   }
 
-  /** @param {GPUComputePipeline[]} pipelines */
-  encodeSteps(pipelines) {
+  /**
+   * Creates the commands of all stages, with their bind groups.
+   * @param {GPUComputePipeline[]} pipelines
+   */
+  createCommands(pipelines) {
     /** @type {Map<string, GPUBindGroup>} */
     const groups = new Map();
-    const bind = (/** @type {number[][]} */ places) => {
-      const key = places.join(";");
-      const known = groups.get(key);
-      if (known) return known;
-      const made = this.device.createBindGroup({
-        layout: this.layoutOf(places.length),
+    const bind = (/** @type {number[][]} */ ranges) => {
+      const key = ranges.join(";");
+      const cached = groups.get(key);
+      if (cached) return cached;
+      const group = this.device.createBindGroup({
+        layout: this.layoutOf(ranges.length),
         entries: [
-          { binding: 0, resource: { buffer: /** @type {GPUBuffer} */ (this.uniforms), size: this.block } },
-          ...places.map(([buffer, offset, size], i) => ({ binding: i + 1, resource: { buffer: this.buffers[buffer], offset, size } })),
+          { binding: 0, resource: { buffer: /** @type {GPUBuffer} */ (this.uniforms), size: this.blockBytes } },
+          ...ranges.map(([buffer, offset, size], i) => ({ binding: i + 1, resource: { buffer: this.buffers[buffer], offset, size } })),
         ],
       });
-      groups.set(key, made);
-      return made;
+      groups.set(key, group);
+      return group;
     };
     this.commands = this.document.stages.map((/** @type {any} */ stage) => stage.steps.map((/** @type {any} */ step) => {
       if (step.op === "launch") {
@@ -219,23 +230,23 @@ export class Graph {
         return { copy: [this.buffers[source.buffer], source.offset, this.buffers[target.buffer], target.offset, target.bytes] };
       }
       if (step.op === "clear") return { clear: [this.buffers[step.target.buffer], step.target.offset, step.target.bytes] };
-      throw new InputError(`graph.json has a step ${step.op}, which this runtime does not know`);
+      throw new InputError(`graph.json has a step ${step.op}, which this runtime does not support; export the site again`);
     }));
   }
 
   /**
-   * One run: inputs and outputs by name, and the time of each stage on the GPU.
+   * Runs the graph once. Returns the outputs by name and the time of each stage on the GPU.
    *
-   * InputError for an input of the wrong name or size, DeviceError when the GPU fails.
+   * Throws InputError for an input of the wrong name or size, DeviceError if the GPU fails or a run is in progress.
    * @param {Record<string, Uint8Array | Uint32Array>} inputs
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
    * @returns {Promise<{ outputs: Record<string, Uint8Array>, timings: Timing[] }>}
    */
   async run(inputs, { onProgress } = {}) {
     for (const name of new Set([...Object.keys(this.inputs), ...Object.keys(inputs)])) {
-      const wanted = this.inputs[name]?.bytes;
-      const given = inputs[name]?.byteLength;
-      if (wanted !== given) throw new InputError(`input ${name} of the graph has ${wanted ?? "no"} bytes, not ${given ?? "none"}`);
+      const expected = this.inputs[name]?.bytes;
+      const length = inputs[name]?.byteLength;
+      if (expected !== length) throw new InputError(`input ${name} of the graph has ${expected ?? "no"} bytes, not ${length ?? "none"}`);
     }
     if (this.running) throw new DeviceError("the graph is running already; wait for that result");
     this.running = true;
@@ -247,6 +258,7 @@ export class Graph {
   }
 
   /**
+   * Runs the graph as `run` does, while no other run is in progress.
    * @param {Record<string, Uint8Array | Uint32Array>} inputs
    * @param {(progress: Progress) => void} onProgress
    */
@@ -256,25 +268,25 @@ export class Graph {
     const canary = /** @type {GPUBuffer} */ (this.canary);
     const word = 1 + Math.floor(Math.random() * 0xfffffffe);
     const clock = new Clock(device, this.commands);
-    let moved = () => {};
+    let restartWatchdog = () => {};
     /** @type {{ stage: string, at: number }[]} */
     const ends = [];
     const begin = performance.now();
-    const outcome = scoped(device, "the GPU refuses the graph", async () => {
-      // Outputs are marked before, so that a GPU that does nothing leaves no plausible result.
-      for (const { buffer, offset, bytes } of this.marked)
+    const outcome = scoped(device, "the GPU rejects the graph", async () => {
+      // Outputs are filled with ones first, so that a GPU that computes nothing leaves no plausible result.
+      for (const { buffer, offset, bytes } of this.markedOutputs)
         device.queue.writeBuffer(this.buffers[buffer], offset, new Uint8Array(bytes).fill(0xff));
-      for (const [name, place] of Object.entries(this.inputs)) {
+      for (const [name, range] of Object.entries(this.inputs)) {
         const { buffer, byteOffset, byteLength } = inputs[name];
-        device.queue.writeBuffer(this.buffers[place.buffer], place.offset, buffer, byteOffset, byteLength);
+        device.queue.writeBuffer(this.buffers[range.buffer], range.offset, buffer, byteOffset, byteLength);
       }
       device.queue.writeBuffer(canary, 0, new Uint32Array([word]));
       stages.forEach((stage, i) => {
-        this.submit(this.commands[i], clock.of(i));
+        this.submit(this.commands[i], clock.timestampWrites(i));
         device.queue.onSubmittedWorkDone().then(() => {
           ends.push({ stage, at: performance.now() });
           onProgress({ step: stage, done: i + 1, total: stages.length });
-          moved();
+          restartWatchdog();
         }, () => {});
       });
       const encoder = device.createCommandEncoder();
@@ -292,20 +304,20 @@ export class Graph {
     for (let done = false; !done; )
       done = await guarded(
         device,
-        Promise.race([finished, new Promise((resolve) => (moved = () => resolve(false)))]),
-        this.watchdog, `the stage ${stages[ends.length] ?? "of reading back"}`);
+        Promise.race([finished, new Promise((resolve) => (restartWatchdog = () => resolve(false)))]),
+        this.watchdog, `the stage ${stages[ends.length] ?? "that reads the outputs back"}`);
     const bytes = new Uint8Array(staging.getMappedRange().slice(0));
     staging.unmap();
     if (new DataView(bytes.buffer).getUint32(bytes.length - 4, true) !== word)
-      throw new DeviceError("the GPU gave back nothing of what it was given: its driver has failed; load the page again");
+      throw new DeviceError("the GPU returned no data although it reported success: its driver has failed; load the page again");
     /** @type {Record<string, Uint8Array>} */
     const outputs = {};
     let at = 0;
-    for (const [name, place] of Object.entries(this.outputs)) {
-      outputs[name] = bytes.slice(at, at + place.bytes);
-      if (this.marked.includes(place) && outputs[name].every((byte) => byte === 0xff))
-        throw new DeviceError(`the GPU reported success and has not computed ${name}: its driver may be faulty`);
-      at += place.bytes;
+    for (const [name, range] of Object.entries(this.outputs)) {
+      outputs[name] = bytes.slice(at, at + range.bytes);
+      if (this.markedOutputs.includes(range) && outputs[name].every((byte) => byte === 0xff))
+        throw new DeviceError(`the GPU reported success but has not computed ${name}: its driver may be faulty`);
+      at += range.bytes;
     }
     const measured = await clock.read();
     const timings = stages.map((stage, i) => ({
@@ -316,10 +328,11 @@ export class Graph {
   }
 
   /**
+   * Submits the commands of a stage, in several submissions if it has many dispatches.
    * @param {Command[]} commands
-   * @param {{ begin?: any, end?: any }} stamps For the first and the last pass.
+   * @param {{ begin?: any, end?: any }} timestamps The timestamp writes of the first and the last compute pass.
    */
-  submit(commands, stamps) {
+  submit(commands, timestamps) {
     const { device } = this;
     /** @type {GPUComputePassEncoder | null} */
     let pass = null;
@@ -329,24 +342,24 @@ export class Graph {
       pass?.end();
       pass = null;
     };
-    const last = commands.findLastIndex((command) => "pipeline" in command);
-    let first = true;
+    const lastDispatch = commands.findLastIndex((command) => "pipeline" in command);
+    let isFirstPass = true;
     /** @type {GPUComputePipeline | null} */
-    let before = null;
+    let currentPipeline = null;
     commands.forEach((command, i) => {
       if ("pipeline" in command) {
         // The last dispatch has its own pass, for the timestamp at its end.
-        if (i === last && stamps.end) end();
+        if (i === lastDispatch && timestamps.end) end();
         if (!pass) {
-          const timestampWrites = { ...(first && stamps.begin), ...(i === last && stamps.end) };
+          const timestampWrites = { ...(isFirstPass && timestamps.begin), ...(i === lastDispatch && timestamps.end) };
           pass = encoder.beginComputePass("querySet" in timestampWrites ? { timestampWrites } : {});
-          first = false;
-          before = null;
+          isFirstPass = false;
+          currentPipeline = null;
         }
-        if (before !== command.pipeline) pass.setPipeline((before = command.pipeline));
+        if (currentPipeline !== command.pipeline) pass.setPipeline((currentPipeline = command.pipeline));
         pass.setBindGroup(0, command.group, [command.uniform]);
         pass.dispatchWorkgroups(command.x, command.y);
-        if (++dispatches % DISPATCHES_A_SUBMISSION === 0) {
+        if (++dispatches % DISPATCHES_PER_SUBMISSION === 0) {
           end();
           device.queue.submit([encoder.finish()]);
           encoder = device.createCommandEncoder();
@@ -361,13 +374,13 @@ export class Graph {
     device.queue.submit([encoder.finish()]);
   }
 
-  /** Frees the GPU's memory. */
+  /** Frees the GPU memory; the graph cannot be used afterwards. */
   destroy() {
     for (const buffer of [...this.buffers, this.uniforms, this.canary, this.staging]) buffer?.destroy();
   }
 }
 
-/** Times of stages on the GPU, if it supports timestamps. */
+/** Measures the stages of a run by timestamps of the GPU, if the GPU supports them. */
 class Clock {
   /**
    * @param {GPUDevice} device
@@ -377,37 +390,43 @@ class Clock {
     this.stages = stages;
     if (!device.features.has("timestamp-query")) return;
     const count = 2 * stages.length;
-    this.set = device.createQuerySet({ type: "timestamp", count });
-    this.resolved = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
-    this.mapped = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+    this.querySet = device.createQuerySet({ type: "timestamp", count });
+    this.resolveBuffer = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
+    this.readBuffer = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
   }
 
-  /** @param {number} stage */
-  of(stage) {
-    if (!this.set) return {};
-    const querySet = this.set;
+  /**
+   * Returns the timestamp writes of a stage; none if the GPU does not support timestamps.
+   * @param {number} stage
+   */
+  timestampWrites(stage) {
+    if (!this.querySet) return {};
+    const querySet = this.querySet;
     return {
       begin: { querySet, beginningOfPassWriteIndex: 2 * stage },
       end: { querySet, endOfPassWriteIndex: 2 * stage + 1 },
     };
   }
 
-  /** @param {GPUCommandEncoder} encoder */
+  /**
+   * Encodes the copy of the timestamps to the buffer that `read` maps.
+   * @param {GPUCommandEncoder} encoder
+   */
   resolve(encoder) {
-    if (!this.set || !this.resolved || !this.mapped) return;
-    encoder.resolveQuerySet(this.set, 0, this.set.count, this.resolved, 0);
-    encoder.copyBufferToBuffer(this.resolved, 0, this.mapped, 0, this.mapped.size);
+    if (!this.querySet || !this.resolveBuffer || !this.readBuffer) return;
+    encoder.resolveQuerySet(this.querySet, 0, this.querySet.count, this.resolveBuffer, 0);
+    encoder.copyBufferToBuffer(this.resolveBuffer, 0, this.readBuffer, 0, this.readBuffer.size);
   }
 
-  /** Seconds by stage; undefined for those that are not known. */
+  /** Returns the seconds of each stage, undefined for a stage without valid timestamps; then frees the buffers. */
   async read() {
-    if (!this.mapped) return undefined;
-    await this.mapped.mapAsync(GPUMapMode.READ);
-    const times = new BigInt64Array(this.mapped.getMappedRange().slice(0));
-    for (const object of [this.mapped, this.resolved, this.set]) object?.destroy();
+    if (!this.readBuffer) return undefined;
+    await this.readBuffer.mapAsync(GPUMapMode.READ);
+    const times = new BigInt64Array(this.readBuffer.getMappedRange().slice(0));
+    for (const object of [this.readBuffer, this.resolveBuffer, this.querySet]) object?.destroy();
     return this.stages.map((_, i) => {
-      const span = Number(times[2 * i + 1] - times[2 * i]) / 1e9;
-      return times[2 * i] && span >= 0 ? span : undefined;
+      const seconds = Number(times[2 * i + 1] - times[2 * i]) / 1e9;
+      return times[2 * i] && seconds >= 0 ? seconds : undefined;
     });
   }
 }

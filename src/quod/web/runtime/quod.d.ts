@@ -1,6 +1,6 @@
-/** Quod in the browser: proofs of one exported circuit, and recorded work on WebGPU. */
+/** Quod in the browser: proofs of one exported circuit, and recorded GPU work on WebGPU. */
 
-/** A proof as snarkjs writes it; numbers are decimal text. */
+/** A proof as snarkjs writes it; numbers are decimal strings. */
 export interface Proof {
   pi_a: string[];
   pi_b: string[][];
@@ -22,10 +22,10 @@ export interface VerificationKey {
 }
 
 export type Value = number | bigint | string | boolean | Value[] | { [field: string]: Value };
-/** The values of a circuit's input signals by name; long numbers as text. */
+/** The values of a circuit's input signals by name; numbers of 2^53 or more are bigints or strings. */
 export type Input = Record<string, Value>;
 
-/** Progress: of the step `load` in bytes, of others in steps of work. */
+/** Progress of a step: `done` of `total` bytes for the step `load`, counts of work items for other steps. */
 export interface Progress {
   step: string;
   done: number;
@@ -38,36 +38,37 @@ export interface Timing {
 }
 
 export interface LoadOptions {
-  /** A GPU with the required limits; default: the browser's best. */
+  /** A GPU with the required limits; default: the browser's high-performance adapter. */
   device?: GPUDevice;
   onProgress?: (progress: Progress) => void;
-  /** The source of files; default: the folder. */
+  /** Reads a file of the site; default: fetches it from the folder. */
   read?: (name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>;
-  /** Seconds without an answer after which the GPU counts as hung: 60, or 900 if the CPU emulates it. */
+  /** Seconds without progress after which the GPU counts as hung; default: 60, or 900 if the CPU emulates the GPU. */
   watchdog?: number;
 }
 
-/** Loads the key, the kernels and any witness calculator of an exported site. Rejects with a `QuodError`. */
+/** Loads the key, the kernels and the witness calculator (if any) of an exported site. Rejects with a `QuodError`. */
 export function load(folder: string | URL, options?: LoadOptions): Promise<Prover>;
 
 export interface Prover {
   readonly verificationKey: VerificationKey;
   /**
-   * A proof, verified before it is returned. Calls wait for one another. Rejects with a `QuodError`.
-   * A site without a witness calculator takes the bytes of a witness file (.wtns).
+   * Computes a proof and verifies it before returning it. Calls run one at a time. Rejects with a `QuodError`.
+   * On a site without a witness calculator, `input` is the bytes of a witness file (.wtns).
    */
   prove(
     input: Input | Uint8Array,
     options?: { onProgress?: (progress: Progress) => void },
   ): Promise<{ proof: Proof; publicSignals: string[]; timings: Timing[] }>;
   verify(publicSignals: string[], proof: Proof): boolean;
-  /** Frees the GPU's memory. */
+  /** Frees the GPU memory; the prover cannot be used afterwards. */
   destroy(): void;
 }
 
 /**
- * True if a proof is valid; throws `InputError` or `MismatchError` for malformed arguments, and
- * `InsecureKeyError` for a key for which anyone can forge proofs, unless tests allow it.
+ * Returns true if a proof is valid. Throws `InputError` for malformed arguments, `MismatchError` for arguments
+ * that do not belong together, and `InsecureKeyError` for a key for which anyone can forge proofs, unless
+ * `allowInsecure` is true.
  */
 export function verify(
   key: VerificationKey,
@@ -76,20 +77,23 @@ export function verify(
   options?: { allowInsecure?: boolean },
 ): boolean;
 
-/** The limits of a text by kind: its characters and its values. */
+/** The limits of a JSON text: `length` in characters, `values` as a count of JSON values. */
 export interface Limit {
   length: number;
   values: number;
 }
 export const LIMITS: Record<"proof" | "publicSignals" | "key" | "input", Limit>;
 
-/** Strict JSON of proofs, keys and public signals, without duplicate keys and the like. */
+/**
+ * Parses the JSON of a proof, key or list of public signals. Throws `InputError` for duplicate keys, fractions,
+ * long numbers without quotes and deep nesting; `what` names the document in messages.
+ */
 export function parseStrict(text: string, what: string, limit?: Limit): any;
 
-/** An input file, whose numbers may be longer than JavaScript's. */
+/** Parses an input file; its numbers become strings, so that numbers of 2^53 or more stay exact. */
 export function parseInput(text: string): Input;
 
-/** Recorded work that was exported on its own. */
+/** Loads recorded GPU work that was exported without a site. */
 export function loadGraph(folder: string | URL, device?: GPUDevice, options?: Omit<LoadOptions, "device">): Promise<Graph>;
 
 export interface Graph {

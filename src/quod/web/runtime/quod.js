@@ -1,5 +1,5 @@
 /**
- * Proofs of one circuit in the browser, in the shape of snarkjs:
+ * Groth16 proofs of one exported circuit in the browser, in snarkjs's format:
  *
  *     import { load } from "./quod.js";
  *     const prover = await load("./");
@@ -21,7 +21,7 @@ export { parseInput } from "./witness.js";
 /** @typedef {import("./graph.js").Progress} Progress */
 
 /**
- * A uniformly random number below r.
+ * Returns a uniformly random number below r.
  * @param {bigint} r
  */
 function randomBelow(r) {
@@ -32,8 +32,8 @@ function randomBelow(r) {
 }
 
 /**
- * Loads key, kernels and witness calculator. Throws InputError, MismatchError or DeviceError.
- * @param {string | URL} folder Of the exported site.
+ * Loads the key, the kernels and the witness calculator. Throws InputError, MismatchError or DeviceError.
+ * @param {string | URL} folder The URL of the exported site.
  * @param {object} [options]
  * @param {GPUDevice} [options.device]
  * @param {(progress: Progress) => void} [options.onProgress]
@@ -63,84 +63,88 @@ export class Prover {
     this.calculator = calculator;
     this.verificationKey = verificationKey;
     this.graph = graph;
-    /** @type {Promise<unknown>} */
-    this.last = Promise.resolve();
+    /**
+     * Settles when the previous proof has ended.
+     * @type {Promise<unknown>}
+     */
+    this.previous = Promise.resolve();
   }
 
   /**
-   * A verified proof and its public signals. Calls wait for one another.
+   * Computes a proof, verifies it and returns it with the public signals. Calls run one at a time.
    *
-   * InputError for an input that is malformed or does not satisfy the circuit, DeviceError for a GPU
-   * that fails, VerificationError if the result does not verify.
-   * @param {unknown} input By signal: numbers, text, or lists of them; of a site without a calculator the bytes of
-   *   a witness file.
+   * Throws InputError for an input that is malformed or does not satisfy the circuit, DeviceError if the GPU
+   * fails, VerificationError if the proof does not verify.
+   * @param {unknown} input Values by signal name: numbers, strings, or lists of them. On a site without a
+   *   calculator: the bytes of a witness file.
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
    */
   prove(input, { onProgress = () => {} } = {}) {
-    const proof = this.last.then(() => this.proveNow(input, onProgress));
-    this.last = proof.catch(() => {});
-    return proof;
+    const result = this.previous.then(() => this.proveNow(input, onProgress));
+    this.previous = result.catch(() => {});
+    return result;
   }
 
   /**
+   * Computes a proof, as `prove` does, while no other proof is computed.
    * @param {unknown} input
    * @param {(progress: Progress) => void} onProgress
    */
   async proveNow(input, onProgress) {
     const total = this.graph.stages.length + 2;
-    let before = performance.now();
+    let stageStart = performance.now();
     /** @type {import("./graph.js").Timing[]} */
     const timings = [];
-    const note = (/** @type {string} */ stage) => {
-      timings.push({ stage, seconds: (performance.now() - before) / 1000 });
-      before = performance.now();
+    const endStage = (/** @type {string} */ stage) => {
+      timings.push({ stage, seconds: (performance.now() - stageStart) / 1000 });
+      stageStart = performance.now();
     };
     const witness = await this.calculator.witness(input);
-    note("witness");
+    endStage("witness");
     onProgress({ step: "witness", done: 1, total });
-    const { outputs, timings: ofGraph } = await this.graph.run({ witness }, {
+    const { outputs, timings: graphTimings } = await this.graph.run({ witness }, {
       onProgress: ({ step, done }) => onProgress({ step, done: done + 1, total }),
     });
-    timings.push(...ofGraph);
-    before = performance.now();
+    timings.push(...graphTimings);
+    stageStart = performance.now();
     const proof = this.assemble(outputs);
-    note("assemble");
+    endStage("assemble");
     const size = witness.length / this.site.variables;
     /** @type {string[]} */
     const publicSignals = [];
     for (let i = 1; i <= this.site.public; i++) publicSignals.push(String(integerOf(witness.subarray(i * size, (i + 1) * size))));
     if (!this.verify(publicSignals, proof))
-      throw new VerificationError(`the GPU computed something that is no proof, so nothing is shown: ${
-        takesWitness(this.site) ? "most likely the witness does not satisfy the circuit; else " : ""}its driver may be faulty, or the key belongs to another circuit`);
-    note("self-check");
+      throw new VerificationError(`the computed proof does not verify, so it is not shown: ${
+        takesWitness(this.site) ? "most likely the witness does not satisfy the circuit; otherwise " : ""}the GPU's driver may be faulty, or the key belongs to another circuit`);
+    endStage("self-check");
     onProgress({ step: "self-check", done: total, total });
     return { proof, publicSignals, timings };
   }
 
   /**
-   * The proof from the five sums (Groth, "On the size of pairing-based non-interactive arguments", 2016),
-   * blinded with fresh r and s.
-   * @param {Record<string, Uint8Array>} outputs
+   * Computes the proof from the five multi-scalar products (Groth, "On the size of pairing-based non-interactive
+   * arguments", 2016), blinded with fresh r and s.
+   * @param {Record<string, Uint8Array>} outputs The points A, B1, B2, C and H, and for each an error flag.
    */
   assemble(outputs) {
     const { g1, g2, r: order } = this.curve;
     for (const [name, flag] of Object.entries(outputs))
       if (name.endsWith(" flag") && flag.some((byte) => byte !== 0))
-        throw new VerificationError(`the GPU found scalars of sum ${name.slice(0, -5)} that are not below r: its driver may be faulty`);
+        throw new VerificationError(`the GPU computed scalars of the sum ${name.slice(0, -5)} that are not below r; its driver may be faulty`);
     const point = (/** @type {string} */ name, /** @type {1 | 2} */ degree = 1) =>
       outputs[name] ? pointFromWords(this.curve, degree, outputs[name]) : null;
     const { points } = this.site;
-    const first = (/** @type {string} */ name) => g1FromJson(this.curve, points[name], name);
-    const second = (/** @type {string} */ name) => g2FromJson(this.curve, points[name], name);
+    const keyG1 = (/** @type {string} */ name) => g1FromJson(this.curve, points[name], name);
+    const keyG2 = (/** @type {string} */ name) => g2FromJson(this.curve, points[name], name);
     const [r, s] = [randomBelow(order), randomBelow(order)];
-    const delta = first("delta1");
-    const a = g1.add(first("alpha1"), point("A"));
-    const b1 = g1.add(first("beta1"), point("B1"));
-    const b2 = g2.add(second("beta2"), point("B2", 2));
+    const delta = keyG1("delta1");
+    const a = g1.add(keyG1("alpha1"), point("A"));
+    const b1 = g1.add(keyG1("beta1"), point("B1"));
+    const b2 = g2.add(keyG2("beta2"), point("B2", 2));
     const c = [g1.mul(s, a), g1.mul(r, b1), g1.mul((r * s) % order, delta), point("H")].reduce((x, y) => g1.add(x, y), point("C"));
     return {
       pi_a: g1ToJson(g1.add(a, g1.mul(r, delta))),
-      pi_b: g2ToJson(g2.add(b2, g2.mul(s, second("delta2")))),
+      pi_b: g2ToJson(g2.add(b2, g2.mul(s, keyG2("delta2")))),
       pi_c: g1ToJson(c),
       protocol: "groth16",
       curve: this.curve.snarkjs,
@@ -148,7 +152,7 @@ export class Prover {
   }
 
   /**
-   * True if a proof is valid under the site's key; see `verify`.
+   * Returns true if a proof is valid under the site's key; see `verify`.
    * @param {unknown} publicSignals
    * @param {unknown} proof
    */
@@ -156,7 +160,7 @@ export class Prover {
     return verify(this.verificationKey, publicSignals, proof, { allowInsecure: this.site.insecure === true });
   }
 
-  /** Frees the GPU's memory; the prover cannot be used afterwards. */
+  /** Frees the GPU memory; the prover cannot be used afterwards. */
   destroy() {
     this.graph.destroy();
   }

@@ -1,4 +1,4 @@
-/** The contents of an exported site, besides its graph. */
+/** Reads the files of an exported site, except its graph. */
 import { curveOf } from "./curve.js";
 import { MismatchError } from "./errors.js";
 import { checkedFile, parseDocument } from "./files.js";
@@ -6,20 +6,20 @@ import { WitnessCalculator } from "./witness.js";
 import { WitnessFile } from "./witness_file.js";
 
 /**
- * The exported site's description of itself; small, and needs no GPU.
+ * Reads site.json, which describes the exported site. The file is small, and reading it needs no GPU.
  * @param {import("./files.js").Read} read
  */
 export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-1");
 
 /**
- * True if a site has no calculator, so that users bring a witness.
+ * Returns true if a site has no witness calculator, so that users provide a witness file.
  * @param {any} site
  */
 export const takesWitness = (site) => !site.files["witness.wasm"];
 
 /**
- * The witness calculator of a site, or its replacement that takes witnesses; MismatchError if it is of another
- * circuit or field.
+ * Loads the witness calculator of a site, or a `WitnessFile` if it has none. Throws MismatchError if the calculator
+ * is for another circuit or field.
  * @param {import("./files.js").Read} read
  * @param {any} site
  */
@@ -29,12 +29,12 @@ export async function loadCalculator(read, site) {
   const calculator = await WitnessCalculator.load(wasm, curveOf(site.curve).r);
   if (calculator.variables !== site.variables)
     throw new MismatchError(
-      `the witness calculator has ${calculator.variables} values and the key ${site.variables}: they are of different circuits`);
+      `the witness calculator computes ${calculator.variables} values and the key takes ${site.variables}: they belong to different circuits`);
   return calculator;
 }
 
 /**
- * The verifying key of a site.
+ * Reads the verifying key of a site.
  * @param {import("./files.js").Read} read
  * @param {any} site
  */

@@ -1,6 +1,9 @@
-/** The prover in a worker, so that the page stays responsive; messages are {id, task, ...} and their answers. */
+/**
+ * Runs the prover in a worker, so that the page stays responsive. A request is {id, task, ...}; its responses are
+ * {id, progress}, and finally {id, result} or {id, error}.
+ */
 import { findAdapter, isSoftware, nameOf } from "./device.js";
-import { DeviceError, packed } from "./errors.js";
+import { DeviceError, dataOfError } from "./errors.js";
 import { LIMITS, reader } from "./files.js";
 import { load } from "./quod.js";
 import { loadCalculator, loadKey, readSite } from "./site.js";
@@ -10,12 +13,12 @@ import { parseInput } from "./witness.js";
 const read = reader(new URL(".", import.meta.url));
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
 let prover;
-/** The receiver of loading progress, once a task waits for it. */
-let follow = (/** @type {any} */ _progress) => {};
+/** Receives the progress of loading, once a task waits for the prover. */
+let reportLoading = (/** @type {any} */ _progress) => {};
 
-/** Files that could not be loaded may be available next time. */
-function prepared() {
-  prover ??= load(new URL(".", import.meta.url), { onProgress: (progress) => follow(progress) }).catch((error) => {
+/** Returns the prover, which the first call loads. A failed load is retried by the next call. */
+function getProver() {
+  prover ??= load(new URL(".", import.meta.url), { onProgress: (progress) => reportLoading(progress) }).catch((error) => {
     prover = undefined;
     throw error;
   });
@@ -24,7 +27,7 @@ function prepared() {
 
 /** @type {Record<string, (message: any, progress: (progress: any) => void) => any>} */
 const tasks = {
-  /** The inputs of the circuit: the candidate signals whose size the calculator knows. */
+  /** Returns the input signals of the circuit: the listed signals for which the calculator reports a size. */
   async inputs() {
     const site = await readSite(read);
     const calculator = await loadCalculator(read, site);
@@ -36,20 +39,20 @@ const tasks = {
     const { info } = await findAdapter((await readSite(read)).needs);
     return { name: nameOf(info), software: isSoftware(info) };
   },
-  /** Loads while the form is filled in; errors are reported when a proof is requested. */
+  /** Loads the prover while the user fills in the form; `prove` reports errors. */
   async prepare() {
-    await prepared().catch(() => {});
+    await getProver().catch(() => {});
   },
   async prove({ text, witness }, onProgress) {
     const input = witness ?? parseInput(text);
-    follow = onProgress;
-    const loaded = await prepared();
+    reportLoading = onProgress;
+    const loadedProver = await getProver();
     try {
-      return await loaded.prove(input, { onProgress });
+      return await loadedProver.prove(input, { onProgress });
     } catch (error) {
       if (error instanceof DeviceError) {
-        // Reload after a failure.
-        loaded.destroy();
+        // The next proof loads the prover again.
+        loadedProver.destroy();
         prover = undefined;
       }
       throw error;
@@ -57,11 +60,11 @@ const tasks = {
   },
   async verify({ publicSignals, proof }) {
     const site = await readSite(read);
-    const [signals, points] = [
+    const [parsedSignals, parsedProof] = [
       parseStrict(publicSignals, "the list of public signals", LIMITS.publicSignals),
       parseStrict(proof, "the proof", LIMITS.proof),
     ];
-    return verify(await loadKey(read, site), signals, points, { allowInsecure: site.insecure === true });
+    return verify(await loadKey(read, site), parsedSignals, parsedProof, { allowInsecure: site.insecure === true });
   },
 };
 
@@ -70,6 +73,6 @@ globalThis.onmessage = async (/** @type {MessageEvent} */ { data: { id, task, ..
     const result = await tasks[task](message, (progress) => postMessage({ id, progress }));
     postMessage({ id, result });
   } catch (error) {
-    postMessage({ id, error: packed(error) });
+    postMessage({ id, error: dataOfError(error) });
   }
 };

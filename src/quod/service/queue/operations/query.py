@@ -44,9 +44,9 @@ def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> 
         if value is not None:
             conditions.append(f"{column} {operator} ?")
             parameters.append(value)
-    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    where_clause = f"WHERE {' AND '.join(conditions)} " if conditions else ""
     rows = tx.rows(
-        f"SELECT {COLUMNS} FROM job {where}ORDER BY number DESC LIMIT ?", [*parameters, most]
+        f"SELECT {COLUMNS} FROM job {where_clause}ORDER BY number DESC LIMIT ?", [*parameters, most]
     )
     return [JobRow(*row).record() for row in rows]
 
@@ -66,9 +66,9 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     job = find_job(tx, job_id, client)
     state = JobState(job.state)
     if state is not JobState.SUCCEEDED:
-        why = f": {job.message}" if job.message else ""
+        reason = f": {job.message}" if job.message else ""
         remedy = "" if state.ended else "; wait until it has ended"
-        raise ServiceError(f"the job has no result: its state is {state}{why}{remedy}")
+        raise ServiceError(f"the job has no result: its state is {state}{reason}{remedy}")
     return _results(tx, job.number)
 
 

@@ -43,7 +43,7 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
     blamed: count one loss against each key of these leases.
     """
     blameable: dict[str, int] = {}
-    lost = 0
+    lost_count = 0
     for lease in sorted(leases):
         try:
             part = lock_partition(tx, lease.job, lease.partition, lease.token)
@@ -55,13 +55,13 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
         )
         if renewals != lease.renewals:
             continue
-        lost += 1
+        lost_count += 1
         blameable.setdefault(part.job.key, part.job.number)
         give_up(tx, rules, part, Outcome.LOST, LOST, "the worker stopped responding")
     if blamed:
         for key, job in sorted(blameable.items()):
             blame(tx, rules, key, job)
-    return lost
+    return lost_count
 
 
 def expire(tx: Transaction, rules: Rules) -> int:

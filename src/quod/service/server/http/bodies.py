@@ -203,12 +203,12 @@ def _parsed(model: type[M], body: bytearray) -> M:
         document = shallow_json.load(body, raw=("inputs",), most_values=MOST_VALUES)
     except (ValueError, RecursionError) as error:
         # Messages of the parser contain positions, those of shallow_json no values.
-        why = f" ({error})" if type(error) is ValueError else ""
-        raise InputError(f"the body is not JSON{why}") from None
+        reason = f" ({error})" if type(error) is ValueError else ""
+        raise InputError(f"the body is not JSON{reason}") from None
     try:
         return model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
+        field_path = ".".join(str(part) for part in first["loc"])
         what = "unknown field" if first["type"] == "extra_forbidden" else first["msg"]
-        raise InputError(what.removeprefix("Value error, "), section=place or None) from None
+        raise InputError(what.removeprefix("Value error, "), section=field_path or None) from None

@@ -16,8 +16,10 @@ async def _service(request: Request) -> ProvingService:
 
 
 async def _client(request: Request) -> Client:
-    state, sent = request.app.state, request.headers.getlist("authorization")
-    client: Client = state.clients.client(",".join(sent) if sent else None, is_local=state.is_local)
+    state, headers = request.app.state, request.headers.getlist("authorization")
+    client: Client = state.clients.client(
+        ",".join(headers) if headers else None, is_local=state.is_local
+    )
     request.state.client = client.name
     return client
 

@@ -67,14 +67,14 @@ async def submit_proof(
             job = await _upload(service, client, request, query, reservation)
         else:
             header = request.headers.get("idempotency-key")
-            wanted = await read_json(
+            proof_request = await read_json(
                 request,
                 service.intake,
                 reservation,
                 ProofBody,
                 lambda body: body.to_request(header),
             )
-            job = await service.submit(client, wanted)
+            job = await service.submit(client, proof_request)
     return JSONResponse(encode_answer(job), 202, {"Location": f"/v1/proofs/{job.id}"})
 
 
@@ -82,13 +82,13 @@ async def submit_proof(
 async def submit_proofs(request: Request, service: Service, client: Caller) -> Response:
     """Submit up to 1,000 jobs with one sync of the disk; each succeeds or fails on its own."""
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
-        wanted = await read_json(
+        proof_requests = await read_json(
             request, service.intake, reservation, ManyBody, ManyBody.to_request
         )
         outcomes = [
             {"job": encode_answer(outcome)} if isinstance(outcome, Job)
             else {"error": encode_answer(refusal_of(outcome))}
-            for outcome in await service.submit_many(client, wanted)
+            for outcome in await service.submit_many(client, proof_requests)
         ]  # fmt: skip
     return JSONResponse({"outcomes": outcomes})
 
@@ -112,16 +112,16 @@ async def prove(
 
         submitting: Submit = uploading
         if content_type(request) != BYTES:
-            wanted, seconds = await read_json(
+            proof_request, seconds = await read_json(
                 request, service.intake, reservation, ProveBody,
                 lambda body: body.to_timed_request(header),
             )  # fmt: skip
             received.set()
             timeout = seconds if timeout is None else timeout
-            keep = keep or bool(wanted.proof.idempotency_key)
-            submitting = partial(service.submit, client, wanted)
+            keep = keep or bool(proof_request.proof.idempotency_key)
+            submitting = partial(service.submit, client, proof_request)
             # The witness is on disk long before the proof is made; free its memory.
-            del wanted
+            del proof_request
         proving = asyncio.ensure_future(
             service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
         )

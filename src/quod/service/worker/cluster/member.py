@@ -115,18 +115,18 @@ class ClusterMember:
             started_at, actor = time.monotonic(), None
             try:
                 actor = self._placed()
-                why = self._watched(actor) if actor is not None else ""
+                reason = self._watched(actor) if actor is not None else ""
             except (RayError, QuodError) as error:
-                why = f"its actor is lost ({type(error).__name__})"
+                reason = f"its actor is lost ({type(error).__name__})"
                 if isinstance(error, QuodError):
-                    why = str(error)
+                    reason = str(error)
             self._end(actor)
             if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             if self._is_closing():
                 return
-            _log.error("the worker %s is lost: %s", self.name, why)
-            self._forget(why)
+            _log.error("the worker %s is lost: %s", self.name, reason)
+            self._forget(reason)
             with self._changed:
                 self._changed.wait_for(self._is_closing, backoff)
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)

@@ -134,8 +134,8 @@ class Placement:
 
     @staticmethod
     def _has_room(own_view: _View, use: KeyUse) -> bool:
-        taken = {Tier.HOST: use.host_bytes, Tier.DEVICE: use.device_bytes}
-        return all(taken[tier] <= room for tier, room in own_view.room.items())
+        bytes_by_tier = {Tier.HOST: use.host_bytes, Tier.DEVICE: use.device_bytes}
+        return all(bytes_by_tier[tier] <= room for tier, room in own_view.room.items())
 
     def _holders(self, key: str, besides: str) -> list[_View]:
         return [

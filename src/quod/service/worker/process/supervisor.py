@@ -155,15 +155,15 @@ class Supervisor:
         backoff = _BACKOFF_SECONDS
         while not self._is_closing():
             started_at = time.monotonic()
-            why = self._one_process()
+            reason = self._one_process()
             if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
                 if self._closing:
                     break
                 self._restarts += 1
-                self._problem = why
-                _log.error("a worker has died: %s", why, extra={"worker": self.name})
+                self._problem = reason
+                _log.error("a worker has died: %s", reason, extra={"worker": self.name})
                 self._changed.wait_for(lambda: self._closing, backoff)
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
 
@@ -295,8 +295,8 @@ class Supervisor:
             with self._changed:
                 self._claiming -= 1
                 for lease in leases:
-                    kept = replace(lease, body=b"") if lease.body else lease
-                    self._leases[lease.job, lease.partition, lease.token] = kept
+                    stored_lease = replace(lease, body=b"") if lease.body else lease
+                    self._leases[lease.job, lease.partition, lease.token] = stored_lease
                 self._changed.notify_all()
         fields = {
             "leases": leases,
