@@ -140,7 +140,7 @@ class _Folds:
         size = 1 << self._log_row
         elements = downloaded(self._device, self._field, self.small, self.rows * size, "folds")
         entries = [entry for (entry,) in elements]
-        return [entries[at * size :][: size >> at] for at in range(self.rows)]
+        return [entries[index * size :][: size >> index] for index in range(self.rows)]
 
 
 def _at_both(p: int, r: int, coefficients: Sequence[int]) -> tuple[int, int]:

@@ -69,7 +69,7 @@ class LayerBuilder:
         for kind, rows in self._rows.items():
             width = KINDS[kind] + 2
             table = _places(kind, rows).reshape(-1, width)
-            columns = [np.ascontiguousarray(table[:, at]) for at in range(width)]
+            columns = [np.ascontiguousarray(table[:, index]) for index in range(width)]
             gates[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
         return Layer(self.log_size, gates)
 

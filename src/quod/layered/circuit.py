@@ -158,7 +158,7 @@ class LayeredCircuit:
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
                 raise InputError(f"{what} have {KINDS[kind]} inputs")
             limits = [1 << log_size, *[1 << below] * len(inputs), len(self.coefficients)]
-            names = ["output", *(f"input {at}" for at in range(len(inputs))), "coefficient"]
+            names = ["output", *(f"input {index}" for index in range(len(inputs))), "coefficient"]
             columns = [
                 _places(name, what, array, limit)
                 for name, array, limit in zip(

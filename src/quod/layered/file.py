@@ -146,7 +146,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             f"a coefficient is of the sort {tags.max()}, none of 0, 1 and 2; {_DAMAGED}",
             start + int(tags.argmax()),
         )
-    at = section.offset
+    index = section.offset
     coefficients: list[Coefficient] = []
     data, size = section.take(count * field.bytes, "the numbers"), field.bytes
     limits = (field.value, public, MOST_RANDOMS)
@@ -157,7 +157,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             what = ("coefficient", "public input", "random coefficient")[tag]
             section.fail(
                 f"{what} {shown(number)} is beyond the last one, {limits[tag] - 1}; {_DAMAGED}",
-                at + place * size,
+                index + place * size,
             )
         coefficients.append(makers[tag](number))
     return coefficients

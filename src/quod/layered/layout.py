@@ -112,8 +112,8 @@ class Layout:
         places: list[Any] = [None] * length
         column = iter(private)
         for start, count in self._names.values():
-            for at in range(1 if count is None else count):
-                places[start + at] = next(column)
+            for index in range(1 if count is None else count):
+                places[start + index] = next(column)
         run = Evaluation(self.circuit.field, self._nodes, places, public)
         run.run(
             {assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)}
@@ -151,7 +151,7 @@ class Layout:
             elif instances is None:
                 columns += table.tolist()
             else:
-                columns += [table[:, at] for at in range(count)]
+                columns += [table[:, index] for index in range(count)]
         return columns
 
     def _table(self, name: str, values: object, shape: tuple[int, ...]) -> Any:

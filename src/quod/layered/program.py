@@ -227,7 +227,9 @@ class Program:
         return program
 
     def _check_early(self, what: str, sums: Sequence[Terms]) -> None:
-        if not self._late.isdisjoint(at for terms in sums for product in terms for at in product):
+        if not self._late.isdisjoint(
+            index for terms in sums for product in terms for index in product
+        ):
             raise InputError(
                 f"{what} depends on a challenge, which is drawn after all inputs are fixed"
             )
@@ -248,7 +250,9 @@ class Program:
         number = self._sums.setdefault(key, len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append(terms)
-            if self._late and not self._late.isdisjoint(at for product in terms for at in product):
+            if self._late and not self._late.isdisjoint(
+                index for product in terms for index in product
+            ):
                 self._late.add(number)
         return number
 
@@ -274,9 +278,9 @@ class Program:
     def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
         whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
         first = len(self._nodes)
-        self._nodes += [InputNode(self._inputs + at, advice) for at in range(count)]
+        self._nodes += [InputNode(self._inputs + index, advice) for index in range(count)]
         self._inputs += count
-        return [Wire(self, {(first + at,): 1}) for at in range(count)]
+        return [Wire(self, {(first + index,): 1}) for index in range(count)]
 
     def _public_wires(self, name: str, count: int | None, shared: bool) -> list[Wire]:
         self._new_name(name)
@@ -285,7 +289,7 @@ class Program:
         whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
         self._public += length
         first = self._public - length
-        return [self._constant_wire(Public(first + at), shared) for at in range(length)]
+        return [self._constant_wire(Public(first + index), shared) for index in range(length)]
 
     def _constant_wire(self, coefficient: Coefficient, multiplies: bool) -> Wire:
         self._nodes.append(ConstantNode(coefficient, multiplies))

@@ -130,7 +130,7 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     Raises VerificationError if the values do not give the denominators that the sums claim.
     """
     field, table, width = statement.field, statement.table, statement.table.width
-    rows = [tuple(values[at : at + width]) for at in range(0, len(values), width)]
+    rows = [tuple(values[index : index + width]) for index in range(0, len(values), width)]
     columns = rows[: statement.columns]
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])

@@ -73,7 +73,7 @@ def _written(circuit: Circuit) -> bytes:
 def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     facts, arrays = unpack(data)
     *arrays, coefficients = arrays
-    a, b, c = (Side(*arrays[at : at + 3]) for at in (4, 7, 10))
+    a, b, c = (Side(*arrays[index : index + 3]) for index in (4, 7, 10))
     program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
     inputs = {
         name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)

@@ -163,10 +163,10 @@ class ProgramRunner:
             first = last
             if number < len(program.calls):
                 arguments = self._arguments(program.calls[number], width, values, count)
-                for at in np.flatnonzero(flags[:count] == 0).tolist():
-                    with with_input_index(places[at], len(inputs)):
+                for index in np.flatnonzero(flags[:count] == 0).tolist():
+                    with with_input_index(places[index], len(inputs)):
                         self._call(
-                            program.calls[number], arguments[at], elements, *divmod(at, width)
+                            program.calls[number], arguments[index], elements, *divmod(index, width)
                         )
         self._gather(program.outputs, width, values, out, count)
         divides: NDArray[np.bool_] = flags[:count] != 0

@@ -53,8 +53,8 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
                     f"the input {name!r} is {len(declaration.wires)} numbers, "
                     f"and {len(numbers)} are given"
                 )
-            for at, number in enumerate(numbers):
-                elements.append(_element(f"number {at} of the input {name!r}", number, prime))
+            for index, number in enumerate(numbers):
+                elements.append(_element(f"number {index} of the input {name!r}", number, prime))
     return elements, bits
 
 
@@ -63,8 +63,8 @@ def all_checked(
 ) -> list[InputNumbers]:
     """Validate several sets of inputs; an error names the index of its set."""
     numbers = []
-    for at, inputs in enumerate(batch):
-        with with_input_index(at, len(batch)):
+    for index, inputs in enumerate(batch):
+        with with_input_index(index, len(batch)):
             numbers.append(checked_inputs(declared, inputs, prime))
     return numbers
 
@@ -95,7 +95,7 @@ def input_values(
     pairs: list[tuple[int, int]] = []
     for declaration in declared.values():
         if declaration.bits:
-            pairs += [(wire, bits >> at & 1) for at, wire in enumerate(declaration.wires)]
+            pairs += [(wire, bits >> index & 1) for index, wire in enumerate(declaration.wires)]
             bits >>= len(declaration.wires)
         else:
             pairs += [(wire, next(remaining)) for wire in declaration.wires]

@@ -174,15 +174,15 @@ def witness_values(
     width: instances in a workgroup of `replay_program`.
     are_integers: whether registers hold integers already, not Montgomery form.
     """
-    f, at = prime_field(k, modulus), k.global_id()
+    f, index = prime_field(k, modulus), k.global_id()
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
-    with k.if_(at < n):
-        number = at // wires
-        (register_,) = k.load(outputs, at - number * wires)
+    with k.if_(index < n):
+        number = index // wires
+        (register_,) = k.load(outputs, index - number * wires)
         group = number // width
         place = (group * registers + register_) * width + (number - group * width)
         value = f.load(values, place)
-        f.store(out, at, value if are_integers else value * f.constant(inverse))
+        f.store(out, index, value if are_integers else value * f.constant(inverse))
 
 
 @kernel
@@ -193,13 +193,13 @@ def count_unwritten(
 
     They have a last word that no element has (`quod.device.runtime.sentinel`).
     """
-    at = k.global_id()
-    with k.if_(at < step):
-        with k.range(at, n, step, carry=k.constant(0, types.u32)) as loop:
+    index = k.global_id()
+    with k.if_(index < step):
+        with k.range(index, n, step, carry=k.constant(0, types.u32)) as loop:
             (last,) = k.load(values, loop.index * words + (words - 1))
             is_marked = k.select(last == UNWRITTEN, k.constant(1, types.u32), 0)
             loop.next(loop.carried + is_marked)
-        k.store(counts, at, loop.results)
+        k.store(counts, index, loop.results)
 
 
 @kernel
@@ -223,10 +223,10 @@ def failing_rows(
     begin at ends[m * rows + r] and end where those of the next do. Coefficients are in Montgomery
     form of their product with its radix, and witnesses integers.
     """
-    f, at = prime_field(k, modulus), k.global_id()
-    with k.if_(at < n):
-        number = at // rows
-        row = at - number * rows
+    f, index = prime_field(k, modulus), k.global_id()
+    with k.if_(index < n):
+        number = index // rows
+        row = index - number * rows
         sums = []
         for matrix in range(3):
             start, stop = k.load(ends, matrix * rows + row, 2)
@@ -238,7 +238,7 @@ def failing_rows(
             sums.append(loop.results)
         a, b, c = sums
         holds = f.is_zero(a * b - c)
-        k.store(failing, at, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
+        k.store(failing, index, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
 
 
 for _definition in (replay_program, witness_values, failing_rows):

@@ -28,7 +28,7 @@ class Profile:
         self._stacks: Counter[tuple[str, str]] = Counter()
         lines = Counter(zip(system.row_codes, system.row_instructions, strict=True))
         self.lines: Counter[str] = Counter()
-        names = {at: path_name(system, at) for at in range(len(system.paths))}
+        names = {index: path_name(system, index) for index in range(len(system.paths))}
         places = {key: place(*key) for key in lines}
         for key, count in lines.items():
             self.lines[places[key]] += count

@@ -105,9 +105,9 @@ class ResidentWitnesses:
         row = sum(memory.nbytes for memory in memories) // len(inputs)
         witnesses = [
             ResidentWitness(
-                self._curve, self._device, memory.slice(at, at + row), self._modulus
+                self._curve, self._device, memory.slice(index, index + row), self._modulus
             )
-            for memory in memories for at in range(0, memory.nbytes, row)
+            for memory in memories for index in range(0, memory.nbytes, row)
         ]  # fmt: skip
         return witnesses, memories, np.flatnonzero(divide).tolist()
 

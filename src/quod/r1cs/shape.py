@@ -66,7 +66,7 @@ def shape_of(system: ConstraintSystem) -> Shape:
     wires = 1 + public + len(system.wire_paths)
     # Coefficients are few, and their words are made once.
     reduced = {value: value % prime for side in system.values for value in side}
-    table = {value: at for at, value in enumerate(dict.fromkeys(reduced.values()))}
+    table = {value: index for index, value in enumerate(dict.fromkeys(reduced.values()))}
     numbers = {value: table[residue] for value, residue in reduced.items()}
 
     def side(which: int) -> Side:

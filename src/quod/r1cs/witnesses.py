@@ -111,9 +111,9 @@ class WitnessProgram:
                     return self._step_by_step(inputs)
         numbers = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
         values, divide = self.runner.run(numbers)
-        for at in np.flatnonzero(divide).tolist():
+        for index in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.
-            values[at] = self._steps_of(inputs, at)
+            values[index] = self._steps_of(inputs, index)
         return values
 
     def resident(
@@ -123,9 +123,9 @@ class WitnessProgram:
         circuit = self._circuit
         numbers = all_checked(circuit.inputs, inputs, circuit.field.value)
         witnesses, memories, divide = self._on(device).make(numbers)
-        for at in divide:
+        for index in divide:
             # What follows from a quotient by 0 is as the steps say it.
-            device.upload(self._steps_of(inputs, at), into=witnesses[at].memory)
+            device.upload(self._steps_of(inputs, index), into=witnesses[index].memory)
         return witnesses, memories
 
     def failing_in(

@@ -172,9 +172,11 @@ class LigeroCommitter:
             opening = self._record_opening(self._committing.table, *key)
             self._committing.openings[key] = opening
         for claim, factor, point in zip(checked, factors, opening.points, strict=True):
-            at = shape.log_rows
+            index = shape.log_rows
             for elements, target in zip(
-                (claim.point[:at], claim.point[at:], [factor.coefficients]), point, strict=True
+                (claim.point[:index], claim.point[index:], [factor.coefficients]),
+                point,
+                strict=True,
             ):
                 if elements:
                     words = elements_to_words(shape.field, elements)

@@ -78,8 +78,8 @@ class LigeroShape:
         indices: set[int] = set()
         while len(indices) < self.opened:
             digest = transcript.draw()
-            for at in range(0, DIGEST_BYTES, _NUMBER_BYTES):
-                number = int.from_bytes(digest[at : at + _NUMBER_BYTES], "little")
+            for index in range(0, DIGEST_BYTES, _NUMBER_BYTES):
+                number = int.from_bytes(digest[index : index + _NUMBER_BYTES], "little")
                 if len(indices) < self.opened:
                     indices.add(number % self.code.length)
         return sorted(indices)

@@ -45,8 +45,8 @@ def hash_columns(
             row = first if modulus.words == 1 else first // modulus.words
             return [
                 word
-                for at in range(words // modulus.words)
-                for word in message_words(f, f.load(matrix, column + columns * (row + at)))
+                for index in range(words // modulus.words)
+                for word in message_words(f, f.load(matrix, column + columns * (row + index)))
             ]
 
         leaf = digest(elements, rows * modulus.words, LEAF)

@@ -142,11 +142,11 @@ class Verifier:
         """Return the errors of proofs of statements about this circuit, as `errors` does."""
         verdicts: list[Refusal | None] = []
         batch = self._plan.batch
-        for at in range(0, len(proofs), batch):
+        for index in range(0, len(proofs), batch):
             readings = [
                 self._read(statement, proof)
                 for statement, proof in zip(
-                    statements[at : at + batch], proofs[at : at + batch], strict=True
+                    statements[index : index + batch], proofs[index : index + batch], strict=True
                 )
             ]
             with self._turn:

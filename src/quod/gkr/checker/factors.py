@@ -31,11 +31,11 @@ class Factors:
         key = (coordinates, scale)
         if key not in self._first:
             self._first[key] = first = self.entries
-            at, count = len(self.coordinates), len(coordinates)
+            index, count = len(self.coordinates), len(coordinates)
             self.coordinates += coordinates
             self.entries += 1 << count
             for start, stop in tiles(1 << count, _TILE):
-                self.rows.append((first, at, count, scale, start, stop))
+                self.rows.append((first, index, count, scale, start, stop))
         return self._first[key]
 
 

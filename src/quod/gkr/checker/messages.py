@@ -177,9 +177,9 @@ class Messages(ABC):
 
     def _message_of_runs(self, label: Label, first: int, count: int) -> int:
         """Append the messages of the digests of elements' runs; return the last one's number."""
-        for at in range(0, count, RUN_ELEMENTS):
-            digest = self.digests + at // RUN_ELEMENTS
-            self.runs.append((first + at, min(RUN_ELEMENTS, count - at), digest))
+        for index in range(0, count, RUN_ELEMENTS):
+            digest = self.digests + index // RUN_ELEMENTS
+            self.runs.append((first + index, min(RUN_ELEMENTS, count - index), digest))
         number = len(self.rows)
         for _ in range(messages_of(count)):
             place = DIGEST_WORDS * self.digests

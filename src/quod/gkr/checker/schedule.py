@@ -64,7 +64,7 @@ class Schedule:
         """Partial sums of all sums."""
         self.claim_rows: list[Row] = []
         self.evaluation_rows: list[Row] = []
-        codes = [_code(self.circuit, at) for at in range(len(self.circuit.coefficients))]
+        codes = [_code(self.circuit, index) for index in range(len(self.circuit.coefficients))]
         self._codes = np.array(codes or [0], np.uint32)
         self._is_random, self._is_public = (
             np.array([isinstance(c, kind) for c in self.circuit.coefficients] or [False], bool)

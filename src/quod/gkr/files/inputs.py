@@ -180,7 +180,7 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
     if not canonical(circuit.field, flat).all():
         raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
     numbers = to_integers(circuit.field, flat)
-    return [numbers[at : at + size] for at in range(0, len(numbers), size)]
+    return [numbers[index : index + size] for index in range(0, len(numbers), size)]
 
 
 def _texts(what: str, values: object) -> list[Any]:
@@ -296,7 +296,9 @@ def _of_witness(view: memoryview, name: str, circuit: LayeredCircuit) -> Circuit
     witness = Circuit6Witness.parse(view, name)
     data = witness.public.astype("<u4").tobytes()
     size = field.bytes
-    numbers = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    numbers = [
+        int.from_bytes(data[index : index + size], "little") for index in range(0, len(data), size)
+    ]
     width = circuit.public
-    public = [numbers[at * width : (at + 1) * width] for at in range(len(witness))]
+    public = [numbers[index * width : (index + 1) * width] for index in range(len(witness))]
     return CircuitInputs(circuit, witness.private, public)

@@ -89,7 +89,7 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     """Parse a key as `read_verifying_key`, from bytes; `name` is their source in errors."""
     file, header, field, widths, table_bits = _head_of(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
-    at = header.offset
+    index = header.offset
     digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
     header.finish()
     biases = tuple(_rows(file.section(2, "biases"), widths[1:], "<i4"))
@@ -102,7 +102,7 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
         section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
     key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof, field)
     if key.digest != digest:
-        header.fail("the key is not of this digest; the file is damaged, copy it again", at)
+        header.fail("the key is not of this digest; the file is damaged, copy it again", index)
     return key
 
 

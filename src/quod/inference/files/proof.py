@@ -124,7 +124,7 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     file.check_sections(1, 2, 3)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
-    at = header.offset
+    index = header.offset
     images = header.u64("the number of images")
     outputs = header.u32("the number of logits")
     header.finish()
@@ -132,6 +132,6 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
         header.fail(
             f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
             "copy it again",
-            at,
+            index,
         )
     return file, digest, images, outputs

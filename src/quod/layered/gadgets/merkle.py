@@ -70,12 +70,14 @@ def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any]
     if (
         not isinstance(levels, (list, tuple))
         or not levels
-        or any(len(level) != 1 << at for at, level in enumerate(map(_level, reversed(levels))))
+        or any(
+            len(level) != 1 << index for index, level in enumerate(map(_level, reversed(levels)))
+        )
     ):
         raise InputError("the tree is what merkle_tree gives: levels of 2**k, ..., 2, 1 digests")
     position = whole_number("the position", position, 0, len(tree[0]) - 1)
-    siblings = [level[position >> at ^ 1] for at, level in enumerate(tree[:-1])]
-    return siblings, [position >> at & 1 for at in range(len(siblings))]
+    siblings = [level[position >> index ^ 1] for index, level in enumerate(tree[:-1])]
+    return siblings, [position >> index & 1 for index in range(len(siblings))]
 
 
 def _level(level: object) -> Sequence[Any]:

@@ -83,8 +83,8 @@ class Poseidon2(Poseidon2Parameters):
             for start in range(0, self.width, 4)
             for row in _BLOCK
         ]
-        totals = [program.sum(mixed[at::4]) for at in range(4)]
-        return [program.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
+        totals = [program.sum(mixed[index::4]) for index in range(4)]
+        return [program.sum([value, totals[index % 4]]) for index, value in enumerate(mixed)]
 
     def _check_field(self, program: Program) -> None:
         if program.field != self.field:

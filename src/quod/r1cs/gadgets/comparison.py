@@ -69,17 +69,17 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
     signals = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)
     last = system.one
-    at = len(signals) - 1
-    while at >= 0 and most < (1 << len(signals)) - 1:
-        start = at
-        if most >> at & 1:
+    index = len(signals) - 1
+    while index >= 0 and most < (1 << len(signals)) - 1:
+        start = index
+        if most >> index & 1:
             # Ones that no zero follows bound nothing.
-            if not ~most & (1 << at) - 1:
+            if not ~most & (1 << index) - 1:
                 return
-            last = system.multiply(last, signals[at])
-            at -= 1
+            last = system.multiply(last, signals[index])
+            index -= 1
             continue
-        while at >= 0 and not most >> at & 1:
-            at -= 1
-        zeros = system.sum(signals[at + 1 : start + 1])
+        while index >= 0 and not most >> index & 1:
+            index -= 1
+        zeros = system.sum(signals[index + 1 : start + 1])
         system.enforce(zeros, last, system.zero)

@@ -169,8 +169,8 @@ class EdwardsPoints:
         thrice, (zero_x, zero_y) = self.add(twice, point), self.neutral
         selectors += [self.system.zero] * (len(selectors) % _WINDOW)
         result: CurvePoint | None = None
-        for at in reversed(range(0, len(selectors), _WINDOW)):
-            low, high = selectors[at : at + _WINDOW]
+        for index in reversed(range(0, len(selectors), _WINDOW)):
+            low, high = selectors[index : index + _WINDOW]
             both = self.system.multiply(low, high)
             weights = (low - both, high - both, both)
             x, y = (
@@ -203,8 +203,8 @@ class EdwardsPoints:
         )
         base = edwards_pair("the base", self.curve, base)
         result: CurvePoint | None = None
-        for at in range(0, len(selectors), 3):
-            window = selectors[at : at + 3]
+        for index in range(0, len(selectors), 3):
+            window = selectors[index : index + 3]
             table = [(0, 1)]
             for _ in range(1 << len(window)):
                 table.append(group.add(table[-1], base))

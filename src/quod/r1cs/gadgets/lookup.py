@@ -103,8 +103,8 @@ def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
     if len(values) != 1 << bits:
         raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
     weights = [whole_number("a number of a table", value) % prime for value in values]
-    for at in range(bits):
+    for index in range(bits):
         for place in range(len(weights)):
-            if place >> at & 1:
-                weights[place] = (weights[place] - weights[place ^ 1 << at]) % prime
+            if place >> index & 1:
+                weights[place] = (weights[place] - weights[place ^ 1 << index]) % prime
     return weights

@@ -165,8 +165,8 @@ class MontgomeryPoints:
         digits = [*low[1:], system.one]
         total: MontgomeryPoint | None = None
         window = base
-        for at in range(0, len(digits), 3):
-            window_digits = digits[at : at + 3]
+        for index in range(0, len(digits), 3):
+            window_digits = digits[index : index + 3]
             points = [
                 self._constant(group.multiply(_signed(number, len(window_digits)), window))
                 for number in range(1 << len(window_digits))

@@ -33,8 +33,8 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePo
         segment_bits = message[start : start + SEGMENT]
         segment_bits += [system.zero] * (-len(segment_bits) % WINDOW)
         base, total = pedersen_generator(segment), None
-        for at in range(0, len(segment_bits), WINDOW):
-            *digit, sign = segment_bits[at : at + WINDOW]
+        for index in range(0, len(segment_bits), WINDOW):
+            *digit, sign = segment_bits[index : index + WINDOW]
             multiples = [base]
             while len(multiples) < 1 << len(digit):
                 multiples.append(group.add(multiples[-1], base))

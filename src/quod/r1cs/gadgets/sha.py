@@ -29,12 +29,14 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
     bits = bit_signals(system_over(system), "the bits of the message", message)
     length = len(bits)
     zeros = -(length + 1 + 64) % _BLOCK
-    end = [*([1] + [0] * zeros), *(length >> at & 1 for at in reversed(range(64)))]
+    end = [*([1] + [0] * zeros), *(length >> index & 1 for index in reversed(range(64)))]
     bits += [system.constant(bit) for bit in end]
     state = [_constant(system, word) for word in start_words()]
     for number, start in enumerate(range(0, len(bits), _BLOCK)):
         with system.namespace(f"block[{number}]"):
-            block = [bits[at : at + _WORD][::-1] for at in range(start, start + _BLOCK, _WORD)]
+            block = [
+                bits[index : index + _WORD][::-1] for index in range(start, start + _BLOCK, _WORD)
+            ]
             state = sha256_compression(system, state, block)
     return [bit for word in state for bit in reversed(word)]
 
@@ -54,19 +56,19 @@ def sha256_compression(
             f"a state and a block are 8 words and 16, not {len(start)} and {len(words)}"
         )
     with system.namespace("schedule"):
-        for at in range(16, 64):
-            first = _mixed(system, words[at - 15], (7, 18), 3)
-            second = _mixed(system, words[at - 2], (17, 19), 10)
-            words.append(_sum(system, [words[at - 16], first, words[at - 7], second]))
+        for index in range(16, 64):
+            first = _mixed(system, words[index - 15], (7, 18), 3)
+            second = _mixed(system, words[index - 2], (17, 19), 10)
+            words.append(_sum(system, [words[index - 16], first, words[index - 7], second]))
     a, b, c, d, e, f, g, h = start
-    for at, constant in enumerate(round_constants()):
-        with system.namespace(f"round[{at}]"):
+    for index, constant in enumerate(round_constants()):
+        with system.namespace(f"round[{index}]"):
             second = _mixed(system, e, (6, 11, 25))
             chosen = [
                 system.select(bit, if_one, if_zero)
                 for bit, if_one, if_zero in zip(e, f, g, strict=True)
             ]
-            parts = [h, second, chosen, words[at]]
+            parts = [h, second, chosen, words[index]]
             first = _mixed(system, a, (2, 13, 22))
             most = [majority(system, *three) for three in zip(a, b, c, strict=True)]
             changed = _sum(system, [*parts, d], constant)
@@ -80,7 +82,7 @@ def sha256_compression(
 
 def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: int = 0) -> Word:
     """The exclusive or of a word's rotations by `turns` and, if not 0, its right shift."""
-    parts = [[word[(at + turn) % _WORD] for at in range(_WORD)] for turn in turns]
+    parts = [[word[(index + turn) % _WORD] for index in range(_WORD)] for turn in turns]
     if shift:
         parts.append(word[shift:] + [system.zero] * shift)
     return [exclusive_or_of_three(system, *bits) for bits in zip(*parts, strict=True)]
@@ -96,4 +98,4 @@ def _sum(system: ConstraintSystem, words: list[Word], constant: int = 0) -> Word
 
 
 def _constant(system: ConstraintSystem, word: int) -> Word:
-    return [system.constant(word >> at & 1) for at in range(_WORD)]
+    return [system.constant(word >> index & 1) for index in range(_WORD)]

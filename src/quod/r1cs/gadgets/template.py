@@ -74,7 +74,7 @@ class Template:
             wires = [system.one, *outputs, *input_signals, *inner_wires]
             for row in zip(*self._rows, strict=True):
                 a, b, c = (
-                    system.sum([wires[at] for at, _ in terms], [value for _, value in terms])
+                    system.sum([wires[index] for index, _ in terms], [value for _, value in terms])
                     for terms in row
                 )
                 system.enforce(a, b, c)

@@ -20,31 +20,31 @@ def allocated(
     Returns instructions, terms, the new register of each old one, and the number of registers.
     """
     count = len(code) // 4
-    reads = [_reads(code, terms, at) for at in range(count)]
+    reads = [_reads(code, terms, index) for index in range(count)]
     last = [-1] * registers
-    for at, operands in enumerate(reads):
+    for index, operands in enumerate(reads):
         for register in operands:
-            last[register] = at
+            last[register] = index
     for register in (*range(ONE_REGISTER + 1), *kept):
         last[register] = count
     new = list(range(registers))
     free: list[int] = []
     used = ONE_REGISTER + 1
     done, done_terms = list(code), list(terms)
-    for at, operands in enumerate(reads):
-        op, d, a, b = code[4 * at : 4 * at + 4]
+    for index, operands in enumerate(reads):
+        op, d, a, b = code[4 * index : 4 * index + 4]
         if op in _TWO:
-            done[4 * at + 2 : 4 * at + 4] = new[a], new[b]
+            done[4 * index + 2 : 4 * index + 4] = new[a], new[b]
         elif op in _ONE:
-            done[4 * at + 2] = new[a]
+            done[4 * index + 2] = new[a]
         elif op == Op.LINEAR:
             done_terms[2 * a + 1 : 2 * (a + b) : 2] = [new[register] for register in operands]
-        free += [new[register] for register in dict.fromkeys(operands) if last[register] == at]
+        free += [new[register] for register in dict.fromkeys(operands) if last[register] == index]
         if free:
             new[d] = free.pop()
         else:
             new[d], used = used, used + 1
-        done[4 * at + 1] = new[d]
+        done[4 * index + 1] = new[d]
         if last[d] < 0:
             free.append(new[d])
     return done, done_terms, new, used

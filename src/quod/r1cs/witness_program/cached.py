@@ -83,7 +83,9 @@ def program_parts(
     program: Program, system: ConstraintSystem
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """Return a program as facts and arrays for `pack`; hints become indices among the system's."""
-    numbers = {id(step): at for at, step in enumerate(s for s in system.steps if type(s) is Hint)}
+    numbers = {
+        id(step): index for index, step in enumerate(s for s in system.steps if type(s) is Hint)
+    }
     facts = {
         "registers": program.registers, "element_wires": program.element_wires,
         "bit_wires": program.bit_wires, "elements": program.elements,

@@ -208,9 +208,12 @@ class _Lowering:
         system, prime = self.system, self.prime
         rows = [system.row(side, step.row) for side in range(3)]
         wires, coefficients = rows[step.side]
-        at = wires.index(step.wire)
-        coefficient = coefficients[at]
-        known_terms = (wires[:at] + wires[at + 1 :], coefficients[:at] + coefficients[at + 1 :])
+        index = wires.index(step.wire)
+        coefficient = coefficients[index]
+        known_terms = (
+            wires[:index] + wires[index + 1 :],
+            coefficients[:index] + coefficients[index + 1 :],
+        )
         if step.side == 2:
             scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
             return self.combined(
@@ -268,9 +271,9 @@ class _Lowering:
                 prefixes.append(self.emit(Op.MULTIPLY, prefixes[-1], guard))
             inverse = self.emit(Op.INVERT, prefixes[-1], 0)
             inverses = []
-            for at in reversed(range(1, len(guards))):
-                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[at - 1]))
-                inverse = self.emit(Op.MULTIPLY, inverse, guards[at][0])
+            for index in reversed(range(1, len(guards))):
+                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
+                inverse = self.emit(Op.MULTIPLY, inverse, guards[index][0])
             inverses.append(inverse)
             inverses.reverse()
             for divisor, reciprocal in zip(self.divisors, inverses, strict=False):

@@ -50,16 +50,16 @@ class Paths:
         """
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
-        at = np.arange(len(nodes))
+        index = np.arange(len(nodes))
         first, others, out = 0, self.opened, self.opened + self.most_others
         for width in self.widths:
             missing = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
             numbers = np.concatenate([nodes, missing])
             order = np.argsort(numbers)
-            where = np.concatenate([at, others + np.arange(len(missing))])[order]
+            where = np.concatenate([index, others + np.arange(len(missing))])[order]
             others += len(missing)
             nodes = numbers[order][::2] >> 1
-            at = out + np.arange(len(nodes))
-            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], at], axis=1)
+            index = out + np.arange(len(nodes))
+            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], index], axis=1)
             first, out = first + width, out + width
         return rows, others - self.opened
