@@ -38,9 +38,9 @@ MOST_WIDTH = 1 << 12
 MOST_LAYERS = 9
 MOST_TABLE_BITS = 16
 
-_MOST_SUM = 1 << 31
+_MAX_SUM = 1 << 31
 # The weights of the largest layers, and as much again for the rest of the file.
-_MOST_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
+_MAX_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"
 _PARTS = ("weight", "bias", "multiplier")
@@ -102,7 +102,7 @@ class Perceptron:
                     f"layer {number} takes {layer.inputs} activations; the one before it gives "
                     f"{layers[number - 1].outputs}"
                 )
-            if (layer.largest_sums() >= _MOST_SUM).any():
+            if (layer.largest_sums() >= _MAX_SUM).any():
                 raise InputError(f"layer {number}: a row's sums can be as large as 2^31")
         if self.table_bits > MOST_TABLE_BITS:
             raise InputError(
@@ -128,7 +128,7 @@ class Perceptron:
     @classmethod
     def open(cls, path: Path) -> Perceptron:
         """Read a GGUF file; InputError names a tensor that is missing or of another type."""
-        file = Gguf.open(path, owned=True, most_bytes=_MOST_BYTES)
+        file = Gguf.open(path, owned=True, most_bytes=_MAX_BYTES)
         kind = file.metadata.get(_ARCHITECTURE)
         if not isinstance(kind, str) or kind != _KIND:
             raise InputError(f"{file.path}: {_ARCHITECTURE} is not {_KIND}")

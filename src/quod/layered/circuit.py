@@ -32,7 +32,7 @@ MOST_LAYERS = 1 << 12
 MOST_PUBLIC = 1 << 24
 MOST_RANDOMS = 1 << 20
 
-_MOST_DEGREE = 1 << 60
+_MAX_DEGREE = 1 << 60
 """The bound at which degrees saturate: five times it plus one fits into a machine word."""
 
 Indices = NDArray[np.uint32]
@@ -203,10 +203,10 @@ class LayeredCircuit:
         if not self.randoms:
             return 0
         degree = self._degrees_in_randoms(np.int64)
-        return degree if degree < _MOST_DEGREE else self._degrees_in_randoms(object)
+        return degree if degree < _MAX_DEGREE else self._degrees_in_randoms(object)
 
     def _degrees_in_randoms(self, kind: Any) -> int:
-        """Compute the bound value by value; a machine word saturates at `_MOST_DEGREE`."""
+        """Compute the bound value by value; a machine word saturates at `_MAX_DEGREE`."""
         below = np.zeros(1 << self.log_inputs, kind)
         for layer in self.layers:
             degrees = np.zeros(1 << layer.log_size, kind)
@@ -215,7 +215,7 @@ class LayeredCircuit:
                 for places in gates.inputs:
                     degree = degree + below[places] * POWERS.get(name, 1)
                 np.maximum.at(degrees, gates.output, degree)
-            below = degrees if kind is object else np.minimum(degrees, _MOST_DEGREE)
+            below = degrees if kind is object else np.minimum(degrees, _MAX_DEGREE)
         return int(below[: self.zeros].max())
 
     @cached_property

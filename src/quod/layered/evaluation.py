@@ -23,7 +23,7 @@ from quod.validation import shown, shown_kind
 # Beyond this many values in memory, instances are computed in parts.
 MOST_VALUES = 1 << 24
 # Of arrays of int64 a sum of two such is none that wraps around.
-_MOST_PART = 1 << 62
+_MAX_PART = 1 << 62
 
 
 class Evaluation:
@@ -75,10 +75,10 @@ class Evaluation:
             part = self._multiplied(product)
             # A number near 0 or p is small; reduced is only what would not fit.
             factor = coefficient if 2 * coefficient < p else coefficient - p
-            if abs(factor) * p >= _MOST_PART:
+            if abs(factor) * p >= _MAX_PART:
                 part, factor = part * factor % p, 1
             most += abs(factor) * p
-            if most >= 2 * _MOST_PART:
+            if most >= 2 * _MAX_PART:
                 total, most = total % p, (1 + abs(factor)) * p
             total = total + (part if factor == 1 else part * factor)
         return total % p

@@ -30,7 +30,7 @@ from quod.r1cs.witness_program.instructions import Call, Program
 from quod.r1cs.witness_program.replay import hinted
 
 # Registers of so many bytes are at work at a time.
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 # Workgroups of a launch for each thread: one that is held up is not waited for each time.
 _ROUNDS = 4
 
@@ -278,7 +278,7 @@ class RowChecker:
 
 def _most_bytes(device: AnyDevice) -> int:
     """The largest buffer in bytes that a kernel gets."""
-    return min(_MOST_BYTES, device.largest_buffer)
+    return min(_MAX_BYTES, device.largest_buffer)
 
 
 def _width(device: AnyDevice, size: int) -> int:

@@ -29,9 +29,9 @@ except ImportError:
 from quod.witness.module_cache import module_of
 from quod.witness.sandbox import MESSAGES, Sandbox
 
-_MOST_BYTES = 256 << 20
-_MOST_WORDS = 32
-_MOST_LISTED = 8
+_MAX_BYTES = 256 << 20
+_MAX_WORDS = 32
+_MAX_LISTED = 8
 _RUNTIME = (
     "exceptionHandler", "printErrorMessage", "writeBufferMessage", "showSharedRWMemory"
 )  # fmt: skip
@@ -45,7 +45,7 @@ _LATER = ("getInputSignalSize", "getInputSize")
 
 def read_wasm(path: Path) -> bytes:
     """Read the bytes of a calculator's file or pipe, at most 256 MB."""
-    return read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=b"\0asm")
+    return read_small(path, limit=_MAX_BYTES, what="a witness calculator", begins=b"\0asm")
 
 
 class WitnessCalculator:
@@ -179,7 +179,7 @@ class WitnessCalculator:
         )
 
     def _field(self, sandbox: Sandbox) -> tuple[str, Modulus]:
-        if not 1 <= self._words <= _MOST_WORDS:
+        if not 1 <= self._words <= _MAX_WORDS:
             raise CalculatorError(f"{self.name}: says that numbers have {self._words} words")
         prime = sandbox.prime(self._words)
         named_field = field_of_prime(prime)
@@ -231,13 +231,13 @@ class WitnessCalculator:
         if absent:
             listed = ", ".join(
                 f"{shown(name)} ({counted(self._sizes[name], 'number')})"
-                for name in absent[:_MOST_LISTED]
+                for name in absent[:_MAX_LISTED]
             )
-            others = len(absent) - _MOST_LISTED
+            others = len(absent) - _MAX_LISTED
             end = f" and {others} more" if others > 0 else ""
             subject = "the input" if len(absent) == 1 else "the inputs"
             return f"{subject} {listed}{end} {'is' if len(absent) == 1 else 'are'} missing"
-        listed = ", ".join(inputs) if len(inputs) <= _MOST_LISTED else f"{len(inputs)} inputs"
+        listed = ", ".join(inputs) if len(inputs) <= _MAX_LISTED else f"{len(inputs)} inputs"
         return (
             f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
             f"given ({listed or 'no input'})"

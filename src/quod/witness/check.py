@@ -23,7 +23,7 @@ from quod.frozen import frozen
 from quod.validation import file_path, whole_number_or_none
 from quod.witness.kernels import row_sums
 
-_MOST_ENTRIES = (1 << 32) - 1
+_MAX_ENTRIES = (1 << 32) - 1
 
 
 @frozen
@@ -157,9 +157,9 @@ def _failed(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64
 
 
 def _sums(device: AnyDevice, r1cs: R1cs, matrix: SparseMatrix, vector: Words) -> Words:
-    if matrix.nonzeros > _MOST_ENTRIES:
+    if matrix.nonzeros > _MAX_ENTRIES:
         raise InputError(
-            f"has a matrix of {matrix.nonzeros} entries, above the most of {_MOST_ENTRIES}",
+            f"has a matrix of {matrix.nonzeros} entries, above the most of {_MAX_ENTRIES}",
             path=r1cs.path,
         )
     out = unwritten(matrix.rows, r1cs.fr.words)

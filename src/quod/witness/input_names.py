@@ -10,7 +10,7 @@ from quod.formats.source import Path
 from quod.formats.sym import symbol_rows
 
 # The signals of the main component come first in the file.
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _INDICES = re.compile(r"(?:\[[0-9]+\])+\Z")
 _MAIN = "main."
 
@@ -41,7 +41,7 @@ def names_of_main(symbols: Path | None) -> list[str]:
     component = None
     try:
         with open(symbols, "rb") as file:
-            data = file.read(_MOST_BYTES)
+            data = file.read(_MAX_BYTES)
         for row in symbol_rows(data[: data.rfind(b"\n") + 1], os.fspath(symbols)):
             component = component or row.component
             if row.component != component:

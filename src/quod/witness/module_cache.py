@@ -30,7 +30,7 @@ _CACHE_BYTES = 16 << 30
 _PATIENCE = 4
 _CHILD = "quod.witness.compile_child"
 _UNPRINTED = re.compile(r"[^ -~]")
-_MOST_SAID = 200
+_MAX_SAID = 200
 
 
 def module_of(
@@ -80,7 +80,7 @@ def _compiled(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
     if done.returncode == 0:
         return done.stdout
     if done.returncode == REFUSED:
-        said = _UNPRINTED.sub("?", done.stderr.decode(errors="replace").strip())[-_MOST_SAID:]
+        said = _UNPRINTED.sub("?", done.stderr.decode(errors="replace").strip())[-_MAX_SAID:]
         raise InputError(
             f"is no WebAssembly module that can be compiled: {said}; give the .wasm that circom "
             "wrote",

@@ -30,7 +30,7 @@ _REASONS: Final = {
 }
 # The only messages of calculators that errors show; others may contain secret values.
 _LINE: Final = re.compile(rb"Error in template ([A-Za-z_][A-Za-z0-9_$]{0,99}) line: ([0-9]{1,9})")
-_MOST_LINES: Final = 16
+_MAX_LINES: Final = 16
 _MEMORIES = 3
 
 
@@ -136,7 +136,7 @@ class Sandbox:
     def _lines(self) -> list[tuple[str, int]]:
         messages = _exported(self._runtime, "messages", wasmtime.Memory)
         said = messages.read(self.store, 0, self._global("end"))
-        matches = _LINE.findall(said)[:_MOST_LINES]
+        matches = _LINE.findall(said)[:_MAX_LINES]
         return [(template.decode(), int(line)) for template, line in matches]
 
     def _global(self, name: str) -> int:

@@ -39,7 +39,7 @@ from quod.transcript.messages import ProofWriter
 
 _LANES = 128
 _LANES_OF_PROCESSOR = 8
-_MOST_GROUPS = 1 << 15
+_MAX_GROUPS = 1 << 15
 _UNROLLED = 4
 # Instances that combine rows at least, where there are as many elements.
 _COMBINING = 1 << 18
@@ -145,7 +145,7 @@ class LigeroCommitter:
             log_folded=code.log_message - log_tile,
         )  # fmt: skip
         recording.launch(
-            compiled, min(tiles, _MOST_GROUPS), tiles, log_tiles, table, self._twiddles,
+            compiled, min(tiles, _MAX_GROUPS), tiles, log_tiles, table, self._twiddles,
             self._matrix,
         )  # fmt: skip
         self._launch(

@@ -27,8 +27,8 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.validation import whole_number
 
-_MOST_BITS = 64
-_MOST_PLACES = 32
+_MAX_BITS = 64
+_MAX_PLACES = 32
 # A row is so many times as long as a column, or twice that.
 _LOG_ASPECT = 4
 
@@ -67,18 +67,18 @@ class Ligero:
         log2_size = check_size(field, log2_size)
         modulus = field.modulus
         most = most_log_length(modulus) - self.log_blowup
-        if modulus.bits > _MOST_BITS or most < 0:
+        if modulus.bits > _MAX_BITS or most < 0:
             raise InputError(
                 f"Ligero does not support tables over {modulus.name}: it needs a prime "
-                f"of at most {_MOST_BITS} bits with roots of unity of order 2^k, or "
+                f"of at most {_MAX_BITS} bits with roots of unity of order 2^k, or "
                 "such points on the circle"
             )
         if self.hash.field not in (None, modulus):
             raise InputError(f"the tree's {self.hash.value} cannot hash elements of {modulus.name}")
-        if log2_size + self.log_blowup > _MOST_PLACES:
+        if log2_size + self.log_blowup > _MAX_PLACES:
             raise InputError(
                 f"tables of 2^{log2_size} entries are too long for Ligero: their "
-                f"codewords have more than 2^{_MOST_PLACES} entries"
+                f"codewords have more than 2^{_MAX_PLACES} entries"
             )
         log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
         code = Code(modulus, log_message, log_message + self.log_blowup)

@@ -39,7 +39,7 @@ from quod.transcript.runs import RUN_ELEMENTS
 Words = NDArray[np.uint32]
 
 _READ_LANES = 32
-_MOST_BYTES = 4 << 32
+_MAX_BYTES = 4 << 32
 
 
 class CheckPlan(ABC):
@@ -109,7 +109,7 @@ class CheckPlan(ABC):
             "coefficients": numbers.nbytes + batch * public * modulus.bytes,
             "inputs": batch * inputs,
         }
-        if max(sizes.values()) > _MOST_BYTES:
+        if max(sizes.values()) > _MAX_BYTES:
             raise InputError(f"{batch} proofs of this circuit are too many to check at once")
         self.peak_bytes = sum(sizes.values()) + sum(array.nbytes for array in constants.values())
         """Bytes of device memory."""

@@ -36,7 +36,7 @@ INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest prime has 157 digits; int() is not asked to read more than this.
-_MOST_DIGITS = 160
+_MAX_DIGITS = 160
 
 
 @frozen(eq=False)
@@ -195,7 +195,7 @@ def _texts(what: str, values: object) -> list[Any]:
     ):
         raise InputError(f"{what} are, of each instance, a list of int")
     # No larger number is read, and Python would refuse to write some as text.
-    if any(not 0 <= value < 10**_MOST_DIGITS for row in rows for value in row):
+    if any(not 0 <= value < 10**_MAX_DIGITS for row in rows for value in row):
         raise InputError(f"{what} are int from 0 to the prime")
     texts = [[str(value) for value in row] for row in rows]
     return texts if nested else texts[0]
@@ -268,7 +268,7 @@ def _rows(document: object, name: str, key: str, field: Modulus, length: int) ->
 
 
 def _number(value: object, field: Modulus) -> int | None:
-    if isinstance(value, str) and len(value) <= _MOST_DIGITS and _DECIMAL.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS and _DECIMAL.fullmatch(value):
         value = int(value)
     return value if type(value) is int and 0 <= value < field.value else None
 

@@ -28,7 +28,7 @@ VERSION = 2
 
 _DIGEST_BYTES = 32
 # A proof with the commitment `raw` contains all inputs.
-_MOST_BYTES = 4 << 30
+_MAX_BYTES = 4 << 30
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 
@@ -105,7 +105,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, dict[str, str]]:
     """Return the container, the circuit's digest, the number of instances, and the proof's kind."""
     file = Iden3File.parse(data, name, KIND, VERSION)
-    check_length(len(data), _MOST_BYTES, "a proof of a layered circuit", name)
+    check_length(len(data), _MAX_BYTES, "a proof of a layered circuit", name)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
     start = header.offset

@@ -30,8 +30,8 @@ VERSION = 1
 
 _DIGEST_BYTES = 32
 _PROOF = "3 (proof)"
-_MOST_IMAGES = 1 << MOST_VARIABLES
-_MOST_BYTES = 1 << 30
+_MAX_IMAGES = 1 << MOST_VARIABLES
+_MAX_BYTES = 1 << 30
 
 
 @frozen(eq=False)
@@ -120,7 +120,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     """Return the container, the key's digest, the number of images, and of logits per image."""
     file = Iden3File.parse(data, name, KIND, VERSION)
-    check_length(len(data), _MOST_BYTES, "a proof of inferences", name)
+    check_length(len(data), _MAX_BYTES, "a proof of inferences", name)
     file.check_sections(1, 2, 3)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
@@ -128,7 +128,7 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     images = header.u64("the number of images")
     outputs = header.u32("the number of logits")
     header.finish()
-    if not 1 <= images <= _MOST_IMAGES or not 1 <= outputs <= MOST_WIDTH:
+    if not 1 <= images <= _MAX_IMAGES or not 1 <= outputs <= MOST_WIDTH:
         header.fail(
             f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
             "copy it again",

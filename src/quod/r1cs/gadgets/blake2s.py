@@ -33,8 +33,8 @@ def blake2s_hash(
     """Hash a message of bits to the 256 bits of its digest; each byte's lowest bit comes first.
 
     21,006 constraints for up to 64 bytes over BLS12-381. The message's length, in whole bytes, is
-    part of the circuit. InputError for a signal that is not shown to be a bit. The reference is
-    `hashlib.blake2s(..., person=...)`.
+    part of the circuit. Raises InputError for a signal that is not known to be a bit. The reference
+    is `hashlib.blake2s(..., person=...)`.
     """
     bits = [
         _boolean(bit)

@@ -53,8 +53,8 @@ def _operands(
         most = system.at_most(signal)
         if most is None or most >= 1 << size:
             raise InputError(
-                f"the {name} operand is not shown to be below 2**{size}; call "
-                f"system.bits(..., {size}) first, or declare_at_most if other constraints show it"
+                f"the {name} operand is not known to be below 2**{size}; call "
+                f"system.bits(..., {size}) first, or declare_at_most if other constraints imply it"
             )
     return first, second
 
@@ -64,7 +64,7 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
 
     From the top: after a run of ones of the constant, if the bits agree with all its ones so far,
     they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
-    runs of ones except the last. InputError for a signal that is not shown to be a bit.
+    runs of ones except the last. Raises InputError for a signal that is not known to be a bit.
     """
     signals = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)
