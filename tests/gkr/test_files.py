@@ -169,7 +169,7 @@ def test_what_is_no_document_is_no_key(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
-        ({"circuit": "00" * 32}, MismatchError, "of another circuit"),
+        ({"circuit": "00" * 32}, MismatchError, "for another circuit"),
         ({"public": 2}, MismatchError, "says that the circuit has 2 public inputs"),
         ({"zeros": 2}, MismatchError, "and 2 zero outputs, and it has 1 and 1"),
         ({"field": "goldilocks.2"}, InputError, "challenges are of m31"),
@@ -355,8 +355,8 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
         ([[3, -1]], [[9]], InputError, "inputs are int from 0 to the prime"),
         ([[3, 10**200]], [[9]], InputError, "inputs are int from 0 to the prime"),
         ([[3, 2**31 - 1]], [[9]], InputError, "value 1 of instance 0 must be an integer"),
-        ([[3, "4"]], [[9]], InputError, "inputs are, of each instance, a list of int"),
-        ([[3, 0], 7], [[9], [9]], InputError, "inputs are, of each instance, a list of int"),
+        ([[3, "4"]], [[9]], InputError, "inputs must be a list of int per instance"),
+        ([[3, 0], 7], [[9], [9]], InputError, "inputs must be a list of int per instance"),
         (np.zeros((1, 3, 1), np.uint32), [[9]], InputError, r"not uint32 of \(1, 3, 1\)"),
         (np.zeros((1, 2, 1), np.int64), [[9]], InputError, "not int64"),
         (np.full((1, 2, 1), 2**31 - 1, np.uint32), [[9]], InputError, "below its prime"),
@@ -408,7 +408,7 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match=r"qgkp: the proof is of 3 instances, and 2 are to be"):
         reread.check(KEY, 2)
     other = squares(NAMED["baby_bear"])
-    with pytest.raises(MismatchError, match="of another circuit than the key"):
+    with pytest.raises(MismatchError, match="for different circuits"):
         reread.check(VerifyingKey.of(other, EXTENSIONS["baby_bear.4"]), 3)
     with pytest.raises(InputError, match="the instances"):
         reread.check(KEY, "3")  # type: ignore[arg-type]

@@ -313,7 +313,7 @@ def test_a_prover_takes_the_key_that_it_made(
     again = Prover("cpu", prover.perceptron, key=read_key)
     assert again.key is read_key
     assert again.prove(IMAGES).proof == inference.proof
-    with pytest.raises(MismatchError, match="the key is of another perceptron"):
+    with pytest.raises(MismatchError, match="the key belongs to another perceptron"):
         Prover("cpu", perceptron_of(WIDTHS, seed=2), key=read_key)
     other = replace(read_key, weights_proof=read_key.weights_proof[:-1])
     with pytest.raises(InputError, match="weights_proof"):

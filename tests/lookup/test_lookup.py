@@ -364,7 +364,7 @@ def test_provers_say_what_is_not_in_the_table() -> None:
         with pytest.raises(InputError, match="row 1 of column 0 is 4, not in the table"):
             prove("cpu", field, arrays, Range(2), wrong)
         right = [from_integers(field.modulus, [3, 3])]
-        with pytest.raises(InputError, match="not those of the columns"):
+        with pytest.raises(InputError, match="do not match the columns"):
             prove("cpu", field, right, Range(2), wrong)
 
 
@@ -392,7 +392,7 @@ def test_committed_columns() -> None:
     for wrong_table in (None, entries[:1], entries[0], [e[:2] for e in entries], Range(2)):
         with pytest.raises(InputError):
             verify_committed(statement, proof, wrong_table)
-    with pytest.raises(InputError, match="give its entries as table="):
+    with pytest.raises(InputError, match="pass its entries as table="):
         verify_committed(statement, proof)
 
 

@@ -175,5 +175,5 @@ def vars_of(signal: object) -> list[object]:
 
 
 def test_no_circuit_from_outside_is_taken_for_quods_own() -> None:
-    with pytest.raises(InputError, match="no module of Quod"):
+    with pytest.raises(InputError, match="not a module of Quod"):
         builtin_circuit("quodish.circuits", NAME, "bls12_381")

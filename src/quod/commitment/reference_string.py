@@ -94,7 +94,7 @@ class ReferenceString:
                                 path=file.path)  # fmt: skip
         if count > 1 << file.power:
             raise InputError(
-                f"has 2**{file.power} powers, and {count} are required; use a larger file",
+                f"has 2**{file.power} powers, but {count} are required; use a larger file",
                 path=file.path,
             )
         powers = np.array(file.tau_g1[:count])

@@ -140,6 +140,6 @@ def _reference(parameters: dict[str, object]) -> ReferenceString:
         except ValueError:
             raise InputError(f"a point of the parameter {name!r} is not hexadecimal") from None
         if None in points[name]:
-            raise InputError(f"a point of the parameter {name!r} is the one at infinity")
+            raise InputError(f"a point of the parameter {name!r} is the point at infinity")
     # Whether anyone knows tau is for `check_secret` to say.
     return ReferenceString.of_verifier(points["tau_g1"], points["tau_g2"], insecure=True)

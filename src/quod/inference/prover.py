@@ -108,7 +108,7 @@ class Prover:
         verifying_key.check_bits(1, self._allow_bits)
         if key is not None:
             if verifying_key.digest != key.digest:
-                raise MismatchError("the key is of another perceptron")
+                raise MismatchError("the key belongs to another perceptron")
             key.check_weights(allow_bits=self._allow_bits)
             self.key = key
             return

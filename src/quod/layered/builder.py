@@ -54,7 +54,9 @@ class LayerBuilder:
         coefficients: object = polynomial
         most = max(POWERS.values()) + 1
         if not isinstance(coefficients, (list, tuple)) or len(coefficients) > most:
-            raise InputError(f"the polynomial of a gate is a list of at most {most} coefficients")
+            raise InputError(
+                f"the polynomial of a gate must be a list of at most {most} coefficients"
+            )
         for exponent, coefficient in enumerate(coefficients):
             if type(coefficient) is int and coefficient % self._owner.field.value == 0:
                 continue

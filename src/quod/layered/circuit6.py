@@ -61,8 +61,8 @@ def from_circuit6(
     field = circuit.field.modulus
     if field is None:
         raise InputError(
-            f"the circuit is over {circuit.field.name}, the field of two elements, and Quod proves "
-            "over primes from 5 on; compile the circuit for M31, say",
+            f"the circuit is over {circuit.field.name}, the field of two elements, but Quod proves "
+            "over primes from 5 on; compile the circuit for M31, for example",
             path=circuit.path or None,
             section="header",
         )

@@ -145,7 +145,7 @@ class Evaluation:
         results: object = advice.function(*map(self.value, advice.arguments))
         if not isinstance(results, (list, tuple)) or len(results) != advice.count:
             raise InputError(
-                f"{place} is a list of {advice.count} values, not {shown_kind(results)}"
+                f"{place} must be a list of {advice.count} values, not {shown_kind(results)}"
             )
         node = self._nodes[advice.first]
         assert isinstance(node, InputNode)
@@ -158,7 +158,7 @@ class Evaluation:
             else:
                 fine = type(value) is int
             if not fine:
-                raise InputError(f"{place} is made of integers; number {index} is {shown(value)}")
+                raise InputError(f"{place} must be integers; number {index} is {shown(value)}")
             self.inputs[node.place + index] = self._reduced(value)
 
     def _reduced(self, value: Any) -> Any:

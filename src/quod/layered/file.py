@@ -73,7 +73,7 @@ def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:
     """Parse a circuit as `read_circuit`, from bytes in memory; `name` is their source in errors."""
     buffer: object = data
     if not isinstance(buffer, (memoryview, bytes)):
-        raise InputError("the bytes of a circuit are bytes or a memoryview")
+        raise InputError("a circuit file must be bytes or a memoryview")
     view = memoryview(data)
     if bytes(view[: len(MAGIC)]) == MAGIC:
         return from_circuit6(Circuit6.parse(view, name))

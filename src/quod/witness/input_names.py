@@ -25,7 +25,7 @@ def symbols_beside(wasm: Path) -> str | None:
     folders = [folder]
     if os.path.basename(folder) == f"{stem}_js":
         folders.append(os.path.dirname(folder))
-    paths = [os.path.join(place, f"{stem}.sym") for place in folders]
+    paths = [os.path.join(parent, f"{stem}.sym") for parent in folders]
     return next((path for path in paths if os.path.isfile(path)), None)
 
 

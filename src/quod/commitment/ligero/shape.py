@@ -96,7 +96,9 @@ class LigeroShape:
         transcript.check_bound()
         checked = check_claims(self.field, self.log2_size, claims)
         if len(checked) > MOST_CLAIMS:
-            raise InputError(f"{len(checked)} claims are opened together, at most {MOST_CLAIMS}")
+            raise InputError(
+                f"{len(checked)} claims are too many for one opening; the limit is {MOST_CLAIMS}"
+            )
         field = self.field
         for claim in checked:
             transcript.absorb_elements(Label.POINT, field, claim.point)

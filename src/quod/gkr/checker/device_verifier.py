@@ -127,7 +127,7 @@ class Verifier:
         for number, proof in enumerate(proof_list):
             if type(proof) is not bytes:
                 which = f"proof {number}" if len(proof_list) > 1 else "a proof"
-                raise InputError(f"{which} is bytes, not {shown_kind(proof)}")
+                raise InputError(f"{which} must be bytes, not {shown_kind(proof)}")
         checked = self._log_instances
         statements = [
             Statement(self.key, self.circuit, row, self.instances, checked=checked)

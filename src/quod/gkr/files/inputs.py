@@ -59,7 +59,7 @@ class CircuitInputs:
         """Return the inputs of the first `count` instances; raise InputError if there are fewer."""
         count = whole_number("the instances", count, 1)
         if count > len(self):
-            raise InputError(f"there are inputs of {len(self)} instances, not of {count}")
+            raise InputError(f"there are inputs for {len(self)} instances, not for {count}")
         return CircuitInputs(self.circuit, self.inputs[:count], self.public[:count])
 
     def for_prover(self, device: AnyDevice) -> list[list[int]] | Words:
@@ -109,7 +109,7 @@ def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -
     public = _public(document.get("public"), name, circuit, len(inputs))
     if len(public) != len(inputs):
         raise InputError(
-            f"there are inputs of {len(inputs)} instances, and public ones of {len(public)}",
+            f"there are inputs for {len(inputs)} instances, but public inputs for {len(public)}",
             path=name,
             section="public",
         )
@@ -173,12 +173,12 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
     size, words = 1 << circuit.log_inputs, circuit.field.words
     if table.dtype != np.uint32 or table.ndim not in (2, 3) or table.shape[-2:] != (size, words):
         raise InputError(
-            f"inputs are uint32 of shape (instances, {size}, {words}), not {table.dtype} of "
+            f"inputs must be uint32 of shape (instances, {size}, {words}), not {table.dtype} of "
             f"{table.shape}"
         )
     flat = plain_array("the inputs", table).reshape(-1, words)
     if not canonical(circuit.field, flat).all():
-        raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
+        raise InputError(f"inputs must be elements of {circuit.field.name}, below its prime")
     numbers = to_integers(circuit.field, flat)
     return [numbers[index : index + size] for index in range(0, len(numbers), size)]
 
@@ -186,17 +186,17 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
 def _texts(what: str, values: object) -> list[Any]:
     """Convert numbers to decimal strings, in a list or in one list per instance."""
     if not isinstance(values, (list, tuple)):
-        raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(values)}")
+        raise InputError(f"{what} must be a list of int per instance, not {shown_kind(values)}")
     nested = bool(values) and isinstance(values[0], (list, tuple))
     rows = values if nested else [values]
     if any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
         for row in rows
     ):
-        raise InputError(f"{what} are, of each instance, a list of int")
+        raise InputError(f"{what} must be a list of int per instance")
     # No larger number is read, and Python would refuse to write some as text.
     if any(not 0 <= value < 10**_MAX_DIGITS for row in rows for value in row):
-        raise InputError(f"{what} are int from 0 to the prime")
+        raise InputError(f"{what} must be int in [0, prime)")
     texts = [[str(value) for value in row] for row in rows]
     return texts if nested else texts[0]
 
@@ -208,7 +208,7 @@ def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
         for row in values
     ):
-        raise InputError("public inputs are, of each instance, a list of int")
+        raise InputError("public inputs must be a list of int per instance")
     return json.dumps([[str(value) for value in row] for row in public]).encode() + b"\n"
 
 

@@ -47,7 +47,7 @@ class ProofFile:
         """Raise MismatchError for another circuit, number of instances, or kind of key."""
         instances = whole_number("the instances", instances, 1)
         if self.circuit != key.circuit:
-            raise MismatchError("the proof is of another circuit than the key", path=self.path)
+            raise MismatchError("the proof and the key are for different circuits", path=self.path)
         for name, wanted in kind_of_proofs(key).items():
             if self.kind[name] != wanted:
                 hint = "; prove again with this version of Quod" if name == _TEXTS[0] else ""
@@ -58,7 +58,7 @@ class ProofFile:
                 )
         if self.instances != instances:
             raise MismatchError(
-                f"the proof is of {self.instances} instances, and {instances} are to be verified",
+                f"the proof is for {self.instances} instances, not {instances}",
                 path=self.path,
             )
 
@@ -80,7 +80,7 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
     value: object = proof
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     if not isinstance(value, bytes):
-        raise InputError(f"a proof is bytes, not {shown_kind(value)}")
+        raise InputError(f"a proof must be bytes, not {shown_kind(value)}")
     texts = [text.encode() for text in kind_of_proofs(key).values()]
     stated = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
     sections: list[tuple[int, list[Buffer]]] = [

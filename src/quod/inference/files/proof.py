@@ -54,11 +54,11 @@ class ProofFile:
         """Raise MismatchError for another key, or another number of images."""
         images = whole_number("the images", images, 1)
         if self.key != key.digest:
-            raise MismatchError("the proof is of another key", path=self.path)
+            raise MismatchError("the proof was made with another key", path=self.path)
         shape = (images, key.widths[-1])
         if self.logits.shape != shape:
             raise MismatchError(
-                f"the proof is of logits of shape {self.logits.shape}, and {shape} are to be "
+                f"the proof is for logits of shape {self.logits.shape}, and {shape} are to be "
                 "verified",
                 path=self.path,
             )

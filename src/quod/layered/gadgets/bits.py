@@ -56,7 +56,9 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     (number,) = wires_of("a number", program, [number])
     count = whole_number("the count of bits", count, 1, MOST_BITS)
     if 1 << count > program.field.value:
-        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+        raise InputError(
+            f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"
+        )
 
     def bits_of(value: Any) -> list[Any]:
         return [value >> index & 1 for index in range(count)]
@@ -71,18 +73,18 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
 def bytes_to_signs(data: bytes) -> list[int]:
     """Return the bits of bytes as signs 1 and -1; each byte's lowest bit comes first."""
     if not isinstance(data, (bytes, bytearray)):
-        raise InputError(f"what becomes signs is bytes, not {shown_kind(data)}")
+        raise InputError(f"the argument must be bytes, not {shown_kind(data)}")
     return [1 - 2 * (byte >> index & 1) for byte in data for index in range(8)]
 
 
 def signs_to_bytes(signs: Sequence[int], modulus: int) -> bytes:
     """Return the bytes of signs, whose -1 may be p - 1; InputError for another value."""
     if not isinstance(signs, (list, tuple)) or len(signs) % 8:
-        raise InputError("the signs of bytes are a list of whole bytes")
+        raise InputError("the number of signs must be a multiple of 8")
     modulus = whole_number("the modulus of signs", modulus, 3)
     values = [whole_number("a sign", sign) % modulus for sign in signs]
     if not set(values) <= {1, modulus - 1}:
-        raise InputError("a sign is 1 or -1")
+        raise InputError("a sign must be 1 or -1")
     bits = [int(value != 1) for value in values]
     number = sum(bit << index for index, bit in enumerate(bits))
     return number.to_bytes(len(bits) // 8, "little")

@@ -48,7 +48,7 @@ def sha3_256(
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
-        raise InputError("the message of SHA3-256 has whole bytes")
+        raise InputError("the message of SHA3-256 must be whole bytes")
     padding = [1] * (RATE - len(signs) % RATE)
     # The bits 01 of SHA-3, then 1, zeros, and 1 at the end of the block.
     for place in (1, 2):

@@ -44,4 +44,4 @@ def _permuted(program: Program, state: list[Wire]) -> list[Wire]:
 
 def _check_field(program: Program) -> None:
     if program.field != FIELD:
-        raise InputError(f"this Poseidon is over m31, the program over {program.field.name}")
+        raise InputError(f"this Poseidon is over m31, but the program is over {program.field.name}")

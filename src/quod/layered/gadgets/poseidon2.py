@@ -51,11 +51,11 @@ class Poseidon2(Poseidon2Parameters):
 
     def _numbers(self, what: str, values: object, count: int) -> list[Any]:
         if not isinstance(values, (list, tuple)) or len(values) != count:
-            raise InputError(f"{what} is a list of {count} numbers")
+            raise InputError(f"{what} must be a list of {count} numbers")
         for value in values:
             if type(value) is not int:
                 if plain_array(what, value).dtype.kind not in "iuO":
-                    raise InputError(f"{what} is made of integers, not {value.dtype}")
+                    raise InputError(f"{what} must be integers, not {value.dtype}")
         return [value % self.field.value for value in values]
 
     def _permuted(self, program: Program, state: list[Wire]) -> list[Wire]:
@@ -89,7 +89,7 @@ class Poseidon2(Poseidon2Parameters):
     def _check_field(self, program: Program) -> None:
         if program.field != self.field:
             raise InputError(
-                f"this Poseidon2 is over {self.field.name}, the program over {program.field.name}"
+                f"the gadget is over {self.field.name}, but the program over {program.field.name}"
             )
 
 

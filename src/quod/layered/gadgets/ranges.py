@@ -43,7 +43,9 @@ def limbs_of_number(
     count = whole_number("the count of bits", count, 1, MOST_BITS)
     limb = whole_number("the bits of a limb", limb, 1, MOST_LIMB)
     if 1 << count > program.field.value:
-        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+        raise InputError(
+            f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"
+        )
     places = range(0, count, limb)
 
     def upper(value: Any) -> list[Any]:

@@ -34,7 +34,7 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
-        raise InputError("the message of SHA-256 has whole bytes")
+        raise InputError("the message of SHA-256 must be whole bytes")
     if program.field.value < LEAST_PRIME:
         raise InputError(f"SHA-256 needs a prime of more than 20 bits, not {program.field.name}'s")
     length = len(signs)

@@ -42,7 +42,7 @@ def blake2s_hash(
     ]
     person = exact_bytes("the personalisation", personalisation, 8)
     if len(bits) % 8:
-        raise InputError("the message of BLAKE2s has whole bytes")
+        raise InputError("the message of BLAKE2s must be whole bytes")
     numbers = start_words()
     numbers[0] ^= 0x01010000 ^ 32
     numbers[6] ^= int.from_bytes(person[:4], "little")
