@@ -110,7 +110,7 @@ class CircuitBuilder:
         return builder
 
     def finished(self, *, zeros: int | None = None) -> LayeredCircuit:
-        """Return the circuit, whose first `zeros` outputs (by default all) must be 0."""
+        """Return the circuit; its first `zeros` outputs, by default all, must be 0."""
         layers = [layer.finished() for layer in self._layers]
         return LayeredCircuit(
             self.field, self.log_inputs, list(self._coefficients), layers, public=self.public,

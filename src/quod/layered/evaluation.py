@@ -22,7 +22,7 @@ from quod.validation import shown, shown_kind
 
 # Beyond this many values in memory, instances are computed in parts.
 MOST_VALUES = 1 << 24
-# Of arrays of int64 a sum of two such is none that wraps around.
+# The sum of two int64 values up to this bound does not wrap around.
 _MAX_PART = 1 << 62
 
 

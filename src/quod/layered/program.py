@@ -209,7 +209,7 @@ class Program:
         full_program, outputs = self, list(dict.fromkeys(zero_nodes))
         lookups = [assertion for assertion in self._assertions if isinstance(assertion, Lookup)]
         if lookups or self._late:
-            # What sums up lookups is of this circuit alone, as there may be more of them.
+            # Sums of lookups belong to this circuit only: the program may get more lookups.
             full_program = self._copied()
             sums = sums_of(full_program, lookups, Levels(full_program._nodes)) if lookups else []
             outputs += [full_program.value_of(wire.terms) for wire in sums]

@@ -83,7 +83,7 @@ class Table:
 
     @property
     def wires(self) -> list[Wire]:
-        """The wires in the rows."""
+        """The wires that occur in the rows."""
         if self.owner is None:
             return []
         return [cell for row in self.rows for cell in row if isinstance(cell, Wire)]

@@ -92,7 +92,7 @@ def gather_columns(
 def gather_nodes(
     k: Builder, count: U32, tree: Pointer[U32], nodes: Pointer[U32], message: Pointer[U32]
 ) -> None:
-    """The digests of `count` nodes of a tree."""
+    """Copy the digests of `count` nodes of a tree."""
     index = k.global_id()
     with k.if_(index < count):
         words = k.load(tree, nodes[index] * STATE_WORDS, STATE_WORDS)

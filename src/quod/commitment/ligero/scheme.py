@@ -2,9 +2,9 @@
 
 Ames, Hazay, Ishai and Venkitasubramaniam, "Ligero", CCS 2017, as a commitment to multilinear
 polynomials. A claim's sum over the upper variables is reduced by a sumcheck to one combination of
-the rows, which is sent; its word is compared with columns that are drawn. The first round of
-Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same, and goes on with the combination
-in place of sending it.
+the rows, which the prover sends. The verifier compares the combination's code word with randomly
+drawn columns. The first round of Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same,
+but commits to the combination instead of sending it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quod.validation import whole_number
 
 _MAX_BITS = 64
 _MAX_PLACES = 32
-# A row is so many times as long as a column, or twice that.
+# log2 of the smaller of the two possible ratios of row length to column length.
 _LOG_ASPECT = 4
 
 
@@ -38,8 +38,8 @@ class Ligero:
     """The Ligero scheme, over primes below 2**64 whose field or circle has enough points.
 
     log_blowup: code words are 2**log_blowup times as long as rows.
-    column_bits: so many columns are opened that all of them are correct in spite of a wrong word
-        with probability below 2**-column_bits; by default 162 or 163 columns of a long word.
+    column_bits: the number of opened columns is chosen so that a wrong word passes all of them with
+        probability below 2**-column_bits; by default 162 or 163 columns of a long word.
     """
 
     log_blowup: int = 2
@@ -59,11 +59,11 @@ class Ligero:
         return "ligero"
 
     def parameters(self) -> str:
-        """The text that a statement absorbs."""
+        """Return the parameters as the text that a statement absorbs."""
         return f"ligero 1/{1 << self.log_blowup} {self.column_bits} {self.hash.value}"
 
     def shape(self, field: FieldSpec, log2_size: int) -> LigeroShape:
-        """The matrix of a table; InputError for a field or a size that has none."""
+        """Return the matrix of a table; raises InputError for an unsupported field or size."""
         log2_size = check_size(field, log2_size)
         modulus = field.modulus
         most = most_log_length(modulus) - self.log_blowup
@@ -85,7 +85,7 @@ class Ligero:
         return LigeroShape(field, log2_size - log_message, code, self.column_bits, self.hash)
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """The probabilities that a false claim is accepted, by the step that fails.
+        """Return the probability that a false claim is accepted, by the failing step.
 
         "rows combined" bounds the case that rows far from the code combine to a word close to it,
         within the unique decoding radius: Diamond and Gruen, "Proximity gaps in interleaved

@@ -39,17 +39,17 @@ class LigeroShape:
 
     @property
     def rows(self) -> int:
-        """Rows of the matrix."""
+        """The number of rows of the matrix."""
         return 1 << self.log_rows
 
     @property
     def log2_size(self) -> int:
-        """Variables of the polynomial."""
+        """The number of variables of the polynomial."""
         return self.log_rows + self.code.log_message
 
     @property
     def opened(self) -> int:
-        """The number of opened columns."""
+        """The number of columns to open."""
         return self._columns[0]
 
     @property
@@ -59,7 +59,7 @@ class LigeroShape:
 
     @cached_property
     def _columns(self) -> tuple[int, Fraction]:
-        """The least sufficient number of columns, and the probability that it misses an error.
+        """Return the smallest sufficient number of columns, and their probability to miss an error.
 
         A word that does not decode to the sent message differs from that message's word in more
         columns than the unique decoding radius, half the distance of the code.

@@ -22,7 +22,7 @@ from quod.transcript.messages import ProofReader
 
 @frozen
 class LigeroCommitment:
-    """A commitment that was read: the root of a Merkle tree."""
+    """A commitment as the verifier reads it: the root of a Merkle tree."""
 
     shape: LigeroShape
     root: bytes

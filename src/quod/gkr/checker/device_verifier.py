@@ -1,7 +1,7 @@
-"""The fast verifier of layered circuits: many proofs at a time, on a device.
+"""The fast verifier of layered circuits: it verifies batches of proofs on a device.
 
-It gives the verdicts of `quod.gkr.verify`, with which it shares statements and the description of
-the protocol. With the prover it shares no computation.
+It gives the same verdicts as `quod.gkr.verify`, with which it shares statements and the description
+of the protocol. It shares no computation with the prover.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Verifier:
     ) -> None:  # fmt: skip
         """Verify proofs, each with its public inputs; raise the error of the first invalid one.
 
-        The error says which proof it is.
+        The message names the index of that proof.
         """
         for number, error in enumerate(self.errors(publics, proofs, timeline=timeline)):
             if error is not None:

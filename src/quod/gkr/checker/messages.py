@@ -1,7 +1,7 @@
-"""The messages of a proof as rows for kernels; they follow from the circuit, never from the proof.
+"""The messages of a proof as rows for kernels; they depend on the circuit, never on the proof.
 
-`quod.gkr.protocol` has their order and sizes. Challenges are counted as the messages after which
-they are drawn, elements of a proof from the first behind the commitment.
+`quod.gkr.protocol` has their order and sizes. A challenge has the index of the message after which
+it is drawn. Element 0 of a proof is the first element after the commitment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Inputs of circuits as files: JSON, or the witnesses of Expander's compiler.
 
-JSON is an object with `inputs` and, for a circuit that has any, `public`: for each instance a list
-of numbers, of one instance such a list alone. Numbers are integers below the prime, as decimal
-strings or, up to 20 digits, as they are. Public inputs alone are such a list of lists, or the same
-object, whose `inputs` do not matter then.
+JSON is an object with `inputs` and, if the circuit has public inputs, `public`. Each is a list with
+one list of numbers per instance; for a single instance the inner list suffices. Numbers are
+integers below the prime, as decimal strings or, up to 20 digits, as JSON numbers. A file of public
+inputs is such a list of lists, or the same object, whose `inputs` are then ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CircuitInputs:
     public: list[list[int]]
 
     def __len__(self) -> int:
-        """The number of instances."""
+        """Return the number of instances."""
         return len(self.public)
 
     def first(self, count: int) -> CircuitInputs:
@@ -153,9 +153,10 @@ def write_inputs(
 def inputs_to_json(
     circuit: LayeredCircuit, inputs: Sequence[object] | Words, public: Sequence[object], name: str
 ) -> bytes:
-    """The text of a file of inputs; `name` says in errors where it goes.
+    """Return the text of a file of inputs; `name` is the file's name in errors.
 
-    InputError for what is none, MismatchError for those of another circuit: all that is read back.
+    The text is read back. Raises InputError for malformed inputs, and MismatchError for inputs of
+    another circuit.
     """
     values: object = inputs
     if isinstance(values, np.ndarray):
@@ -202,7 +203,7 @@ def _texts(what: str, values: object) -> list[Any]:
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
-    """The text of a file of public inputs; InputError for what is no list of lists of int."""
+    """Return the text of a file of public inputs; raises InputError unless they are lists of int."""
     values: object = public
     if not isinstance(values, (list, tuple)) or any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)

@@ -3,8 +3,8 @@
 Version 2 has two sections. The first has the circuit's digest in 32 bytes, the u64 number of
 instances and five texts in ASCII, each a u32 length and its bytes: the protocol, the field of
 challenges, the hash, the reduction and the commitment's parameters. The second has the bytes of the
-proof. Verifiers have all of the first one and take none of it from the file: it only tells what a
-proof is of that is not of theirs.
+proof. A verifier has the content of the first section from its own side and never takes it from the
+file; the section only serves error messages about proofs of another circuit or key.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 @frozen
 class ProofFile:
-    """A proof, and what it says that it is of: a circuit's digest, so many instances, and its
-    `kind`, texts by name."""
+    """A proof with its header: the circuit's digest, the number of instances, and `kind`.
+
+    kind: the protocol, field, hash, reduction and commitment, as texts by name.
+    """
 
     path: str
     circuit: bytes

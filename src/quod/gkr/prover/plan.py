@@ -1,4 +1,4 @@
-"""The launches of a batch of proofs of one circuit: the part that both reductions share."""
+"""The launches of a batch of proofs of one circuit, as far as both reductions share them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Poseidon2 (`quod.hash.poseidon2`) as a sub-circuit.
 
-The linear layers cost no layer of their own: a round of cubes or fifth powers is one layer, one of
-seventh powers two.
+The linear layers add no layer to the circuit. A round with cubes or fifth powers is one layer; a
+round with seventh powers is two.
 """
 
 from __future__ import annotations

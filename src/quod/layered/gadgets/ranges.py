@@ -67,7 +67,7 @@ def limbs_of_number(
         for index, wire in enumerate(looked_up):
             program.assert_in_table([wire], table, f"limb[{index}]")
         if less:
-            # A number below 2**limb that is still so when it is shifted has as many bits less.
+            # The last limb times 2**less is below 2**limb only if the limb has `less` bits fewer.
             program.assert_in_table([limbs[-1] * (1 << less)], table, "last")
     return limbs
 

@@ -78,7 +78,7 @@ def compressed(program: Program, state: list[Word], block: list[Word]) -> list[W
             ]
             first = [h, big, chosen, schedule[index], _constant(program, constant)]
             new_e = _sum(program, [d, *first])
-            # What was added to d is new_e less d; less a number is its complement and one.
+            # The sum added to d is new_e - d; -d is the complement of d plus 1.
             big = _xor(*(_rotated(a, turn) for turn in (2, 13, 22)))
             most = [
                 half * program.sum([x, y, z, -((x * y).held() * z)])

@@ -16,7 +16,7 @@ class Paths:
     """The layout of nodes for `opened` of 2**log_leaves leaves.
 
     The leaves come first, then the digests of a proof, then the computed nodes level by level, each
-    level with room for its largest number of nodes.
+    level padded to its largest possible number of nodes.
     """
 
     log_leaves: int
@@ -45,8 +45,8 @@ class Paths:
     def rows(self, places: list[int]) -> tuple[Rows, int]:
         """Return a row per computed node, and the number of digests of a proof.
 
-        The indices of leaves must be ascending. Unused rows are `NONE`. The digests are those of
-        the nodes of `siblings`.
+        The indices of leaves must be ascending. Unused rows are `NONE`. The proof has a digest for
+        each node of `siblings`.
         """
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)

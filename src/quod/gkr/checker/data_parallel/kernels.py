@@ -121,7 +121,7 @@ def add_gates(
 def _sum_of_products(
     k: Builder, f: Any, count: Value, pair: Callable[[Value], tuple[Any, Any]]
 ) -> Any:
-    """The sum of the products of `count` pairs that one instance of a workgroup adds."""
+    """Sum the products of those of `count` pairs that this instance of a workgroup adds."""
     size, local = k.workgroup_size, k.local_id()
     unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
     with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:

@@ -45,7 +45,7 @@ class DataParallelSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _weights(self, point: Point) -> tuple[int, int, int]:
-        """The logarithm of the size of a point's lower eq table, and both tables' first entries."""
+        """Return log2 of the size of a point's lower eq table, and both tables' first entries."""
         index = max(0, len(point.coordinates) - _LOG_LOW)
         upper, lower = point.coordinates[:index], point.coordinates[index:]
         return len(lower), self._table(upper), self._table(lower)

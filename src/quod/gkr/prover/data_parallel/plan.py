@@ -196,7 +196,7 @@ class DataParallelPlan(BatchPlan):
 
 
 class _LayerRecorder:
-    """The recording of the reduction of the claim about a layer to one about the layer below."""
+    """Records the reduction of the claim about a layer to a claim about the layer below."""
 
     def __init__(self, plan: DataParallelPlan, recording: RecordingStream, steps: Layer) -> None:
         self._plan, self._recording = plan, recording
