@@ -20,7 +20,7 @@ class Factors:
         self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
     def of(self, point: Point, least_log_low: int | None = None) -> tuple[int, int, int]:
-        """Return log2 of the number of lower factors, the first upper and the first lower factor."""
+        """Return log2 of the number of lower factors, and the first upper and lower factor."""
         size = len(point.coordinates)
         least = _LEAST_LOG_LOW if least_log_low is None else least_log_low
         log_low = min(size, max(-(-size // 2), least))

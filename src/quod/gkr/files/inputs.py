@@ -203,7 +203,7 @@ def _texts(what: str, values: object) -> list[Any]:
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
-    """Return the text of a file of public inputs; raises InputError unless they are lists of int."""
+    """Return the text of a file of public inputs; raises InputError if they are malformed."""
     values: object = public
     if not isinstance(values, (list, tuple)) or any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
