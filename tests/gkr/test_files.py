@@ -192,7 +192,7 @@ def test_keys_that_are_not_of_the_circuit_are_refused(
 def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
     toy = squares(Modulus("m31", 2**61 - 1))
     key = VerifyingKey.of(toy, toy.field, allow_bits=0)
-    with pytest.raises(InputError, match="m31 is not the field that files call so"):
+    with pytest.raises(InputError, match="m31 differs from the field of this name"):
         write_verifying_key(tmp_path / "key.json", key, toy)
     with pytest.raises(MismatchError):
         write_verifying_key(tmp_path / "key.json", KEY, toy)
@@ -295,7 +295,7 @@ def test_inputs_of_one_and_of_many_instances() -> None:
         ({"inputs": [1, 2]}, MismatchError, 'has 1 public inputs, and "public" is missing'),
         ({"inputs": [1, 2], "public": []}, InputError, "section public: has no instance"),
         ({"inputs": [1, 2], "public": [1, 2]}, MismatchError, "has 2 public inputs, and the"),
-        ({"inputs": [1, 2], "public": [[1], [2]]}, InputError, "public ones of 2"),
+        ({"inputs": [1, 2], "public": [[1], [2]]}, InputError, "public inputs for 2"),
         *(
             ({"inputs": [0, value], "public": [4]}, InputError, "value 1 of instance 0 must be")
             for value in (-1, M31.value, str(M31.value), "01", "+1", " 1", "1e3", "", True, None,
@@ -351,7 +351,7 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
     [
         ([[3]], [[9]], MismatchError, "instance 0 has 1 inputs, and the circuit 2"),
         ([[3, 0]], [], InputError, "has no instance"),
-        ([[3, 0]], [[9], [9]], InputError, "inputs of 1 instances, and public ones of 2"),
+        ([[3, 0]], [[9], [9]], InputError, "inputs for 1 instances, but public inputs for 2"),
         ([[3, -1]], [[9]], InputError, "inputs are int from 0 to the prime"),
         ([[3, 10**200]], [[9]], InputError, "inputs are int from 0 to the prime"),
         ([[3, 2**31 - 1]], [[9]], InputError, "value 1 of instance 0 must be an integer"),
@@ -405,7 +405,7 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
     reread = read_proof(path)
     assert (reread.circuit, reread.instances, reread.proof) == (CIRCUIT.digest, 3, b"a proof")
     reread.check(KEY, 3)
-    with pytest.raises(MismatchError, match=r"qgkp: the proof is of 3 instances, and 2 are to be"):
+    with pytest.raises(MismatchError, match=r"qgkp: the proof is for 3 instances, not 2"):
         reread.check(KEY, 2)
     other = squares(NAMED["baby_bear"])
     with pytest.raises(MismatchError, match="for different circuits"):

@@ -177,7 +177,7 @@ def test_a_file_is_verified_as_what_it_claims(key: VerifyingKey, proof_bytes: by
         proof_file.verify(key, (IMAGES + 1) % 128)
     with pytest.raises(MismatchError, match="of shape"):
         proof_file.verify(key, IMAGES[:1])
-    with pytest.raises(InputError, match=r"^images are whole numbers"):
+    with pytest.raises(InputError, match=r"^images must be integers"):
         proof_file.verify(key, IMAGES.astype(float))
     proof = proof_file.proof
     for wrong, said in ((proof + bytes(4), "more behind"), (proof[:36], "before its last")):

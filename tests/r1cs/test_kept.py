@@ -131,7 +131,7 @@ def test_a_damaged_program_is_made_anew(
 def test_packing_refuses_what_it_did_not_write() -> None:
     data = pack({"a": 1}, [])
     assert unpack(data) == ({"a": 1}, [])
-    with pytest.raises(ValueError, match="1 bytes behind"):
+    with pytest.raises(ValueError, match="1 bytes follow"):
         unpack(data + b"x")
 
 

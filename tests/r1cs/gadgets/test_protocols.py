@@ -122,7 +122,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
     for answer, message in (
         ([1, 3.5, 1, 2, 5, 6], "must be a whole number, not 3.5"),
         ([1, 2, 1, 2, "3", 6], "must be a whole number, not '3'"),
-        ("123456", "what a template's calculator gives must be a list"),
+        ("123456", "the result of a template's calculator must be a list"),
         (None, "must be a list, not None"),
     ):
         wrong = gadgets.Template(file, lambda inputs, answer=answer: answer)  # type: ignore[misc]
