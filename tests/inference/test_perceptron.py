@@ -113,8 +113,8 @@ BIASES = "layer.0.bias", "I32", np.zeros(3, np.int32)
 @pytest.mark.parametrize(
     ("kind", "tensors", "message"),
     [
-        ("llama", [WEIGHTS], "general.architecture is not quod-perceptron"),
-        (np.zeros(2, np.uint8), [WEIGHTS], "general.architecture is not quod-perceptron"),
+        ("llama", [WEIGHTS], "general.architecture must be quod-perceptron"),
+        (np.zeros(2, np.uint8), [WEIGHTS], "general.architecture must be quod-perceptron"),
         ("quod-perceptron", [], "a perceptron must have 2 to 9 layers, not 0"),
         ("quod-perceptron", [WEIGHTS], "tensor layer.0.bias is missing"),
         ("quod-perceptron", [("layer.0.weight", "I32", np.zeros((3, 2), np.int32)), BIASES],
@@ -152,7 +152,7 @@ def test_files_that_are_refused(
         ([layer_of(1, 1), Layer(np.ones((1, 1), np.int8), np.array([(1 << 31) - 1]), None)],
          r"layer 1: the sums of a row can reach 2\^31"),
         ([Layer(np.zeros((2, 2)), np.zeros(2, int), np.ones(2, int)), layer_of(1, 2, last=True)],
-         "the weights of layer 0 are int8"),
+         "the weights of layer 0 must be int8"),
         ([Layer(np.zeros((2, 2), np.int8), np.zeros(3, int), np.ones(2, int)),
           layer_of(1, 2, last=True)], "the biases of layer 0 must be 2 integers"),
         ([Layer(np.zeros((1, 1), np.int8), np.zeros(1, int), np.array([-1])),
@@ -161,7 +161,7 @@ def test_files_that_are_refused(
           layer_of(1, 1, last=True)], "the multipliers of layer 0 must be 1 integers"),
         ([Layer(np.zeros((1, 1), np.int8), np.array([(1 << 64) - 5], np.uint64), np.ones(1, int)),
           layer_of(1, 1, last=True)], "the biases of layer 0 must be from"),
-        ([None, None], "layer 0 is none"),
+        ([None, None], "layer 0 must be a Layer"),
     ],
 )  # fmt: skip
 def test_layers_that_are_refused(layers: list[Any], message: str) -> None:

@@ -130,7 +130,7 @@ def test_names_of_lists_are_not_given_twice() -> None:
     for first in (System.public, System.private, partial(System.output, signal=3)):
         system = System("bn254")
         first(system, "a[1]")  # type: ignore[operator]
-        with pytest.raises(InputError, match=r"two inputs or outputs with the name 'a\[1\]'"):
+        with pytest.raises(InputError, match=r"two inputs or outputs have the name 'a\[1\]'"):
             system.public("a", 2)
         system.public("a", 1)
 

@@ -205,7 +205,8 @@ def test_a_witness_of_no_values_is_none(tmp_path: Path) -> None:
     ("code", "message"),
     [
         (b"", "unexpected end"), (b"\0asm\1\0\0\0" + b"\xff" * 9, "cannot be compiled as a Web"),
-        (b"\x7fELF" * 10, "cannot be compiled as a Web"), (circuit()[:-5], "cannot be compiled as a Web"),
+        (b"\x7fELF" * 10, "cannot be compiled as a Web"),
+        (circuit()[:-5], "cannot be compiled as a Web"),
     ],
 )  # fmt: skip
 def test_what_is_no_module(code: bytes, message: str) -> None:
