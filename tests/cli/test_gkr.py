@@ -415,7 +415,7 @@ def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFix
     assert entry.run(["gkr", "info", "c.circ", "--field", "m31.9"]) == 3
     assert 'there is no field "m31.9"' in said(capsys)
     assert entry.run(["gkr", "info", "c.circ", "--field", "goldilocks.2"]) == 3
-    assert "challenges are of m31" in said(capsys)
+    assert "challenges must be in m31" in said(capsys)
     assert entry.run(["gkr", "compile", "c.circ", "-o", "k", "--commitment", "none"]) == 3
     assert "the commitment must be raw" in said(capsys)
     assert entry.run(["gkr", "compile", "c.circ"]) == 2

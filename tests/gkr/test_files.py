@@ -172,7 +172,7 @@ def test_what_is_no_document_is_no_key(data: bytes) -> None:
         ({"circuit": "00" * 32}, MismatchError, "for another circuit"),
         ({"public": 2}, MismatchError, "says that the circuit has 2 public inputs"),
         ({"zeros": 2}, MismatchError, "and 2 zero outputs, and it has 1 and 1"),
-        ({"field": "goldilocks.2"}, InputError, "challenges are of m31"),
+        ({"field": "goldilocks.2"}, InputError, "challenges must be in m31"),
         ({"chain": 63}, InputError, "chain of 63 hashes is too short for"),
         ({"bits": 125}, InputError, "at least 125"),
     ],
@@ -231,7 +231,7 @@ def test_schemes_by_name(name: str) -> None:
         ({"tau_g2": [1, 2, 3]}, "'tau_g2' must be a list of 3 points"),
         ({"tau_g1": ["xy", "zz"]}, "'tau_g1' is not hexadecimal"),
         ({"tau_g1": ["00", "00"]}, "bytes"),
-        ({"tau_g1": [f"{'00' * 31}40"] * 2}, "'tau_g1' is the one at infinity"),
+        ({"tau_g1": [f"{'00' * 31}40"] * 2}, "'tau_g1' is the point at infinity"),
         ({"tau_g1": [f"{'ff' * 31}3f"] * 2}, "modulus"),
     ],
 )
@@ -272,7 +272,7 @@ def test_inputs_of_one_and_of_many_instances() -> None:
     parsed = inputs({"inputs": [[3, 0], ["2147483646", 1]], "public": [[9], [1]]})
     assert parsed.inputs == [[3, 0], [M31.value - 1, 1]]
     assert (parsed.first(1).inputs, parsed.first(1).public) == ([[3, 0]], [[9]])
-    with pytest.raises(InputError, match="inputs of 2 instances, not of 3"):
+    with pytest.raises(InputError, match="inputs for 2 instances, not for 3"):
         parsed.first(3)
     builder = CircuitBuilder(M31, 1)
     builder.layer(1).add(0, 0)
@@ -352,8 +352,8 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
         ([[3]], [[9]], MismatchError, "instance 0 has 1 inputs, and the circuit 2"),
         ([[3, 0]], [], InputError, "has no instance"),
         ([[3, 0]], [[9], [9]], InputError, "inputs for 1 instances, but public inputs for 2"),
-        ([[3, -1]], [[9]], InputError, "inputs are int from 0 to the prime"),
-        ([[3, 10**200]], [[9]], InputError, "inputs are int from 0 to the prime"),
+        ([[3, -1]], [[9]], InputError, "inputs must be int in [0, prime"),
+        ([[3, 10**200]], [[9]], InputError, "inputs must be int in [0, prime"),
         ([[3, 2**31 - 1]], [[9]], InputError, "value 1 of instance 0 must be an integer"),
         ([[3, "4"]], [[9]], InputError, "inputs must be a list of int per instance"),
         ([[3, 0], 7], [[9], [9]], InputError, "inputs must be a list of int per instance"),

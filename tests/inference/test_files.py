@@ -282,7 +282,7 @@ def test_proofs_that_are_none(
 def test_a_proof_of_another_key_or_number_of_images(key: VerifyingKey, proof_bytes: bytes) -> None:
     proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
     other = replace(key, root=bytes(32))
-    with pytest.raises(MismatchError, match=r"proof\.qinp: the proof is of another key"):
+    with pytest.raises(MismatchError, match=r"proof\.qinp: the proof was made with another key"):
         proof_file.check(other, COUNT)
     with pytest.raises(MismatchError, match=r"of shape \(2, 3\), and \(3, 3\) are to be"):
         proof_file.check(key, 3)

@@ -103,7 +103,7 @@ def put(data: bytes, at: int, piece: bytes) -> bytes:
         (1, 12, u32(0), "log_inputs must be 1 to 26, not 0"),
         (1, 12, u32(27), "log_inputs must be 1 to 26"),
         (1, 16, u64(1 << 40), "public must be 0 to"),
-        (1, 16, u64(3), "public input [0-9]+ is out of range; the last one is 2"),
+        (1, 16, u64(3), "public input [0-9]+ is beyond the last one, 2"),
         (1, 24, u64(0), "zeros must be 1 to"),
         (1, 24, u64(3), "3 zeros of 2 outputs"),
         (1, 32, u64(1 << 60), "coefficients must be 0 to"),

@@ -340,7 +340,7 @@ def test_wrong_circuits_are_refused() -> None:
     with pytest.raises(InputError, match="a number of 4 bits"):
         bits.witness({"b": 16})
     for function, message in (
-        (lambda value: (value, value), "gave 2 values and has 1 wires"),
+        (lambda value: (value, value), "returned 2 values for 1 wires"),
         (lambda value: "no", "must be a whole number, not 'no'"),
         (lambda value: True, "must be a whole number, not True"),
     ):
