@@ -84,7 +84,7 @@ def test_it_stays_as_it_was_checked() -> None:
 
 def test_more_numbers_than_a_kernel_counts() -> None:
     images = np.broadcast_to(np.zeros(1, np.int64), (1 << 19, 1 << 12))
-    with pytest.raises(InputError, match="524288 images .*are too many"):
+    with pytest.raises(InputError, match=r"524288 images .*are too many"):
         network._sums(resolve_device("cpu"), layer_of(1, 1 << 12, last=True), images)
 
 

@@ -253,7 +253,7 @@ def test_compiled_code_is_kept_and_told_apart(
     compiled = []
     run = module_cache._compile
     monkeypatch.setattr(
-        module_cache, "_compiled", lambda *arguments: compiled.append(arguments) or run(*arguments)
+        module_cache, "_compile", lambda *arguments: compiled.append(arguments) or run(*arguments)
     )
     assert WitnessCalculator(code).calculate({"a": 1}) == WitnessCalculator(code).calculate(
         {"a": 1}

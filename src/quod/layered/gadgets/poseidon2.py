@@ -89,7 +89,8 @@ class Poseidon2(Poseidon2Parameters):
     def _check_field(self, program: Program) -> None:
         if program.field != self.field:
             raise InputError(
-                f"the gadget is over {self.field.name}, but the program over {program.field.name}"
+                f"this Poseidon2 is over {self.field.name}, but the program is over "
+                f"{program.field.name}"
             )
 
 
