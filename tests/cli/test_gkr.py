@@ -280,7 +280,7 @@ def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -
     # The public inputs of others.
     Path("all.json").write_text('[["6"], ["35"], ["143"]]')
     assert entry.run([*VERIFY, "--public", "all.json"]) == 4
-    assert "p.qgkp: the proof is of 2 instances, and 3 are to be verified" in said(capsys)
+    assert "p.qgkp: the proof is for 2 instances, not 3" in said(capsys)
 
 
 def test_circuits_without_public_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,7 +291,7 @@ def test_circuits_without_public_inputs(folder: Path, capsys: pytest.CaptureFixt
     assert entry.run([*VERIFY, "--instances", "16"]) == 0
     assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 0
     assert entry.run(VERIFY) == 4
-    assert "the proof is of 16 instances, and 1 are to be verified" in said(capsys)
+    assert "the proof is for 16 instances, not 1" in said(capsys)
 
 
 @pytest.mark.parametrize("scheme", ["ligero"])
@@ -389,7 +389,7 @@ def test_files_that_do_not_belong_together(
         assert "key.json: the verifying key is of another circuit" in said(capsys)
     both = [{"c.circ": "other.circ", "key.json": "other.json"}.get(word, word) for word in verify]
     assert entry.run(both) == 4
-    assert "p.qgkp: the proof is of another circuit than the key" in said(capsys)
+    assert "p.qgkp: the proof and the key are for different circuits" in said(capsys)
 
 
 def test_failures_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -415,7 +415,7 @@ def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFix
     assert entry.run(["gkr", "info", "c.circ", "--field", "m31.9"]) == 3
     assert 'there is no field "m31.9"' in said(capsys)
     assert entry.run(["gkr", "info", "c.circ", "--field", "goldilocks.2"]) == 3
-    assert "challenges are of m31" in said(capsys)
+    assert "challenges must be in m31" in said(capsys)
     assert entry.run(["gkr", "compile", "c.circ", "-o", "k", "--commitment", "none"]) == 3
     assert "the commitment must be raw" in said(capsys)
     assert entry.run(["gkr", "compile", "c.circ"]) == 2

@@ -205,7 +205,7 @@ def test_a_system_without_labels(tmp_path: Path, labels: bytes | None) -> None:
     symbols = tmp_path / "c.sym"
     symbols.write_text("7,1,0,main.out\n8,-1,0,main.gone\n9,2,0,main.a\n10,2,0,main.alias\n")
     assert wire_names(symbols, system) == {1: "main.out", 2: "main.a"}
-    with pytest.raises(InputError, match="has no labels of wires"):
+    with pytest.raises(InputError, match="the file has no wire labels"):
         Template(system, lambda inputs: [])
     file = io.BytesIO()
     r1cs_to_json(system, file)

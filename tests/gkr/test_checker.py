@@ -393,7 +393,7 @@ def test_wrong_arguments_are_refused() -> None:
             verifier.verify(proven.public, wrong)
         with pytest.raises(InputError):
             verifier.verify_many([proven.public], wrong if wrong != [proven.proof] else [wrong])
-    with pytest.raises(InputError, match=r"^proof 1 is bytes, not a str$"):
+    with pytest.raises(InputError, match=r"^proof 1 must be bytes, not a str$"):
         verifier.errors([proven.public] * 2, [proven.proof, "text"])  # type: ignore[list-item]
     for wrong in (0, -1, 1 << 60, None, 1.0):
         with pytest.raises(InputError):

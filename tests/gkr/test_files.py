@@ -169,10 +169,10 @@ def test_what_is_no_document_is_no_key(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
-        ({"circuit": "00" * 32}, MismatchError, "of another circuit"),
+        ({"circuit": "00" * 32}, MismatchError, "for another circuit"),
         ({"public": 2}, MismatchError, "says that the circuit has 2 public inputs"),
         ({"zeros": 2}, MismatchError, "and 2 zero outputs, and it has 1 and 1"),
-        ({"field": "goldilocks.2"}, InputError, "challenges are of m31"),
+        ({"field": "goldilocks.2"}, InputError, "challenges must be in m31"),
         ({"chain": 63}, InputError, "chain of 63 hashes is too short for"),
         ({"bits": 125}, InputError, "at least 125"),
     ],
@@ -192,7 +192,7 @@ def test_keys_that_are_not_of_the_circuit_are_refused(
 def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
     toy = squares(Modulus("m31", 2**61 - 1))
     key = VerifyingKey.of(toy, toy.field, allow_bits=0)
-    with pytest.raises(InputError, match="m31 is not the field that files call so"):
+    with pytest.raises(InputError, match="m31 differs from the field of this name"):
         write_verifying_key(tmp_path / "key.json", key, toy)
     with pytest.raises(MismatchError):
         write_verifying_key(tmp_path / "key.json", KEY, toy)
@@ -231,7 +231,7 @@ def test_schemes_by_name(name: str) -> None:
         ({"tau_g2": [1, 2, 3]}, "'tau_g2' must be a list of 3 points"),
         ({"tau_g1": ["xy", "zz"]}, "'tau_g1' is not hexadecimal"),
         ({"tau_g1": ["00", "00"]}, "bytes"),
-        ({"tau_g1": [f"{'00' * 31}40"] * 2}, "'tau_g1' is the one at infinity"),
+        ({"tau_g1": [f"{'00' * 31}40"] * 2}, "'tau_g1' is the point at infinity"),
         ({"tau_g1": [f"{'ff' * 31}3f"] * 2}, "modulus"),
     ],
 )
@@ -272,7 +272,7 @@ def test_inputs_of_one_and_of_many_instances() -> None:
     parsed = inputs({"inputs": [[3, 0], ["2147483646", 1]], "public": [[9], [1]]})
     assert parsed.inputs == [[3, 0], [M31.value - 1, 1]]
     assert (parsed.first(1).inputs, parsed.first(1).public) == ([[3, 0]], [[9]])
-    with pytest.raises(InputError, match="inputs of 2 instances, not of 3"):
+    with pytest.raises(InputError, match="inputs for 2 instances, not for 3"):
         parsed.first(3)
     builder = CircuitBuilder(M31, 1)
     builder.layer(1).add(0, 0)
@@ -295,7 +295,7 @@ def test_inputs_of_one_and_of_many_instances() -> None:
         ({"inputs": [1, 2]}, MismatchError, 'has 1 public inputs, and "public" is missing'),
         ({"inputs": [1, 2], "public": []}, InputError, "section public: has no instance"),
         ({"inputs": [1, 2], "public": [1, 2]}, MismatchError, "has 2 public inputs, and the"),
-        ({"inputs": [1, 2], "public": [[1], [2]]}, InputError, "public ones of 2"),
+        ({"inputs": [1, 2], "public": [[1], [2]]}, InputError, "public inputs for 2"),
         *(
             ({"inputs": [0, value], "public": [4]}, InputError, "value 1 of instance 0 must be")
             for value in (-1, M31.value, str(M31.value), "01", "+1", " 1", "1e3", "", True, None,
@@ -351,12 +351,12 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
     [
         ([[3]], [[9]], MismatchError, "instance 0 has 1 inputs, and the circuit 2"),
         ([[3, 0]], [], InputError, "has no instance"),
-        ([[3, 0]], [[9], [9]], InputError, "inputs of 1 instances, and public ones of 2"),
-        ([[3, -1]], [[9]], InputError, "inputs are int from 0 to the prime"),
-        ([[3, 10**200]], [[9]], InputError, "inputs are int from 0 to the prime"),
+        ([[3, 0]], [[9], [9]], InputError, "inputs for 1 instances, but public inputs for 2"),
+        ([[3, -1]], [[9]], InputError, "inputs must be int in"),
+        ([[3, 10**200]], [[9]], InputError, "inputs must be int in"),
         ([[3, 2**31 - 1]], [[9]], InputError, "value 1 of instance 0 must be an integer"),
-        ([[3, "4"]], [[9]], InputError, "inputs are, of each instance, a list of int"),
-        ([[3, 0], 7], [[9], [9]], InputError, "inputs are, of each instance, a list of int"),
+        ([[3, "4"]], [[9]], InputError, "inputs must be a list of int per instance"),
+        ([[3, 0], 7], [[9], [9]], InputError, "inputs must be a list of int per instance"),
         (np.zeros((1, 3, 1), np.uint32), [[9]], InputError, r"not uint32 of \(1, 3, 1\)"),
         (np.zeros((1, 2, 1), np.int64), [[9]], InputError, "not int64"),
         (np.full((1, 2, 1), 2**31 - 1, np.uint32), [[9]], InputError, "below its prime"),
@@ -405,10 +405,10 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
     reread = read_proof(path)
     assert (reread.circuit, reread.instances, reread.proof) == (CIRCUIT.digest, 3, b"a proof")
     reread.check(KEY, 3)
-    with pytest.raises(MismatchError, match=r"qgkp: the proof is of 3 instances, and 2 are to be"):
+    with pytest.raises(MismatchError, match=r"qgkp: the proof is for 3 instances, not 2"):
         reread.check(KEY, 2)
     other = squares(NAMED["baby_bear"])
-    with pytest.raises(MismatchError, match="of another circuit than the key"):
+    with pytest.raises(MismatchError, match="for different circuits"):
         reread.check(VerifyingKey.of(other, EXTENSIONS["baby_bear.4"]), 3)
     with pytest.raises(InputError, match="the instances"):
         reread.check(KEY, "3")  # type: ignore[arg-type]

@@ -177,7 +177,7 @@ def test_a_file_is_verified_as_what_it_claims(key: VerifyingKey, proof_bytes: by
         proof_file.verify(key, (IMAGES + 1) % 128)
     with pytest.raises(MismatchError, match="of shape"):
         proof_file.verify(key, IMAGES[:1])
-    with pytest.raises(InputError, match=r"^images are whole numbers"):
+    with pytest.raises(InputError, match=r"^images must be integers"):
         proof_file.verify(key, IMAGES.astype(float))
     proof = proof_file.proof
     for wrong, said in ((proof + bytes(4), "more behind"), (proof[:36], "before its last")):
@@ -282,7 +282,7 @@ def test_proofs_that_are_none(
 def test_a_proof_of_another_key_or_number_of_images(key: VerifyingKey, proof_bytes: bytes) -> None:
     proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
     other = replace(key, root=bytes(32))
-    with pytest.raises(MismatchError, match=r"proof\.qinp: the proof is of another key"):
+    with pytest.raises(MismatchError, match=r"proof\.qinp: the proof was made with another key"):
         proof_file.check(other, COUNT)
     with pytest.raises(MismatchError, match=r"of shape \(2, 3\), and \(3, 3\) are to be"):
         proof_file.check(key, 3)
@@ -313,7 +313,7 @@ def test_a_prover_takes_the_key_that_it_made(
     again = Prover("cpu", prover.perceptron, key=read_key)
     assert again.key is read_key
     assert again.prove(IMAGES).proof == inference.proof
-    with pytest.raises(MismatchError, match="the key is of another perceptron"):
+    with pytest.raises(MismatchError, match="the key belongs to another perceptron"):
         Prover("cpu", perceptron_of(WIDTHS, seed=2), key=read_key)
     other = replace(read_key, weights_proof=read_key.weights_proof[:-1])
     with pytest.raises(InputError, match="weights_proof"):

@@ -166,8 +166,8 @@ def test_a_failure_names_namespace_line_and_values() -> None:
         (lambda x: x != 3, "`!=`"),
         (lambda x: x < 3, "an order"),
         (lambda x: x >= 3, "an order"),
-        (lambda x: int(x), "a number"),
-        (lambda x: [0, 1][x], "a number"),
+        (lambda x: int(x), "an integer value"),
+        (lambda x: [0, 1][x], "an integer value"),
         (lambda x: list(x), "items"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_wire_without_a_value_is_refused() -> None:
         system.enforce(lost, lost, x)
 
     line = function.__code__.co_firstlineno + 1
-    with pytest.raises(InputError, match=rf"test_circuit.py:{line}: nothing gives the wire lost"):
+    with pytest.raises(InputError, match=rf"test_circuit.py:{line}: the wire lost has no value"):
         r1cs.trace(function)
 
 
@@ -308,11 +308,11 @@ def test_profiles_count_by_namespace_and_line(tmp_path: Path) -> None:
     ("inputs", "message"),
     [
         ({"x": 1}, "'y' is missing"),
-        (MIXED_INPUTS | {"z": 1}, "no input 'z', only 'x', 'y', 'amounts'"),
-        (MIXED_INPUTS | {"x": 1 << 300}, "'x' is not below the prime"),
+        (MIXED_INPUTS | {"z": 1}, "no input 'z'; its inputs are 'x', 'y', 'amounts'"),
+        (MIXED_INPUTS | {"x": 1 << 300}, "'x' must be below the prime"),
         (MIXED_INPUTS | {"x": 1.0}, "'x' must be a whole number"),
         (MIXED_INPUTS | {"x": [1]}, "'x' must be a whole number"),
-        (MIXED_INPUTS | {"amounts": [1, 2]}, "'amounts' is 3 numbers, and 2 are given"),
+        (MIXED_INPUTS | {"amounts": [1, 2]}, "'amounts' must be 3 numbers, not 2"),
         (MIXED_INPUTS | {"amounts": 5}, "'amounts' must be a list"),
         ([1], "a dict"),
     ],
@@ -331,16 +331,16 @@ def test_wrong_circuits_are_refused() -> None:
     refused(lambda system, x: x + other, "two circuits")
     refused(lambda system, x: system.enforce(x, other, x), "two circuits")
     refused(lambda system, x: x * 1.5, "a Signal or an int")  # type: ignore[operator]
-    refused(lambda system, x: system.private("x"), "two inputs or outputs with the name 'x'")
-    refused(lambda system, x: system.assert_equal(3, 4), r"test_circuit.py:\d+: 3 is never 4")
-    refused(lambda system, x: x / 0, r"test_circuit.py:\d+: a signal is divided by 0")
+    refused(lambda system, x: system.private("x"), "two inputs or outputs have the name 'x'")
+    refused(lambda system, x: system.assert_equal(3, 4), "the constants 3 and 4 are never equal")
+    refused(lambda system, x: x / 0, r"test_circuit.py:\d+: division by the constant 0")
     refused(lambda system, x: system.bits(x, 254), "count of bits")
     refused(lambda system, x: system.private_bits("b", 0), "number of bits")
     bits = r1cs.trace(lambda system: system.private_bits("b", 4))
     with pytest.raises(InputError, match="a number of 4 bits"):
         bits.witness({"b": 16})
     for function, message in (
-        (lambda value: (value, value), "gave 2 values and has 1 wires"),
+        (lambda value: (value, value), "returned 2 values for 1 wires"),
         (lambda value: "no", "must be a whole number, not 'no'"),
         (lambda value: True, "must be a whole number, not True"),
     ):

@@ -50,9 +50,9 @@ def test_a_circuit_stays_what_it_is(late: Callable[[System, r1cs.Signal], object
 
     circuit = r1cs.trace(function)
     shape, values = circuit.circuit_hash(), circuit.values({"x": 3})
-    with pytest.raises(InputError, match=r"test_mistakes.py:\d+: the circuit is traced already"):
+    with pytest.raises(InputError, match=r"test_mistakes.py:\d+: the circuit is already traced"):
         late(circuit.system, kept[0])
-    with pytest.raises(InputError, match="the circuit is traced already"):
+    with pytest.raises(InputError, match="the circuit is already traced"):
         circuit.witness({"x": 5})
     assert circuit.values({"x": 3}) == values
     assert r1cs.Circuit(circuit.system).circuit_hash() == shape
@@ -70,9 +70,9 @@ def test_a_function_that_has_not_run_is_no_circuit() -> None:
         yield system.public("x")
 
     for function, kind in ((generator, "generator"), (coroutine, "coroutine"), (both, "async_")):
-        with pytest.raises(InputError, match=f"gave a {kind}.* and has not run"):
+        with pytest.raises(InputError, match=f"returned a {kind}.* and did not run"):
             r1cs.trace(function)
-        with pytest.raises(InputError, match="has not run"):
+        with pytest.raises(InputError, match="did not run"):
             r1cs.trace(partial(function))
     for wrong in (System, 5, None):
         with pytest.raises(InputError, match="a circuit is a function"):
@@ -130,7 +130,7 @@ def test_names_of_lists_are_not_given_twice() -> None:
     for first in (System.public, System.private, partial(System.output, signal=3)):
         system = System("bn254")
         first(system, "a[1]")  # type: ignore[operator]
-        with pytest.raises(InputError, match=r"two inputs or outputs with the name 'a\[1\]'"):
+        with pytest.raises(InputError, match=r"two inputs or outputs have the name 'a\[1\]'"):
             system.public("a", 2)
         system.public("a", 1)
 
@@ -168,7 +168,7 @@ def test_constants_that_are_no_bits() -> None:
     for act in acts:
         act(system.constant(1))
         for wrong in (2, -1, x - x + 7):
-            with pytest.raises(InputError, match="is no bit"):
+            with pytest.raises(InputError, match="is not a bit"):
                 act(wrong)
 
 
@@ -210,7 +210,7 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
             system.hint_bit(system.private(f"n{number}"), 0),
         )
         for wrong in (bit, other, x + x, 2 - x, x + 1):
-            with pytest.raises(InputError, match="is not shown to be a bit"):
+            with pytest.raises(InputError, match="is not known to be a bit"):
                 act(wrong)
         system.boolean(bit)
         system.declare_at_most(other, 1)
@@ -254,7 +254,7 @@ def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
     right = edwards.assert_on_curve(system.private("q", 2))
     for act in on_edwards:
         with pytest.raises(
-            InputError, match="not shown to be on baby_jubjub; pass the result of assert_on"
+            InputError, match="not known to be on baby_jubjub; pass the result of assert_on"
         ):
             act(wrong)
         with pytest.raises(InputError, match="the point is not on baby_jubjub"):
@@ -268,7 +268,7 @@ def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
     ]  # fmt: skip
     for act in on_montgomery:
         with pytest.raises(
-            InputError, match="not shown to be on baby_jubjub; pass the result of from_edw"
+            InputError, match="not known to be on baby_jubjub; pass the result of from_edw"
         ):
             act(wrong)
         act(montgomery.double(form))
@@ -284,9 +284,9 @@ def test_what_is_declared_of_signals() -> None:
     assert system.at_most(7 - x) == 7
     assert system.at_most(5) == 5
     assert system.at_most(x * (system.prime // 7 + 1)) is None
-    with pytest.raises(InputError, match="8 is above 7"):
+    with pytest.raises(InputError, match="8 exceeds the bound 7"):
         system.declare_at_most(8, 7)
-    with pytest.raises(InputError, match="the greatest value"):
+    with pytest.raises(InputError, match="the upper bound"):
         system.declare_at_most(x, system.prime)
 
 

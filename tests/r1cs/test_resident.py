@@ -86,7 +86,7 @@ def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many workgroups at a time as there is memory for."""
     most = 1 << 12
-    monkeypatch.setattr(executor, "_MOST_BYTES", most)
+    monkeypatch.setattr(executor, "_MAX_BYTES", most)
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
     launch, sizes = gpu_device.launch, {}
 

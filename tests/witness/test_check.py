@@ -137,5 +137,5 @@ def test_what_does_not_belong_together(
     write_wtns(other, elsewhere, integers_to_words(fr, [1] * WIRES))
     with pytest.raises(MismatchError, match="give the witness of this circuit"):
         check_witness(r1cs, other)
-    with pytest.raises(InputError, match="the most failures"):
+    with pytest.raises(InputError, match="the number of failures"):
         check_witness(r1cs, wtns).failures(-1)

@@ -40,7 +40,7 @@ class HyperKzg:
 
     A commitment is a point of G1; an opening has one point more and two elements per variable.
     Tables are over BN254's scalars, with at most as many entries as the reference string has
-    powers. It is binding in the algebraic group model if nobody knows tau.
+    powers. The scheme is binding in the algebraic group model if nobody knows tau.
     """
 
     reference: ReferenceString

@@ -99,8 +99,8 @@ class HyperKzgCommitter(GroupCommitter):
 class _Folds:
     """The table and its folds of two entries and more, on a device.
 
-    `large` are one after the other in memory of their own. The others are `rows` rows of `small`,
-    zeros behind each, so that they are committed to together and looked at by the host.
+    Each fold of `large` has its own buffer. The other folds are `rows` rows of `small`, padded with
+    zeros, so that one batch commits to all of them and the host reads them.
     """
 
     def __init__(
@@ -134,17 +134,17 @@ class _Folds:
         recording.finish().run()
 
     def small_rows(self) -> list[list[int]]:
-        """The entries of the small folds."""
+        """Return the entries of the small folds."""
         if self.small is None:
             return []
         size = 1 << self._log_row
         elements = downloaded(self._device, self._field, self.small, self.rows * size, "folds")
         entries = [entry for (entry,) in elements]
-        return [entries[at * size :][: size >> at] for at in range(self.rows)]
+        return [entries[index * size :][: size >> index] for index in range(self.rows)]
 
 
 def _at_both(p: int, r: int, coefficients: Sequence[int]) -> tuple[int, int]:
-    """The values at r and -r."""
+    """Return the values at r and -r."""
     powers = _powers(p, r, len(coefficients))
     terms = [power * entry for power, entry in zip(powers, coefficients, strict=True)]
     even, odd = sum(terms[::2]), sum(terms[1::2])

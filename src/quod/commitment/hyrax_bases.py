@@ -1,10 +1,10 @@
 """The bases of Hyrax: points of BN254 G1 without a known relation between them.
 
-Base i is hashed to the curve, by trying until it succeeds: for the attempts a = 0, 1, 2, ... take
-the SHA3-256 of `LABEL`, i in 8 bytes and a in 4, little-endian, as a little-endian integer. Its
-lower 254 bits are x. Where x is below q and x^3 + 3 is a square, the base is the point at x whose y
-is the larger one, y > q - y, if the highest bit of the digest is set. The curve has prime order, so
-that this is all of its group; that the time it takes depends on i matters to nobody.
+Base i is hashed to the curve by try-and-increment. For attempts a = 0, 1, 2, ... the SHA3-256 of
+`LABEL`, i in 8 bytes and a in 4, little-endian, is read as a little-endian integer. Its lower 254
+bits are x. The first attempt with x below q and x^3 + 3 a square gives the base: the point at x
+whose y is the larger of y and q - y if the highest bit of the digest is set, else the smaller. The
+curve has prime order, so the point is in the group. The time depends on i, which is public.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def hashed_bases(log2_count: int) -> Words:
 
 
 def _hashed(numbers: range) -> list[tuple[int, int]]:
-    """Some bases, attempt by attempt of those that are still missing."""
+    """Hash several bases; each attempt computes only those that are still missing."""
     field, q = affine_group(GROUP).field, GROUP.coordinates.value
     bases: dict[int, tuple[int, int]] = {}
     missing, attempt = list(numbers), 0

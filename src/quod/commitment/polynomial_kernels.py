@@ -1,8 +1,8 @@
-"""Kernels on the coefficients of polynomials, as HyperKZG opens its commitments with.
+"""Kernels on the coefficients of polynomials, with which HyperKZG opens commitments.
 
-A quotient is a recurrence from the highest coefficient down. It is cut into chunks: what each adds
-to the one below it is a recurrence of chunks, with a power of the multiplier, and with those the
-chunks are independent of one another.
+A quotient is a recurrence from the highest coefficient down. The coefficients are divided into
+chunks. The carry from each chunk into the one below is itself a recurrence over chunks, with a
+power of the multiplier. Once the carries are known, all chunks are computed independently.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ LENGTH = 64
 
 @frozen
 class Chunking:
-    """The cut into chunks of `length` coefficients, which are `stride` apart.
+    """The division into chunks of `length` coefficients, which are `stride` apart.
 
-    The indices of the coefficients of chunk i are i % stride more than multiples of the stride.
+    Every index of chunk i is i % stride plus a multiple of the stride.
     """
 
     stride: int
     length: int = LENGTH
 
     def first(self, i: Value) -> Value:
-        """The lowest index of a coefficient of chunk i."""
+        """Return the lowest index of a coefficient of chunk i."""
         chunk = i // self.stride
         return chunk * (self.length * self.stride) + (i - chunk * self.stride)
 
@@ -42,7 +42,7 @@ def fold_pairs(
     k: Builder, n: U32, x: Pointer[U32], source: Pointer[U32], target: Pointer[U32], *,
     field: Modulus,
 ) -> None:  # fmt: skip
-    """target[i] = source[2*i] + x[0] * (source[2*i + 1] - source[2*i]), for n."""
+    """Set target[i] = source[2*i] + x[0] * (source[2*i + 1] - source[2*i]), for i < n."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         low, high = f.load(source, 2 * i), f.load(source, 2 * i + 1)
@@ -54,7 +54,7 @@ def add_multiple(
     k: Builder, n: U32, factors: Pointer[U32], number: U32, source: Pointer[U32],
     total: Pointer[U32], *, field: Modulus,
 ) -> None:  # fmt: skip
-    """total[i] += factors[number] * source[i], for n."""
+    """Add factors[number] * source[i] to total[i], for i < n."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         f.store(total, i, f.load(total, i) + f.load(factors, number) * f.load(source, i))
@@ -65,7 +65,7 @@ def chunk_values(
     k: Builder, chunks: U32, n: U32, multiplier: Pointer[U32], source: Pointer[U32],
     values: Pointer[U32], *, field: Modulus, chunking: Chunking,
 ) -> None:  # fmt: skip
-    """values[i]: the value at multiplier[0] of the polynomial with the coefficients of chunk i."""
+    """Set values[i] to the value at multiplier[0] of the polynomial of chunk i."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
         m = f.carried(f.load(multiplier, 0))
@@ -84,10 +84,10 @@ def chunk_recurrence(
     source: Pointer[U32], target: Pointer[U32], *, field: Modulus, chunking: Chunking,
     quotient: bool,
 ) -> None:  # fmt: skip
-    """s[j] = source[j] + multiplier[0] * s[j + stride] from the top of n down, 0 beyond it.
+    """Compute s[j] = source[j] + multiplier[0] * s[j + stride] for j < n; s[j] = 0 for j >= n.
 
-    carries[i], for `above`, is that at the first place of chunk i. target[j] becomes s[j], or with
-    `quotient` s[j + stride], which is the quotient by X**stride - multiplier[0].
+    carries[i], for `above`, is s at the first index of chunk i. target[j] becomes s[j] or, with
+    `quotient`, s[j + stride]: the quotient by X**stride - multiplier[0].
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
@@ -115,7 +115,7 @@ def record_quotient(
 ) -> tuple[Buffer, int]:  # fmt: skip
     """Record the quotient of a polynomial of `count` coefficients by X**stride - multiplier.
 
-    Gives its memory and how many coefficients it has; the remainder is left out.
+    Returns the buffer of the quotient and its number of coefficients; the remainder is dropped.
     """
     target = device.allocate(max(0, count - stride) * field.bytes)
     if count > stride:

@@ -1,4 +1,4 @@
-"""The raw scheme: the proof has the table itself, which the verifier evaluates."""
+"""The raw scheme: the proof contains the table, and the verifier evaluates it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from quod.transcript.messages import ProofReader
 
 @frozen
 class Raw:
-    """The table is in the proof, its digest in the transcript; claims take no further message."""
+    """The raw scheme: the proof contains the table, the transcript absorbs its digest.
+
+    An opening has no messages.
+    """
 
     @property
     def name(self) -> str:
@@ -35,7 +38,7 @@ class Raw:
         return "raw"
 
     def parameters(self) -> str:
-        """The text that a statement absorbs."""
+        """Return the parameters as the text that a statement absorbs."""
         return "raw"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
@@ -55,7 +58,7 @@ class Raw:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> RawCommitment:  # fmt: skip
-        """Read a table; InputError for malformed bytes."""
+        """Read a table; raises InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = check_size(field, log2_size)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
@@ -64,14 +67,14 @@ class Raw:
 
 @frozen(eq=False)
 class RawCommitment:
-    """A table that was read: its integers below p as words, not in Montgomery form."""
+    """A table as the verifier reads it: integers below p as words, not in Montgomery form."""
 
     field: FieldSpec
     log2_size: int
     table: Words
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """Raise VerificationError for a false claim."""
+        """Evaluate the table; raise VerificationError for a false claim."""
         entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
             if evaluated(self.field, entries, claim.point).coefficients != claim.value:

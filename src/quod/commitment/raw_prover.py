@@ -1,4 +1,4 @@
-"""The prover of the raw commitment: a table's digest and its elements, both made on the device."""
+"""The prover of the raw scheme: the device computes a table's digest and canonical elements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Recorded:
         self.digest = RecordedDigest(device, hash, message, count)
 
     def is_of(self, table: Buffer, hash: Hash) -> bool:
-        """True if the work is on this buffer; it is held, so its address is not reused."""
+        """True if the work is on this buffer; the reference keeps its address from being reused."""
         recorded = self.table
         return (
             hash is self.hash
@@ -77,7 +77,7 @@ class RawCommitter:
             self._message = device.allocate(size)
         self._work: tuple[_Recorded, Recording, Recording] | None = None
         self._arriving: SubmittedStream | None = None
-        # What `commit` left in this prover's memory, which takes no other until it is kept.
+        # The table that `commit` left in this prover's memory; `_keep` makes room for the next.
         self._message_there: tuple[ProofWriter, int] | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
@@ -90,7 +90,7 @@ class RawCommitter:
     def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> list[int]:
         """Send a table by each writer; return the indices of the messages.
 
-        tables: as many concatenated tables as the committer has memory for.
+        tables: `count` concatenated tables, as many as the committer has memory for.
         writers: their transcripts must use the same hash.
         """
         self._arrive()
@@ -99,7 +99,7 @@ class RawCommitter:
             self._work = self._record(tables, hash)
         recorded, hashing, sending = self._work
         hashed = self._device.stream("commitment").replay(hashing).submit()
-        # One in a page: what comes is whole pages, and all of it would take longer than the hash.
+        # Mark one word per page: downloads arrive in whole pages, and marking all takes too long.
         self._words.reshape(-1)[::_PAGE_WORDS] = UNWRITTEN
         hashed.wait()
         digests = recorded.digest.digests(self._field.modulus)
@@ -115,7 +115,7 @@ class RawCommitter:
         self._keep()
 
     def end(self) -> None:
-        """Finish the downloads; DeviceError if the device has not written all elements."""
+        """Finish the downloads; raises DeviceError if the device has not written all elements."""
         self._arrive()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
@@ -134,7 +134,7 @@ class RawCommitter:
             self._message_there = None
 
     def _arrive(self) -> None:
-        """Wait for the download of a table."""
+        """Wait until the download of a table is complete."""
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
             arriving.wait()

@@ -66,7 +66,7 @@ class ReferenceString:
 
     @classmethod
     def _of(cls, powers_g1: Words, tau_g2: Sequence[G2Point]) -> ReferenceString:
-        """One of points that were looked at."""
+        """Build a reference string from validated points."""
         reference = object.__new__(cls)
         powers_g1.flags.writeable = False
         reference.__dict__.update(powers_g1=powers_g1, tau_g2=tuple(tau_g2))
@@ -79,12 +79,12 @@ class ReferenceString:
     def from_ptau(
         cls, path: Path, log2_size: int, *, device: DeviceChoice = "cpu", insecure: bool = False
     ) -> ReferenceString:
-        """Read the first 2**log2_size powers (at least four) of a file, and check them.
+        """Read and check the first 2**log2_size powers (at least four) of a file.
 
-        Points must be in their groups, begin with the generators, and be powers of one tau, which
-        pairings of random sums check. InputError for a file that is damaged or has too few powers,
-        MismatchError for another curve, and InsecureKeyError if anyone knows tau because nobody
-        contributed, unless `insecure` is set, for tests.
+        The points must be in their groups, begin with the generators, and be powers of one tau;
+        pairings of random sums check the latter. Raises InputError for a damaged file or too few
+        powers, MismatchError for another curve, and InsecureKeyError if tau is publicly known
+        because nobody contributed, unless `insecure` is set, for tests.
         """
         count = max(1 << _size(log2_size), POWERS_OF_G2)
         insecure = flag("insecure", insecure)
@@ -94,7 +94,7 @@ class ReferenceString:
                                 path=file.path)  # fmt: skip
         if count > 1 << file.power:
             raise InputError(
-                f"has 2**{file.power} powers, and {count} are required; use a larger file",
+                f"has 2**{file.power} powers, but {count} are required; use a larger file",
                 path=file.path,
             )
         powers = np.array(file.tau_g1[:count])
@@ -119,9 +119,9 @@ class ReferenceString:
 
     @classmethod
     def of_tau(cls, tau: int, log2_size: int, *, insecure: bool) -> ReferenceString:
-        """INSECURE: the powers of a known tau, with which anything can be opened; for tests.
+        """INSECURE: compute the powers of a known tau, which can open any claim; for tests.
 
-        InsecureKeyError unless `insecure` is True.
+        Raises InsecureKeyError unless `insecure` is True.
         """
         count = max(1 << _size(log2_size), POWERS_OF_G2)
         order = GROUP.scalars.value
@@ -178,12 +178,12 @@ class ReferenceString:
 
     @property
     def is_known(self) -> bool:
-        """True if tau is 0, 1 or -1, so that anyone knows it; as without any contribution."""
+        """True if tau is 0, 1 or -1, which everyone knows, as without any contribution."""
         return _is_known(self.tau_g1[1])
 
     @cached_property
     def tau_g1(self) -> tuple[G1Point, ...]:
-        """The first three powers in G1, plain."""
+        """The first three powers in G1, as affine integers."""
         return tuple(to_points(GROUP, self.powers_g1[:_LEAST]))
 
     @cached_property
@@ -194,7 +194,7 @@ class ReferenceString:
         return hashlib.sha3_256(b"".join(parts)).digest()
 
     def _check(self, device: AnyDevice, file: PowersOfTau) -> None:
-        """InputError unless all points are powers of one tau."""
+        """Raise InputError unless all points are powers of one tau."""
         law, count = g1_group(_CURVE), len(self)
         tau, generators = self.tau_g1[1], (_CURVE.g1.generator, _CURVE.g2.generator)
         factors = np.zeros((count - 1, 8), np.uint32)

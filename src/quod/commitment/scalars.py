@@ -1,4 +1,4 @@
-"""The common parts of commitments in G1 of BN254 to tables of its scalars."""
+"""Common parts of the schemes that commit to tables of BN254 scalars by points of G1."""
 
 from __future__ import annotations
 
@@ -63,20 +63,20 @@ class GroupCommitter:
                 f"a table of 2**{log2_size} entries is {bytes_text(size)}, more than a buffer of "
                 f"{device.name} has ({bytes_text(device.largest_buffer)})"
             )
-        # The scalars, and what a sumcheck of several claims takes.
+        # The scalars, and the memory of a sumcheck over several claims.
         device.check_budget("a commitment", 4 * size)
         self._bases, self._rows = MsmBases(device, GROUP, bases), rows
         self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
         self._committed: Buffer | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Send a point per row."""
+        """Send one point per row."""
         table = check_table(self._field, self._log2_size, table)
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
         self._committed = table
 
     def reduce_claims(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
-        """Reduce claims to one; return it, and the table that it is about."""
+        """Reduce claims to one; return that claim and its table."""
         claims = check_claims(self._field, self._log2_size, claims)
         table = self._committed
         if table is None:

@@ -60,7 +60,7 @@ class Commitment(Protocol):
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """Verify the opening of claims.
 
-        VerificationError if it does not prove them, InputError for malformed bytes.
+        Raises VerificationError if it does not prove them, and InputError for malformed bytes.
         """
 
 
@@ -75,10 +75,10 @@ class Scheme(Protocol):
         """The scheme's name on the command line."""
 
     def parameters(self) -> str:
-        """The scheme's parameters as the text that a statement absorbs."""
+        """Return the scheme's parameters as the text that a statement absorbs."""
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """The probabilities that a false claim is accepted, by the step that fails.
+        """Return the probability that a false claim is accepted, by the failing step.
 
         Attacks on the hash function are not included.
         """
@@ -94,7 +94,8 @@ class Scheme(Protocol):
     ) -> Commitment:  # fmt: skip
         """Read a commitment.
 
-        InputError for malformed bytes, and if `error_terms` leave fewer than `allow_bits` bits.
+        Raises InputError for malformed bytes, and if `error_terms` leave fewer than `allow_bits`
+        bits.
         """
 
 
@@ -115,9 +116,9 @@ def check_scheme_bits(
 def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> list[Claim]:
     """Return claims about a polynomial of `log2_size` variables as a list.
 
-    InputError unless there is at least one, and each is well formed.
+    Raises InputError unless there is at least one claim, and each is well formed.
     """
-    # Copied first: the checks would exhaust an iterator, and no claim would be left to fail.
+    # Copy first: a check would exhaust an iterator, and then no claim would be verified.
     checked = list(claims)
     if not checked:
         raise InputError("claims must be a list of at least one Claim; it is empty")

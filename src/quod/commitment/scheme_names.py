@@ -1,4 +1,4 @@
-"""Commitment schemes by name, with their parameters as files and command lines give them."""
+"""Commitment schemes by name, with parameters as in files and on command lines."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _POINTS = {"tau_g1": ("bn254.g1", 2), "tau_g2": ("bn254.g2", 3)}
 
 
 def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> Scheme:
-    """A scheme; what `parameters` leave out is as by default.
+    """Return the scheme with a name; missing `parameters` have their defaults.
 
-    Those of HyperKZG are the first powers of tau, as texts of points, which is what a verifier
-    needs; `scheme_with_powers` makes it for a prover. InputError for a name or a parameter that
-    there is not, and for a value that is none.
+    The parameters of HyperKZG are the first powers of tau, as hexadecimal points, which suffice for
+    a verifier; `scheme_with_powers` returns a prover's scheme. Raises InputError for an unknown
+    name or parameter, and for an invalid value.
     """
     module, kind = SCHEMES[choice("the commitment", name, list(SCHEMES))]
     make: Callable[..., Scheme] = getattr(import_module(module), kind)
@@ -62,9 +62,10 @@ def scheme_with_powers(
     path: Path, log2_size: int = 1, *, device: DeviceChoice = "cpu", insecure: bool = False,
     like: Scheme | None = None,
 ) -> Scheme:  # fmt: skip
-    """HyperKZG with the powers of tau of a file, enough for tables of 2**log2_size entries.
+    """Return HyperKZG with a file's powers of tau, enough for tables of 2**log2_size entries.
 
-    MismatchError for other powers than those of `like`; else raises as `ReferenceString.from_ptau`.
+    Raises MismatchError if the powers differ from those of `like`, and the errors of
+    `ReferenceString.from_ptau`.
     """
     from quod.commitment.hyperkzg import HyperKzg
     from quod.commitment.reference_string import ReferenceString
@@ -78,7 +79,7 @@ def scheme_with_powers(
 
 
 def parameters_of(scheme: Scheme) -> dict[str, Any]:
-    """The parameters with which `scheme_named` makes a scheme again; InputError if it cannot."""
+    """Return the parameters from which `scheme_named` rebuilds a scheme; InputError if none do."""
     parameters: dict[str, Any] = {}
     if field_names(type(scheme)) is not None:
         parameters = fields_of(scheme)
@@ -140,6 +141,6 @@ def _reference(parameters: dict[str, object]) -> ReferenceString:
         except ValueError:
             raise InputError(f"a point of the parameter {name!r} is not hexadecimal") from None
         if None in points[name]:
-            raise InputError(f"a point of the parameter {name!r} is the one at infinity")
+            raise InputError(f"a point of the parameter {name!r} is the point at infinity")
     # Whether anyone knows tau is for `check_secret` to say.
     return ReferenceString.of_verifier(points["tau_g1"], points["tau_g2"], insecure=True)

@@ -1,6 +1,6 @@
-"""A polynomial and its halves at r, -r and r^2, for both HyperKZG's prover and verifier.
+"""Evaluations of a polynomial and its even and odd parts at r, -r and r^2, for HyperKZG.
 
-Elements are plain integers below the prime p.
+Elements are integers below the prime p.
 """
 
 from __future__ import annotations

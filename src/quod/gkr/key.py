@@ -58,9 +58,9 @@ class VerifyingKey:
     def __post_init__(self) -> None:
         digest: object = self.circuit
         if type(digest) is not bytes or len(digest) != DIGEST_BYTES:
-            raise InputError(f"the digest of a circuit is {DIGEST_BYTES} bytes")
+            raise InputError(f"the digest of a circuit must be {DIGEST_BYTES} bytes")
         if self.commitment is None:
-            raise InputError("a key has a commitment; take Raw() for none")
+            raise InputError("a key must have a commitment scheme; use Raw() for none")
         check_tree_hash(self.commitment, self.recursive)
         checked_hash(self.hash, self.recursive).check_challenges(self.field)
         instance("the reduction", self.reduction, Reduction, "take one of quod.gkr.Reduction")
@@ -105,7 +105,7 @@ class VerifyingKey:
         Raises MismatchError for another circuit, InputError if the chain is too short for it.
         """
         if circuit.digest != self.circuit:
-            raise MismatchError("the verifying key is of another circuit")
+            raise MismatchError("the verifying key is for another circuit")
         if circuit.randoms != self.randoms:
             raise MismatchError(
                 f"the verifying key is of a circuit with {self.randoms} random coefficients, and "

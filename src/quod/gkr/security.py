@@ -24,7 +24,7 @@ _CHALLENGE_BITS = 120
 def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
     """Raise InputError unless a field can be the field of challenges for a circuit."""
     if field.modulus != circuit.field:
-        raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
+        raise InputError(f"challenges must be in {circuit.field.name} or an extension of it")
     challenge_bits(field)
 
 

@@ -131,10 +131,10 @@ def checked_lists(what: str, values: object, public: object) -> tuple[list[Any],
     what: the name of the values in errors.
     """
     if not isinstance(values, (list, tuple)) or not isinstance(public, (list, tuple)):
-        raise InputError(f"{what} and the public inputs of proofs are lists")
+        raise InputError(f"{what} and the public inputs must be lists, with one entry per proof")
     if len(values) != len(public):
         raise InputError(
-            f"{what} are those of {len(values)} proofs, and the public inputs of {len(public)}"
+            f"{what} are given for {len(values)} proofs, but public inputs for {len(public)}"
         )
     return list(values), list(public)
 
@@ -145,12 +145,12 @@ def by_instance(what: str, values: object, instances: int) -> list[object]:
     Raises InputError for another number of lists.
     """
     if not isinstance(values, (list, tuple)):
-        raise InputError(f"the {what} are a list")
+        raise InputError(f"the {what} must be a list")
     nested = bool(values) and all(isinstance(row, (list, tuple)) for row in values)
     if instances == 1 and not nested:
         return [values]
     if len(values) != instances:
-        raise InputError(f"there are {instances} instances, and {what} of {len(values)}")
+        raise InputError(f"there are {instances} instances, but {what} for {len(values)}")
     return list(values)
 
 
@@ -162,6 +162,6 @@ def _checked_row(circuit: LayeredCircuit, row: object) -> tuple[int, ...]:
         or any(type(value) is not int or not 0 <= value < p for value in row)
     ):
         raise InputError(
-            f"the public inputs of an instance are {circuit.public} int from 0 to {p - 1}"
+            f"the public inputs of an instance must be {circuit.public} int from 0 to {p - 1}"
         )
     return tuple(row)

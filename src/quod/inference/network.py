@@ -72,7 +72,7 @@ def run(device: DeviceChoice, perceptron: Perceptron, images: object) -> Activat
 def _sums(device: AnyDevice, layer: Layer, values: Numbers) -> Numbers:
     count = len(values) * layer.outputs
     if max(count, values.size) >= 1 << 31:
-        raise InputError(f"{len(values)} images at a time are too many")
+        raise InputError(f"{len(values)} images are too many for one proof")
     kernel = device.compile(dense_sums)
     output = device.upload(np.full(count, _NOT_WRITTEN, np.int32))
     device.launch(

@@ -38,9 +38,9 @@ MOST_WIDTH = 1 << 12
 MOST_LAYERS = 9
 MOST_TABLE_BITS = 16
 
-_MOST_SUM = 1 << 31
+_MAX_SUM = 1 << 31
 # The weights of the largest layers, and as much again for the rest of the file.
-_MOST_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
+_MAX_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"
 _PARTS = ("weight", "bias", "multiplier")
@@ -89,25 +89,25 @@ class Perceptron:
     def __post_init__(self) -> None:
         sequence: object = self.layers
         if not isinstance(sequence, tuple):
-            raise InputError(f"the layers are a tuple, not {shown_kind(sequence)}")
+            raise InputError(f"the layers must be a tuple, not {shown_kind(sequence)}")
         layers = tuple(_checked(number, layer) for number, layer in enumerate(sequence))
         self.__dict__.update(layers=layers)
         if not 2 <= len(layers) <= MOST_LAYERS:
-            raise InputError(f"a perceptron has 2 to {MOST_LAYERS} layers, not {len(layers)}")
+            raise InputError(f"a perceptron must have 2 to {MOST_LAYERS} layers, not {len(layers)}")
         for number, layer in enumerate(layers):
             if (layer.multipliers is None) != (number == len(layers) - 1):
-                raise InputError(f"layer {number}: all layers but the last have multipliers")
+                raise InputError(f"layer {number}: all layers but the last must have multipliers")
             if number and layer.inputs != layers[number - 1].outputs:
                 raise InputError(
                     f"layer {number} takes {layer.inputs} activations; the one before it gives "
                     f"{layers[number - 1].outputs}"
                 )
-            if (layer.largest_sums() >= _MOST_SUM).any():
-                raise InputError(f"layer {number}: a row's sums can be as large as 2^31")
+            if (layer.largest_sums() >= _MAX_SUM).any():
+                raise InputError(f"layer {number}: the sums of a row can reach 2^31")
         if self.table_bits > MOST_TABLE_BITS:
             raise InputError(
                 f"a rescaled sum can have {self.table_bits} bits, more than {MOST_TABLE_BITS}; "
-                "take smaller multipliers"
+                "use smaller multipliers"
             )
 
     @property
@@ -128,10 +128,10 @@ class Perceptron:
     @classmethod
     def open(cls, path: Path) -> Perceptron:
         """Read a GGUF file; InputError names a tensor that is missing or of another type."""
-        file = Gguf.open(path, owned=True, most_bytes=_MOST_BYTES)
+        file = Gguf.open(path, owned=True, most_bytes=_MAX_BYTES)
         kind = file.metadata.get(_ARCHITECTURE)
         if not isinstance(kind, str) or kind != _KIND:
-            raise InputError(f"{file.path}: {_ARCHITECTURE} is not {_KIND}")
+            raise InputError(f"{file.path}: {_ARCHITECTURE} must be {_KIND}")
         layers: list[Layer] = []
         while f"layer.{len(layers)}.weight" in file.tensors and len(layers) < MOST_LAYERS:
             name = f"layer.{len(layers)}"
@@ -145,7 +145,7 @@ class Perceptron:
             names = {f"layer.{n}.{part}" for n in range(len(layers)) for part in _PARTS}
             other = next(name for name in file.tensors if name not in names)
             raise InputError(
-                f"{file.path}: tensor {other} is of no perceptron of {len(layers)} layers"
+                f"{file.path}: tensor {other} is unknown in a perceptron of {len(layers)} layers"
             )
         try:
             return cls(tuple(layers))
@@ -185,21 +185,21 @@ def check_images(images: object, inputs: int) -> Numbers:
         or not len(array)
     ):
         raise InputError(
-            f"images are whole numbers of shape (images, {inputs}), not {array.dtype} of "
+            f"images must be integers of shape (images, {inputs}), not {array.dtype} of "
             f"{array.shape}"
         )
     if ((array < 0) | (array > MOST_ACTIVATION)).any():
-        raise InputError(f"images are of whole numbers from 0 to {MOST_ACTIVATION}")
+        raise InputError(f"images must be integers from 0 to {MOST_ACTIVATION}")
     return array.astype(np.int64)
 
 
 def _checked(number: int, layer: object) -> Layer:
     if not isinstance(layer, Layer):
-        raise InputError(f"layer {number} is none; make one: Layer(weights, biases, multipliers)")
+        raise InputError(f"layer {number} must be a Layer(weights, biases, multipliers)")
     weights = plain_array(f"the weights of layer {number}", layer.weights)
     if weights.dtype != np.int8 or weights.ndim != 2 or not weights.size:
         raise InputError(
-            f"the weights of layer {number} are int8 of shape (outputs, inputs), not "
+            f"the weights of layer {number} must be int8 of shape (outputs, inputs), not "
             f"{weights.dtype} of {weights.shape}"
         )
     if max(weights.shape) > MOST_WIDTH:
@@ -214,10 +214,10 @@ def _checked(number: int, layer: object) -> Layer:
 def _row(what: str, value: object, count: int, least: int) -> Numbers:
     array = plain_array(what, value)
     if array.dtype.kind not in "iu" or array.shape != (count,):
-        raise InputError(f"{what} are {count} whole numbers, not {array.dtype} of {array.shape}")
+        raise InputError(f"{what} must be {count} integers, not {array.dtype} of {array.shape}")
     # As they are given: of uint64 those from 2^63 on would be negative.
     if (array < least).any() or (array >= 1 << 31).any():
-        raise InputError(f"{what} are from {least} to 2^31 - 1")
+        raise InputError(f"{what} must be from {least} to 2^31 - 1")
     return _kept(array.astype(np.int64))
 
 
@@ -231,7 +231,7 @@ def _kept(array: NDArray[T]) -> NDArray[T]:
 def _tensor(file: Gguf, name: str, kind: str, dimensions: int) -> NDArray[Any]:
     tensor = file.tensors.get(name)
     if tensor is None:
-        raise InputError(f"{file.path}: there is no tensor {name}")
+        raise InputError(f"{file.path}: tensor {name} is missing")
     if tensor.type.name != kind or len(tensor.shape) != dimensions:
         raise InputError(
             f"{file.path}: tensor {name} at offset {tensor.offset} is {tensor.type.name} of "

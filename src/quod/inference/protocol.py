@@ -89,7 +89,7 @@ class ProtocolRun:
         pairs = side.lookup(pairs_statement(places, self._field))
         limbs = side.lookup(limbs_statement(places, self._field))
         if pairs.entry != coefficients_of(pair_at(self._field, pairs.table_point)):
-            raise VerificationError("the pairs of sums and activations are of another table")
+            raise VerificationError("the pairs of sums and activations do not match the table")
         self._at(pairs.point, {
             places.column(layer, which): pairs.columns[layer][which]
             for layer in layers for which in (QUOTIENT, OUTPUT)
@@ -115,7 +115,7 @@ class ProtocolRun:
         column_values = side.values(padded, 1 << places.log_blocks)
         for column, value in wanted.items():
             if column_values[column] != value:
-                raise VerificationError(f"column {column} of the activations has another value")
+                raise VerificationError(f"column {column} of the activations has a different value")
         chosen = side.transcript.challenges(self._field, places.log_blocks)
         values = PlainElement.each(self._field, column_values)
         value_at_chosen = weighted(self._field, equalities(self._field, chosen), values)

@@ -108,7 +108,7 @@ class Prover:
         verifying_key.check_bits(1, self._allow_bits)
         if key is not None:
             if verifying_key.digest != key.digest:
-                raise MismatchError("the key is of another perceptron")
+                raise MismatchError("the key belongs to another perceptron")
             key.check_weights(allow_bits=self._allow_bits)
             self.key = key
             return
@@ -182,7 +182,7 @@ class _Writer:
 
     def commit(self) -> None:
         places, device = self._places, self._device
-        words = {at: _words(device, column) for at, column in self._columns.items()}
+        words = {index: _words(device, column) for index, column in self._columns.items()}
         layers = range(places.hidden)
         self._pairs = [
             [words[places.column(layer, which)] for which in (QUOTIENT, OUTPUT)] for layer in layers
@@ -202,8 +202,8 @@ class _Writer:
         table = np.zeros(
             (1 << places.log_blocks, 1 << places.log_block, self._field.modulus.words), np.uint32
         )
-        for at, column in (words | self._counts).items():
-            table[at, : len(column)] = column
+        for index, column in (words | self._counts).items():
+            table[index, : len(column)] = column
         self._committed = device.upload(table.reshape(-1, self._field.modulus.words))
         # What has the same upper coordinates stands in a row, of all columns.
         cut = table.reshape(len(table), -1, 1 << places.log_block // 2, self._field.modulus.words)
@@ -238,8 +238,8 @@ class _Writer:
         weights = equalities(self._field, lower)
         elements = PlainElement.each(self._field, rows)
         values = [
-            weighted(self._field, weights, elements[at << low : (at + 1) << low]).coefficients
-            for at in range(count)
+            weighted(self._field, weights, elements[index << low : (index + 1) << low]).coefficients
+            for index in range(count)
         ]
         writer = ProofWriter(self.transcript)
         writer.elements(Label.VALUES, self._field, values)

@@ -81,29 +81,31 @@ class VerifyingKey:
     def __post_init__(self) -> None:
         root: object = self.root
         if type(root) is not bytes or len(root) != ROOT_BYTES:
-            raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
+            raise InputError(f"the root of a key must be {ROOT_BYTES} bytes")
         if self.field not in FIELDS:
             names = alternatives(field.name for field in FIELDS)
-            raise InputError(f"the challenges of a key are of {names}")
+            raise InputError(f"the field of a key's challenges must be one of {names}")
         widths: object = self.widths
         if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:
-            raise InputError(f"the widths of a key are a tuple of 3 to {MOST_LAYERS + 1}")
+            raise InputError(f"the widths of a key must be a tuple of 3 to {MOST_LAYERS + 1}")
         widths = tuple(whole_number("a width", width, 1, MOST_WIDTH) for width in widths)
         table_bits = whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
         self.__dict__.update(widths=widths, table_bits=table_bits)
         weights_proof = self.weights_proof
         if type(weights_proof) is not bytes:
-            raise InputError(f"the proof of the weights is bytes, not {shown_kind(weights_proof)}")
+            raise InputError(
+                f"the proof of the weights must be bytes, not {shown_kind(weights_proof)}"
+            )
         rows = ("biases", self.biases, 1, -(1 << 31)), ("multipliers", self.multipliers, 2, 0)
         for what, values, cut, least in rows:
             kinds: object = values
             if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
-                raise InputError(f"the {what} of a key are one tuple a layer")
+                raise InputError(f"the {what} of a key must be one tuple per layer")
             rows_of_layers = []
             for row, width in zip(values, widths[1:], strict=False):
                 given_row: object = row
                 if not isinstance(given_row, tuple) or len(given_row) != width:
-                    raise InputError(f"the {what} of a layer are a tuple of {width}")
+                    raise InputError(f"the {what} of a layer must be a tuple of {width}")
                 name, most = f"one of the {what}", (1 << 31) - 1
                 rows_of_layers.append(
                     tuple(whole_number(name, value, least, most) for value in row)
@@ -137,7 +139,7 @@ class VerifyingKey:
             raise moved(error, section="weights_proof") from None
         assert isinstance(proven, LigeroCommitment)
         if proven.root != self.root:
-            raise VerificationError("the proof of the weights is of others than the key's")
+            raise VerificationError("the proof of the weights does not match the key's weights")
         return proven
 
     def check_weights(self, *, allow_bits: int = LEAST_BITS) -> None:
@@ -209,14 +211,14 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
         or array.shape != (len(array) if images is None else images, key.widths[-1])
     ):
         raise InputError(
-            f"the logits are whole numbers of shape ({rows}, {key.widths[-1]}), not "
+            f"the logits must be integers of shape ({rows}, {key.widths[-1]}), not "
             f"{array.dtype} of {array.shape}"
         )
     if array.dtype == np.uint64 and (array >= 1 << 31).any():
-        raise InputError("a logit is not below 2^31")
+        raise InputError("a logit must be below 2^31")
     values = array.astype(np.int64)
     if (np.abs(values) >= 1 << 31).any() or (values == -(1 << 63)).any():
-        raise InputError("a logit is not below 2^31 in absolute value")
+        raise InputError("a logit must be below 2^31 in absolute value")
     return values
 
 

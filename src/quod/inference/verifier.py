@@ -55,7 +55,7 @@ class _Reader:
         self, key: VerifyingKey, proof: object, transcript: Transcript, images: int
     ) -> None:
         if type(proof) is not bytes:
-            raise InputError(f"a proof is bytes, not {shown_kind(proof)}")
+            raise InputError(f"a proof must be bytes, not {shown_kind(proof)}")
         self.transcript = transcript
         # Split at once, so that errors about lengths have their offset in the proof.
         self._key, self._parts = key, iter([*_parts_of(proof)])

@@ -54,7 +54,9 @@ class LayerBuilder:
         coefficients: object = polynomial
         most = max(POWERS.values()) + 1
         if not isinstance(coefficients, (list, tuple)) or len(coefficients) > most:
-            raise InputError(f"the polynomial of a gate is a list of at most {most} coefficients")
+            raise InputError(
+                f"the polynomial of a gate must be a list of at most {most} coefficients"
+            )
         for exponent, coefficient in enumerate(coefficients):
             if type(coefficient) is int and coefficient % self._owner.field.value == 0:
                 continue
@@ -69,7 +71,7 @@ class LayerBuilder:
         for kind, rows in self._rows.items():
             width = KINDS[kind] + 2
             table = _places(kind, rows).reshape(-1, width)
-            columns = [np.ascontiguousarray(table[:, at]) for at in range(width)]
+            columns = [np.ascontiguousarray(table[:, index]) for index in range(width)]
             gates[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
         return Layer(self.log_size, gates)
 
@@ -108,7 +110,7 @@ class CircuitBuilder:
         return builder
 
     def finished(self, *, zeros: int | None = None) -> LayeredCircuit:
-        """Return the circuit, whose first `zeros` outputs (by default all) must be 0."""
+        """Return the circuit; its first `zeros` outputs, by default all, must be 0."""
         layers = [layer.finished() for layer in self._layers]
         return LayeredCircuit(
             self.field, self.log_inputs, list(self._coefficients), layers, public=self.public,

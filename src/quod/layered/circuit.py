@@ -32,7 +32,7 @@ MOST_LAYERS = 1 << 12
 MOST_PUBLIC = 1 << 24
 MOST_RANDOMS = 1 << 20
 
-_MOST_DEGREE = 1 << 60
+_MAX_DEGREE = 1 << 60
 """The bound at which degrees saturate: five times it plus one fits into a machine word."""
 
 Indices = NDArray[np.uint32]
@@ -117,7 +117,7 @@ class LayeredCircuit:
         self.log_inputs = checked_log_size("log_inputs", log_inputs)
         lists: tuple[object, object] = (coefficients, layers)
         if not all(isinstance(part, (tuple, list)) for part in lists):
-            raise InputError("the coefficients and the layers of a circuit are lists")
+            raise InputError("the coefficients and the layers of a circuit must be lists")
         for layer in layers:
             instance(
                 "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
@@ -133,9 +133,11 @@ class LayeredCircuit:
         """The number of challenges among the coefficients."""
         reached = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
         if reached >= self.public:
-            raise InputError(f"public input {reached} is beyond the last one, {self.public - 1}")
+            raise InputError(
+                f"public input {reached} is out of range; the last one is {self.public - 1}"
+            )
         if not 1 <= len(layers) <= MOST_LAYERS:
-            raise InputError(f"a circuit has 1 to {MOST_LAYERS} layers, not {len(layers)}")
+            raise InputError(f"a circuit must have 1 to {MOST_LAYERS} layers, not {len(layers)}")
         below, kept = self.log_inputs, []
         for number, layer in enumerate(layers):
             kept.append(self._checked(number, layer, below))
@@ -156,9 +158,9 @@ class LayeredCircuit:
             instance(what, gates, Gates, "made of arrays")
             inputs: object = gates.inputs
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
-                raise InputError(f"{what} have {KINDS[kind]} inputs")
+                raise InputError(f"{what} must have {KINDS[kind]} inputs")
             limits = [1 << log_size, *[1 << below] * len(inputs), len(self.coefficients)]
-            names = ["output", *(f"input {at}" for at in range(len(inputs))), "coefficient"]
+            names = ["output", *(f"input {index}" for index in range(len(inputs))), "coefficient"]
             columns = [
                 _places(name, what, array, limit)
                 for name, array, limit in zip(
@@ -166,7 +168,7 @@ class LayeredCircuit:
                 )
             ]
             if any(len(column) != len(columns[0]) for column in columns):
-                raise InputError(f"{what} have as many inputs and coefficients as outputs")
+                raise InputError(f"{what} must have as many inputs and coefficients as outputs")
             kept[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
         return Layer(log_size, kept)
 
@@ -203,10 +205,10 @@ class LayeredCircuit:
         if not self.randoms:
             return 0
         degree = self._degrees_in_randoms(np.int64)
-        return degree if degree < _MOST_DEGREE else self._degrees_in_randoms(object)
+        return degree if degree < _MAX_DEGREE else self._degrees_in_randoms(object)
 
     def _degrees_in_randoms(self, kind: Any) -> int:
-        """Compute the bound value by value; a machine word saturates at `_MOST_DEGREE`."""
+        """Compute the bound value by value; a machine word saturates at `_MAX_DEGREE`."""
         below = np.zeros(1 << self.log_inputs, kind)
         for layer in self.layers:
             degrees = np.zeros(1 << layer.log_size, kind)
@@ -215,7 +217,7 @@ class LayeredCircuit:
                 for places in gates.inputs:
                     degree = degree + below[places] * POWERS.get(name, 1)
                 np.maximum.at(degrees, gates.output, degree)
-            below = degrees if kind is object else np.minimum(degrees, _MOST_DEGREE)
+            below = degrees if kind is object else np.minimum(degrees, _MAX_DEGREE)
         return int(below[: self.zeros].max())
 
     @cached_property
@@ -259,7 +261,9 @@ class LayeredCircuit:
         """
         p = self.field.value
         if self.randoms:
-            raise InputError("random coefficients are drawn in a proof; nothing has values before")
+            raise InputError(
+                "a circuit with random coefficients has no values outside a proof, which draws them"
+            )
         for what, values, count in (
             ("inputs", inputs, 1 << self.log_inputs), ("public inputs", public, self.public),
         ):  # fmt: skip
@@ -269,7 +273,7 @@ class LayeredCircuit:
                 or len(sequence) != count
                 or any(type(value) is not int for value in sequence)
             ):
-                raise InputError(f"the circuit takes {count} {what}, a list of int")
+                raise InputError(f"the {what} of the circuit must be a list of {count} int")
         coefficients = [
             public[c.number] if isinstance(c, Public) else c for c in self.coefficients
         ]  # fmt: skip
@@ -292,10 +296,10 @@ def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
     """Return a read-only array of indices; InputError unless all are below a limit."""
     array = plain_array(f"the {name}s of {gates}", array)
     if array.dtype != np.uint32 or array.ndim != 1:
-        raise InputError(f"the {name}s of {gates} are uint32 of one dimension")
+        raise InputError(f"the {name}s of {gates} must be a one-dimensional uint32 array")
     if len(array) and int(array.max()) >= limit:
         raise InputError(
-            f"{name} {int(array.max())} of {gates} is beyond the last one, {limit - 1}"
+            f"{name} {int(array.max())} of {gates} is out of range; the largest is {limit - 1}"
         )
     if _is_writeable(array):
         array = array.copy()
@@ -320,7 +324,7 @@ def checked_coefficient(field: Modulus, value: object) -> Coefficient:
     if isinstance(value, (Public, Random)) and type(value) in _TAGS:
         return value
     raise InputError(
-        f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(value)}"
+        f"the coefficient of a gate must be an int, a Public or a Random, not {shown_kind(value)}"
     )
 
 

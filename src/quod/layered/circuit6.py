@@ -61,8 +61,8 @@ def from_circuit6(
     field = circuit.field.modulus
     if field is None:
         raise InputError(
-            f"the circuit is over {circuit.field.name}, the field of two elements, and Quod proves "
-            "over primes from 5 on; compile the circuit for M31, say",
+            f"the circuit is over {circuit.field.name}, the field of two elements, but Quod proves "
+            "over primes from 5 on; compile the circuit for M31, for example",
             path=circuit.path or None,
             section="header",
         )
@@ -158,8 +158,8 @@ class _Flattening:
             output = _moved(outputs, kind_gates.output).astype(np.uint32)
             coefficient = np.tile(places, len(outputs))
             random = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
-            for at in random.tolist():
-                coefficient[at] = self._place(Random(self._randoms))
+            for index in random.tolist():
+                coefficient[index] = self._place(Random(self._randoms))
                 self._randoms += 1
             exponent = np.tile(kind_gates.exponent, len(outputs))
             split = {_OF_FILES[kind]: slice(None)} if kind in _OF_FILES else {
@@ -221,7 +221,7 @@ def _joined(kind: str, parts: list[Gates]) -> Gates:
     if not parts:
         return _no_gates(kind)
     columns = [
-        np.concatenate([part.inputs[at] for part in parts]) for at in range(KINDS[kind])
+        np.concatenate([part.inputs[index] for part in parts]) for index in range(KINDS[kind])
     ]  # fmt: skip
     return Gates(
         np.concatenate([part.output for part in parts]), tuple(columns),

@@ -22,8 +22,8 @@ from quod.validation import shown, shown_kind
 
 # Beyond this many values in memory, instances are computed in parts.
 MOST_VALUES = 1 << 24
-# Of arrays of int64 a sum of two such is none that wraps around.
-_MOST_PART = 1 << 62
+# The sum of two int64 values up to this bound does not wrap around.
+_MAX_PART = 1 << 62
 
 
 class Evaluation:
@@ -75,10 +75,10 @@ class Evaluation:
             part = self._multiplied(product)
             # A number near 0 or p is small; reduced is only what would not fit.
             factor = coefficient if 2 * coefficient < p else coefficient - p
-            if abs(factor) * p >= _MOST_PART:
+            if abs(factor) * p >= _MAX_PART:
                 part, factor = part * factor % p, 1
             most += abs(factor) * p
-            if most >= 2 * _MOST_PART:
+            if most >= 2 * _MAX_PART:
                 total, most = total % p, (1 + abs(factor)) * p
             total = total + (part if factor == 1 else part * factor)
         return total % p
@@ -108,9 +108,11 @@ class Evaluation:
             sides = [self.value(terms) for terms in (assertion.left, assertion.right)]
             where = ""
             if isinstance(value, np.ndarray):
-                at = int(np.flatnonzero(value)[0])
-                where = f" in instance {first + at}"
-                sides = [int(side[at]) if isinstance(side, np.ndarray) else side for side in sides]
+                index = int(np.flatnonzero(value)[0])
+                where = f" in instance {first + index}"
+                sides = [
+                    int(side[index]) if isinstance(side, np.ndarray) else side for side in sides
+                ]
             raise MismatchError(
                 f"the assertion {assertion.name} does not hold{where}: {sides[0]} is not {sides[1]}"
             )
@@ -122,10 +124,10 @@ class Evaluation:
         places = self._tables[key].find(row)
         if -1 not in places:
             return
-        at, where = places.index(-1), ""
+        index, where = places.index(-1), ""
         if len(places) > 1 or any(isinstance(value, np.ndarray) for value in row):
-            where = f" in instance {first + at}"
-        values = [int(value[at]) if isinstance(value, np.ndarray) else value for value in row]
+            where = f" in instance {first + index}"
+        values = [int(value[index]) if isinstance(value, np.ndarray) else value for value in row]
         shown_row = values[0] if len(values) == 1 else tuple(values)
         raise MismatchError(
             f"the lookup {lookup.name} does not hold{where}: {shown_row} is not in the table"
@@ -143,11 +145,11 @@ class Evaluation:
         results: object = advice.function(*map(self.value, advice.arguments))
         if not isinstance(results, (list, tuple)) or len(results) != advice.count:
             raise InputError(
-                f"{place} is a list of {advice.count} values, not {shown_kind(results)}"
+                f"{place} must be a list of {advice.count} values, not {shown_kind(results)}"
             )
         node = self._nodes[advice.first]
         assert isinstance(node, InputNode)
-        for at, value in enumerate(results):
+        for index, value in enumerate(results):
             if isinstance(value, np.ndarray):
                 kind = value.dtype.kind
                 fine = kind in "iu" or (
@@ -156,8 +158,8 @@ class Evaluation:
             else:
                 fine = type(value) is int
             if not fine:
-                raise InputError(f"{place} is made of integers; number {at} is {shown(value)}")
-            self.inputs[node.place + at] = self._reduced(value)
+                raise InputError(f"{place} must be integers; number {index} is {shown(value)}")
+            self.inputs[node.place + index] = self._reduced(value)
 
     def _reduced(self, value: Any) -> Any:
         """Reduce a result of advice modulo p, and convert it to the type of other values."""

@@ -3,17 +3,19 @@
 Quod's is a container of the iden3 tools (`quod.formats.iden3`) of the kind `qcir`, version 1, with
 four sections, all integers little-endian:
 
-1. u32 length of the prime in bytes, a multiple of 8, and the prime; u32 logarithm of the inputs;
-   u64 counts of public inputs, of outputs that are to be 0, and of coefficients; u32 count of
+1. u32 length of the prime in bytes, a multiple of 8, and the prime; u32 log2 of the number of
+   inputs; u64 counts of public inputs, of outputs that must be 0, and of coefficients; u32 count of
    layers.
-2. A byte for each coefficient, 0 for a number, 1 for a public input, 2 for a random one; then the
-   numbers below the prime, each as long as elements in memory, of the others their own number.
-3. For each layer its u32 logarithm and, by kind of gates in the order of `KINDS`, a u64 count and
-   the columns of outputs, of each input, and of places in the table of coefficients.
+2. A byte for each coefficient: 0 for a number, 1 for a public input, 2 for a challenge. Then for
+   each coefficient the number, below the prime and as long as an element in memory, or the index of
+   the public input or challenge.
+3. For each layer its u32 log2 of the number of values and, for each kind of gates in the order of
+   `KINDS`, a u64 count and the columns of outputs, of each input, and of indices in the table of
+   coefficients.
 4. The digest of the circuit, 32 bytes.
 
-A column has one, two or four bytes a number, as few as hold the largest that may be there, so that
-a circuit has one form. The digest is computed again when a file is read.
+A column has one, two or four bytes per number: the fewest that hold the largest possible number, so
+that a circuit has exactly one encoding. Reading a file recomputes the digest.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:
     """Parse a circuit as `read_circuit`, from bytes in memory; `name` is their source in errors."""
     buffer: object = data
     if not isinstance(buffer, (memoryview, bytes)):
-        raise InputError("the bytes of a circuit are bytes or a memoryview")
+        raise InputError("a circuit file must be bytes or a memoryview")
     view = memoryview(data)
     if bytes(view[: len(MAGIC)]) == MAGIC:
         return from_circuit6(Circuit6.parse(view, name))
@@ -146,7 +148,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             f"a coefficient is of the sort {tags.max()}, none of 0, 1 and 2; {_DAMAGED}",
             start + int(tags.argmax()),
         )
-    at = section.offset
+    index = section.offset
     coefficients: list[Coefficient] = []
     data, size = section.take(count * field.bytes, "the numbers"), field.bytes
     limits = (field.value, public, MOST_RANDOMS)
@@ -157,7 +159,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             what = ("coefficient", "public input", "random coefficient")[tag]
             section.fail(
                 f"{what} {shown(number)} is beyond the last one, {limits[tag] - 1}; {_DAMAGED}",
-                at + place * size,
+                index + place * size,
             )
         coefficients.append(makers[tag](number))
     return coefficients

@@ -39,9 +39,9 @@ def folded(
     for level in sorted(standing, reverse=True):
         level_values, far = standing[level], top - level
         side = isqrt(len(level_values) - 1) + 1
-        rows = [level_values[at : at + side] for at in range(0, len(level_values), side)]
+        rows = [level_values[index : index + side] for index in range(0, len(level_values), side)]
         # Values between here and the first of the extension become dearer, each by about a gate.
-        dearer = sum(width[at] for at in range(level + 1, of_extension))
+        dearer = sum(width[index] for index in range(level + 1, of_extension))
         if far < 2 or len(level_values) * far <= len(level_values) + len(rows) + far - 2 + dearer:
             kept += level_values
             continue

@@ -26,23 +26,23 @@ def layers_of(
     below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, InputNode)}
     for layer, values in enumerate(plan.layers(), 1):
         layer_values = outputs if layer == plan.top else values
-        place = {number: at for at, number in enumerate(layer_values)}
+        place = {number: index for index, number in enumerate(layer_values)}
         gates = builder.layer(_log_size(len(layer_values)))
-        for number, at in place.items():
+        for number, index in place.items():
             node = nodes[number]
             if isinstance(node, ConstantNode):
-                gates.constant(at, node.coefficient)
+                gates.constant(index, node.coefficient)
             elif isinstance(node, InputNode) or plan.level[number] < layer:
-                gates.add(at, below[number])
+                gates.add(index, below[number])
             else:
                 for operands, coefficient in plan.gates(number, node):
                     if len(operands) == 2 and operands[0] != operands[1]:
                         x, y = operands
-                        gates.multiply(at, below[x], below[y], coefficient)
+                        gates.multiply(index, below[x], below[y], coefficient)
                     elif operands:
-                        gates.power(at, below[operands[0]], len(operands), coefficient)
+                        gates.power(index, below[operands[0]], len(operands), coefficient)
                     else:
-                        gates.constant(at, coefficient)
+                        gates.constant(index, coefficient)
         below = place
     return builder.finished(zeros=len(outputs))
 
@@ -67,18 +67,18 @@ class Levels:
     def of(self, number: int) -> int:
         """Return the lowest layer that a value can be in: 0 for inputs, 1 for constants."""
         lowest = self._lowest
-        for at in range(len(lowest), number + 1):
-            node = self._nodes[at]
+        for index in range(len(lowest), number + 1):
+            node = self._nodes[index]
             operands: Sequence[int] = ()
             if isinstance(node, ConstantNode):
-                self.constants[at] = node
+                self.constants[index] = node
                 lowest.append(1)
             elif isinstance(node, InputNode):
                 lowest.append(0)
             else:
                 numbers = set[int]().union(*node)
                 if not self.constants.keys().isdisjoint(numbers):
-                    self.mixed.add(at)
+                    self.mixed.add(index)
                     numbers = set[int]().union(
                         *(product for product, _ in gates_of(self.constants, node))
                     )

@@ -112,8 +112,8 @@ class Layout:
         places: list[Any] = [None] * length
         column = iter(private)
         for start, count in self._names.values():
-            for at in range(1 if count is None else count):
-                places[start + at] = next(column)
+            for index in range(1 if count is None else count):
+                places[start + index] = next(column)
         run = Evaluation(self.circuit.field, self._nodes, places, public)
         run.run(
             {assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)}
@@ -132,7 +132,9 @@ class Layout:
     def _check_names(self, values: Mapping[str, Any]) -> None:
         mapping: object = values
         if not isinstance(mapping, Mapping):
-            raise InputError(f"the inputs are a mapping by name, not {shown_kind(mapping)}")
+            raise InputError(
+                f"the inputs must be a mapping from names to values, not {shown_kind(mapping)}"
+            )
         names = [*self._names, *self._public_names]
         for name in values:
             if name not in names:
@@ -151,7 +153,7 @@ class Layout:
             elif instances is None:
                 columns += table.tolist()
             else:
-                columns += [table[:, at] for at in range(count)]
+                columns += [table[:, index] for index in range(count)]
         return columns
 
     def _table(self, name: str, values: object, shape: tuple[int, ...]) -> Any:
@@ -165,7 +167,7 @@ class Layout:
                 or type(values) is not np.ndarray
             ):
                 raise InputError(
-                    f"{what} is {expected}, of integers, not {values.dtype} {values.shape}"
+                    f"{what} must be {expected}, of integers, not {values.dtype} {values.shape}"
                 )
             table = values.astype(object)
         else:
@@ -189,7 +191,7 @@ def _fill(table: Any, values: object, what: str, expected: str) -> None:
         return
     if not isinstance(values, (list, tuple)) or len(values) != len(table):
         size = f"{len(values)}" if isinstance(values, (list, tuple)) else shown_kind(values)
-        raise InputError(f"{what} is {expected}, not {size}")
+        raise InputError(f"{what} must be {expected}, not {size}")
     if table.ndim == 1:
         table[:] = [_integer(value, what, expected) for value in values]
         return
@@ -203,4 +205,4 @@ def _integer(value: object, what: str, expected: str) -> int:
     try:
         return whole_number(what, value)
     except InputError:
-        raise InputError(f"{what} is {expected}, not {shown(value)}") from None
+        raise InputError(f"{what} must be {expected}, not {shown(value)}") from None

@@ -63,7 +63,7 @@ def _fractions(
     table = lookups[0].table
     if len(lookups) >= program.field.value:
         raise InputError(
-            f"{len(lookups)} lookups in a table need a field of more elements than "
+            f"{len(lookups)} lookups in a table need a field with more elements than "
             f"{program.field.name} has"
         )
 

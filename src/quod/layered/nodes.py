@@ -1,4 +1,4 @@
-"""The values of a program, by number; operands have smaller numbers."""
+"""The values of a program by index; operands have smaller indices than results."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ class Program:
         """Return the sum of wires, times weights if given; fast for many wires."""
         iterable: object = wires
         if isinstance(iterable, _NO_LIST) or not isinstance(iterable, Iterable):
-            raise InputError(f"the wires of a sum are a list, not {shown_kind(iterable)}")
+            raise InputError(f"the wires of a sum must be a list, not {shown_kind(iterable)}")
         wires = list(wires)
         if weights is not None:
             if not isinstance(weights, (list, tuple)) or len(weights) != len(wires):
-                raise InputError(f"{len(wires)} wires have a list of {len(wires)} weights")
+                raise InputError(f"{len(wires)} wires need a list of {len(wires)} weights")
             weights = [whole_number("a weight", weight) for weight in weights]
         return weighted_sum(self, wires, weights)
 
@@ -139,10 +139,10 @@ class Program:
         """Call a sub-circuit for each row of columns of equal length, in scopes name[0], ..."""
         _name("the name of a scope", name)
         if not callable(function):
-            raise InputError(f"a sub-circuit is a function, not {shown_kind(function)}")
+            raise InputError(f"a sub-circuit must be a function, not {shown_kind(function)}")
         lists = [_listed("a column", column) for column in columns]
         if len({len(column) for column in lists}) != 1:
-            raise InputError("the columns of a repeated sub-circuit are lists of one length")
+            raise InputError("the columns of a repeated sub-circuit must be lists of equal length")
         results = []
         for number, row in enumerate(zip(*lists, strict=True)):
             with self.scope(f"{name}[{number}]"):
@@ -189,7 +189,9 @@ class Program:
         table.check(self)
         wires = [wire_of(self, wire) for wire in _listed("a row", row)]
         if len(wires) != table.width:
-            raise InputError(f"{len(wires)} values are no row of a table of {table.width} columns")
+            raise InputError(
+                f"{len(wires)} values are given for a row of a table of {table.width} columns"
+            )
         terms = [wire.terms for wire in wires]
         self._check_early("a lookup", terms)
         if id(table) not in self._tables:
@@ -200,14 +202,14 @@ class Program:
     def finished(self) -> Layout:
         """Return the layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
-            raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
+            raise InputError("the program asserts nothing; add assert_zero or assert_equal")
         zero_nodes = [
             assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)
         ]
         full_program, outputs = self, list(dict.fromkeys(zero_nodes))
         lookups = [assertion for assertion in self._assertions if isinstance(assertion, Lookup)]
         if lookups or self._late:
-            # What sums up lookups is of this circuit alone, as there may be more of them.
+            # Sums of lookups belong to this circuit only: the program may get more lookups.
             full_program = self._copied()
             sums = sums_of(full_program, lookups, Levels(full_program._nodes)) if lookups else []
             outputs += [full_program.value_of(wire.terms) for wire in sums]
@@ -227,7 +229,9 @@ class Program:
         return program
 
     def _check_early(self, what: str, sums: Sequence[Terms]) -> None:
-        if not self._late.isdisjoint(at for terms in sums for product in terms for at in product):
+        if not self._late.isdisjoint(
+            index for terms in sums for product in terms for index in product
+        ):
             raise InputError(
                 f"{what} depends on a challenge, which is drawn after all inputs are fixed"
             )
@@ -248,7 +252,9 @@ class Program:
         number = self._sums.setdefault(key, len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append(terms)
-            if self._late and not self._late.isdisjoint(at for product in terms for at in product):
+            if self._late and not self._late.isdisjoint(
+                index for product in terms for index in product
+            ):
                 self._late.add(number)
         return number
 
@@ -274,9 +280,9 @@ class Program:
     def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
         whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
         first = len(self._nodes)
-        self._nodes += [InputNode(self._inputs + at, advice) for at in range(count)]
+        self._nodes += [InputNode(self._inputs + index, advice) for index in range(count)]
         self._inputs += count
-        return [Wire(self, {(first + at,): 1}) for at in range(count)]
+        return [Wire(self, {(first + index,): 1}) for index in range(count)]
 
     def _public_wires(self, name: str, count: int | None, shared: bool) -> list[Wire]:
         self._new_name(name)
@@ -285,7 +291,7 @@ class Program:
         whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
         self._public += length
         first = self._public - length
-        return [self._constant_wire(Public(first + at), shared) for at in range(length)]
+        return [self._constant_wire(Public(first + index), shared) for index in range(length)]
 
     def _constant_wire(self, coefficient: Coefficient, multiplies: bool) -> Wire:
         self._nodes.append(ConstantNode(coefficient, multiplies))
@@ -294,7 +300,7 @@ class Program:
     def _new_name(self, name: str) -> None:
         _name("the name of an input", name)
         if name in self._names or name in self._public_names:
-            raise InputError(f"there is an input {name!r} already; names are different")
+            raise InputError(f"two inputs have the name {name!r}; choose another name")
 
 
 def _same(*values: Any) -> list[Any]:
@@ -303,7 +309,7 @@ def _same(*values: Any) -> list[Any]:
 
 def _listed(what: str, value: object) -> list[Any]:
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{what}: a list, not {shown_kind(value)}")
+        raise InputError(f"{what} must be a list, not {shown_kind(value)}")
     return list(value)
 
 

@@ -31,7 +31,7 @@ class RowIndex:
             self._places.append(places)
 
     def _tuples(self, row: Sequence[Any], instances: int) -> list[tuple[int, ...]]:
-        """Return the row of each instance, as numbers below p."""
+        """Return the row of each instance as integers in [0, p)."""
         p = self._field.value
         columns = [
             cell.tolist() if isinstance(cell, np.ndarray) else repeat(cell % p, instances)

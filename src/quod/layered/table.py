@@ -27,7 +27,7 @@ class Table:
     def __init__(self, rows: Sequence[Cell | Sequence[Cell]]) -> None:
         sequence: object = rows
         if not isinstance(sequence, (list, tuple, range)):
-            raise InputError(f"a table is a list of rows, not {shown_kind(sequence)}")
+            raise InputError(f"a table must be a list of rows, not {shown_kind(sequence)}")
         whole_number("the rows of a table", len(sequence), 1, MOST_ROWS)
         kept = dict.fromkeys(_row(number, row) for number, row in enumerate(sequence))
         self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
@@ -59,7 +59,7 @@ class Table:
     def check(self, owner: Owner) -> None:
         """Raise InputError if the table does not fit a program's field, or has another's wires."""
         if self.owner not in (None, owner):
-            raise InputError("the table has wires of another program; make them with this one")
+            raise InputError("the table has wires of another program; use wires of this program")
         if self._largest >= owner.field.value:
             raise InputError(f"{self._largest} in a table is not below {owner.field.name}'s p")
 
@@ -83,7 +83,7 @@ class Table:
 
     @property
     def wires(self) -> list[Wire]:
-        """The wires in the rows."""
+        """The wires that occur in the rows."""
         if self.owner is None:
             return []
         return [cell for row in self.rows for cell in row if isinstance(cell, Wire)]
@@ -100,7 +100,7 @@ def _row(number: int, value: object) -> tuple[Cell, ...]:
                 cell = whole_number("a value", cell)
             except InputError:
                 raise InputError(
-                    f"row {number} of a table is made of int and wires, not of {shown(cell)}"
+                    f"row {number} of a table must be int and wires, not {shown(cell)}"
                 ) from None
         cells.append(cell)
     return tuple(cells)

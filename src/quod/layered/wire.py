@@ -178,13 +178,13 @@ def wire_of(owner: Owner, value: object) -> Wire:
     """Return a wire or an int as a wire of the program; InputError for anything else."""
     if isinstance(value, Wire):
         if value.owner is not owner:
-            raise InputError("the wires are of two programs; make all of them with one Program")
+            raise InputError("the wires belong to two programs; use wires of one Program")
         return value
     if type(value) is not int:
         try:
             value = whole_number("a value", value)
         except InputError:
-            raise InputError(f"a value is a Wire or an int, not {shown_kind(value)}") from None
+            raise InputError(f"a value must be a Wire or an int, not {shown_kind(value)}") from None
     constant = value % owner.field.value
     return Wire(owner, {(): constant} if constant else {})
 

@@ -100,11 +100,11 @@ def verify_committed(
     if not isinstance(statement.table, Range):
         if table is None:
             raise InputError(
-                "the statement has a table that is no range; give its entries as table="
+                "the table of the statement is not a range; pass its entries as table="
             )
         explicit_table = table_arrays(statement, table)
     elif table is not None and not (isinstance(table, Range) and table == statement.table):
-        raise InputError("the table of the statement is a range; leave table out")
+        raise InputError("the table of the statement is a range; do not pass table=")
     reader = ProofReader(proof, transcript)
     _begin(transcript, statement, scheme, explicit_table)
     commitments = [scheme.read(reader, field, size, allow_bits=0) for size in _sizes(statement)]
@@ -116,7 +116,7 @@ def verify_committed(
         for array, value in zip(explicit_table, reduced.entry, strict=True):
             entries = to_integers(field.modulus, array)
             if evaluated(field, entries, reduced.table_point).coefficients != value:
-                raise VerificationError("the proof is about another table")
+                raise VerificationError("the proof was made for another table")
     return commitments[:-1]
 
 

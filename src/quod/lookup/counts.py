@@ -37,7 +37,7 @@ class LookupInputs:
     def __init__(self, field: FieldSpec, columns: Sequence[Column], table: Column | Range) -> None:
         """Validate columns and table; InputError if they do not fit together."""
         if not isinstance(columns, (list, tuple)) or not columns:
-            raise InputError("columns are a list of at least one")
+            raise InputError("columns must be a list of at least one column")
         modulus = field.modulus
         self.columns = [
             _arrays(modulus, f"column {number}", column) for number, column in enumerate(columns)
@@ -52,7 +52,7 @@ class LookupInputs:
             entries = {len(array) for array in self.table}
             shape = Table(_logarithm("the table", entries), len(self.table))
         if any(len(column) != shape.width for column in self.columns):
-            raise InputError(f"each column is of {shape.width} arrays, as the table is")
+            raise InputError(f"each column must have {shape.width} arrays, as the table has")
         self.statement = Statement(field, len(self.columns), _logarithm("a column", rows), shape)
 
     def entries(self, device: AnyDevice) -> list[Words]:
@@ -105,9 +105,7 @@ def table_arrays(statement: Statement, table: object) -> list[Words]:
     arrays = _arrays(statement.field.modulus, "the table", table)
     size = 1 << statement.table.log2_size
     if len(arrays) != statement.table.width or any(len(array) != size for array in arrays):
-        raise InputError(
-            f"the table is {statement.table.width} arrays of {size} entries, as the statement says"
-        )
+        raise InputError(f"the table must be {statement.table.width} arrays of {size} entries each")
     return arrays
 
 
@@ -125,7 +123,7 @@ def check_multiplicities(statement: Statement, multiplicities: object) -> Words:
 def _arrays(modulus: Modulus, what: str, value: object) -> list[Words]:
     several: Any = value if isinstance(value, (list, tuple)) else [value]
     if not several:
-        raise InputError(f"{what} is of at least one array")
+        raise InputError(f"{what} must have at least one array")
     return [_array(modulus, what, each) for each in several]
 
 
@@ -133,7 +131,7 @@ def _array(modulus: Modulus, what: str, value: object) -> Words:
     array = plain_array(what, value)
     if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] != modulus.words:
         raise InputError(
-            f"{what} is uint32 of shape (entries, {modulus.words}), of {modulus.name}, not "
+            f"{what} must be uint32 of shape (entries, {modulus.words}), of {modulus.name}, not "
             f"{array.dtype} of {array.shape}"
         )
     check_canonical(modulus, array)
@@ -143,7 +141,9 @@ def _array(modulus: Modulus, what: str, value: object) -> Words:
 def _logarithm(what: str, sizes: set[int]) -> int:
     size = sizes.pop()
     if sizes or size < 2 or size & (size - 1):
-        raise InputError(f"{what} has 2, 4, 8 ... entries, all arrays as many")
+        raise InputError(
+            f"{what}: all arrays must have the same length, a power of two that is at least 2"
+        )
     return size.bit_length() - 1
 
 

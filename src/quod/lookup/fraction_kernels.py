@@ -181,7 +181,7 @@ def next_layer(
     message: list[Value] = []
     for count in form.counts:
         start = sum(map(len, sides))
-        side = [f.carried(f.load(values, first_value + start + at)) for at in range(count)]
+        side = [f.carried(f.load(values, first_value + start + index)) for index in range(count)]
         if form.was_shifted and not sides:
             side = [f.carried(f.load(shift, 0) - element) for element in side]
         for element in side:

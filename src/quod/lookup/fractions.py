@@ -91,7 +91,7 @@ def read_sums(
         if not layer:
             roots = sums
         elif combined(field, sums, scale) != last_claim:
-            raise VerificationError(f"layer {layer} of the sums is not what the proof claims")
+            raise VerificationError(f"the proof's claim about layer {layer} of the sums is wrong")
         last = reader.transcript.challenge(field)
         point = [last, *point]
         x = PlainElement(field, last)

@@ -77,7 +77,7 @@ def prove(
     except (VerificationError, InputError) as error:
         if not np.array_equal(inputs.counted(device), counts):
             raise InputError(
-                "the multiplicities are not those of the columns; multiplicities() counts them"
+                "the multiplicities do not match the columns; compute them with multiplicities()"
             ) from None
         raise wrong_proof(device, error) from None
     return LookupProof(inputs.statement, writer.getvalue(), reduced)

@@ -88,10 +88,12 @@ class Statement:
         if self.lookups >= modulus.value:
             raise InputError(
                 f"{self.lookups} lookups need a prime field of more elements than {modulus.name} "
-                "has; take a larger one, or fewer lookups at a time"
+                "has; use a larger field, or fewer lookups per proof"
             )
         if isinstance(self.table, Range) and modulus.value < 1 << self.table.bits:
-            raise InputError(f"{modulus.name} does not have all numbers of {self.table.bits} bits")
+            raise InputError(
+                f"a range of {self.table.bits} bits exceeds the prime of {modulus.name}"
+            )
 
     @property
     def log_columns(self) -> int:

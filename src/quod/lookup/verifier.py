@@ -130,7 +130,7 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     Raises VerificationError if the values do not give the denominators that the sums claim.
     """
     field, table, width = statement.field, statement.table, statement.table.width
-    rows = [tuple(values[at : at + width]) for at in range(0, len(values), width)]
+    rows = [tuple(values[index : index + width]) for index in range(0, len(values), width)]
     columns = rows[: statement.columns]
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])
@@ -141,12 +141,12 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     for weight, denominator in zip(weights, denominators, strict=True):
         total += weight * denominator
     if total != sums.lookups.at_point[1]:
-        raise VerificationError("the columns' values are not those that the sums are of")
+        raise VerificationError("the values of the columns do not agree with the sums")
     point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
     is_range = isinstance(table, Range)
     entry = [range_at(field, point)] if is_range else PlainElement.each(field, rows[-1])
     if _denominator(sums, entry) != denominator:
-        raise VerificationError("the table's values are not those that the sums are of")
+        raise VerificationError("the values of the table do not agree with the sums")
     return Reduced(
         sums.lookups.point[split:], tuple(columns), point, multiplicity.coefficients,
         () if is_range else coefficients_of(entry),

@@ -13,7 +13,7 @@ hide_frames_of(__file__)
 
 
 class BitSystem(Tracing, Protocol):
-    """The methods of `ConstraintSystem`, beside those of `Tracing`, that this module calls."""
+    """The methods of `ConstraintSystem`, besides those of `Tracing`, that this module calls."""
 
     zero: Signal
     one: Signal

@@ -27,30 +27,31 @@ from quod.r1cs.witnesses import WitnessProgram
 
 
 def builtin_circuit(module: str, name: str, curve: str) -> Circuit:
-    """Return the prepared circuit of a function without hints in one of Quod's modules.
+    """Return the prepared circuit of a function in one of Quod's modules.
 
-    A cached circuit does not import the module; it is traced when a message or a profile needs the
-    names and lines of constraints.
+    The function must have no hints. A cached circuit does not import the module; it is traced when
+    a message or a profile needs the names and lines of constraints. Raises InputError if the module
+    is not part of Quod.
     """
     if module.partition(".")[0] != "quod":
-        raise InputError(f"{module} is no module of Quod; trace its circuits")
+        raise InputError(f"{module} is not a module of Quod; trace its circuits instead")
     curve = curve_named(curve).name
     cache = CompileCache()
     key = key_of("circuit", sources.digest(), module, name, curve)
     cached = read_cached(cache, key, lambda data: _read(data, module, name, curve))
     if cached is not None:
         return cached
-    circuit = _traced(module, name, curve)
+    circuit = _trace(module, name, curve)
     circuit.prepare()
-    cache.put(key, _written(circuit))
+    cache.put(key, _serialise(circuit))
     return circuit
 
 
-def _traced(module: str, name: str, curve: str) -> Circuit:
+def _trace(module: str, name: str, curve: str) -> Circuit:
     return trace(getattr(import_module(module), name), curve)
 
 
-def _written(circuit: Circuit) -> bytes:
+def _serialise(circuit: Circuit) -> bytes:
     program, arrays = program_parts(circuit.program.runner.program, circuit.system)
     counts = circuit.counts
     inputs = [
@@ -73,7 +74,7 @@ def _written(circuit: Circuit) -> bytes:
 def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     facts, arrays = unpack(data)
     *arrays, coefficients = arrays
-    a, b, c = (Side(*arrays[at : at + 3]) for at in (4, 7, 10))
+    a, b, c = (Side(*arrays[index : index + 3]) for index in (4, 7, 10))
     program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
     inputs = {
         name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
@@ -82,12 +83,12 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     shape = Shape(coefficients, (a, b, c))
     counts = Counts(*facts["counts"])
     return _CachedCircuit(
-        lambda: _traced(module, name, curve).system, curve, counts, inputs, shape, program
+        lambda: _trace(module, name, curve).system, curve, counts, inputs, shape, program
     )
 
 
 class _CachedCircuit(Circuit):
-    """A circuit that is traced when its names or lines are first asked for."""
+    """A circuit that is traced on first use of its constraint system."""
 
     def __init__(
         self, source: Callable[[], ConstraintSystem], curve: str, counts: Counts,

@@ -15,7 +15,7 @@ _DIGITS = 24
 
 @frozen
 class Failure:
-    """A constraint that fails: its number, namespace, line, and the values of A, B and C."""
+    """A constraint that fails: its index, namespace, line, and the values of A, B and C."""
 
     constraint: int
     namespace: str
@@ -31,9 +31,10 @@ class Failure:
 
 
 class UnsatisfiedError(InputError):
-    """A witness does not satisfy a circuit; `failures` has every constraint that fails.
+    """A witness does not satisfy a circuit; `failures` lists every constraint that fails.
 
-    `where` is the prefix of the message.
+    constraints: the number of constraints of the circuit.
+    where: the prefix of the message.
     """
 
     def __init__(self, failures: list[Failure], constraints: int, where: str = "") -> None:
@@ -44,7 +45,7 @@ class UnsatisfiedError(InputError):
 
 
 def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
-    """Return the rows that fail, for values in the order of `quod.r1cs.witness_program.replay`."""
+    """Return the rows that fail; values are in the order of `quod.r1cs.witness_program.replay`."""
     failing = []
     for row in range(len(system.row_paths)):
         a, b, c = _sums(system, row, values)

@@ -40,22 +40,25 @@ class Circuit:
     """A traced circuit with its witness program; `trace` returns one.
 
     curve: the name of the curve; the circuit is over its scalar field `field`.
-    wires: all wires with the constant 1.
-    public: public wires, which follow the constant 1.
-    public_outputs: the public wires that are outputs; 0 if inputs were named before outputs, as
-        files of circom have outputs first.
-    constraints: rows of the constraint system.
+    wires: the number of wires, including the constant 1.
+    public: the number of public wires; in a witness they follow the constant 1.
+    public_outputs: the number of public wires that are outputs. It is 0 if a public input was
+        declared before an output, because circom's files have outputs first.
+    constraints: the number of rows of the constraint system.
     """
 
     _source: Callable[[], ConstraintSystem]
 
     def __init__(self, system: ConstraintSystem) -> None:
-        """Finish a traced system; InputError if no constraint or hint gives a wire its value."""
+        """Finish a traced system.
+
+        Raises InputError if no constraint or hint determines the value of a wire.
+        """
         for wire, (code, instruction) in system.unknown.items():
             name = system.wire_names.get(wire, wire)
             raise InputError(
-                f"{place(code, instruction)}: nothing gives the wire {name} a value: "
-                "no constraint has it as its only new wire, in one place; take a hint"
+                f"{place(code, instruction)}: the wire {name} has no value: in no constraint is "
+                "it the only new wire, in just one of a, b and c; compute it with a hint"
             )
         system.is_finished = True
         self._source = lambda: system
@@ -89,7 +92,7 @@ class Circuit:
 
     @cached_property
     def system(self) -> ConstraintSystem:
-        """The constraint system that the circuit's function has traced."""
+        """The constraint system that tracing the circuit's function built."""
         return self._source()
 
     @cached_property
@@ -111,9 +114,10 @@ class Circuit:
     def witness(self, inputs: Inputs, *, check: bool = True) -> Witness:
         """Compute the values of all wires for these inputs.
 
-        With `check` every constraint is evaluated: `UnsatisfiedError` names those that fail.
-        `InputError` for inputs that do not fit the circuit. The first witness is computed step by
-        step in Python; for a large circuit a compiled program computes later ones (`prepare`).
+        With `check`, every constraint is evaluated, and `UnsatisfiedError` names the constraints
+        that fail. Raises `InputError` for inputs that do not fit the circuit. The first witness is
+        computed step by step in Python. Later witnesses of a large circuit are computed by a
+        compiled program (`prepare`).
         """
         (witness,) = self.witnesses([inputs], check=check)
         return witness
@@ -123,20 +127,21 @@ class Circuit:
     ) -> list[Witness]:
         """Compute the witnesses of many inputs as one batch; see `witness`.
 
-        On the CPU each input has a SIMD lane. On a GPU as `device` each has an instance, and the
-        witnesses stay in its memory (`ResidentWitness`): proving keys of that device read them
-        there, and `values` copies them. A GPU pays for hundreds of inputs; for one it is slower
-        than the CPU. Errors about one of several inputs begin with its index, ``inputs[3]``.
+        On the CPU each input has a SIMD lane. On a GPU (`device`) each input has an instance, and
+        the witnesses stay in device memory (`ResidentWitness`): proving keys on that device read
+        them there, and `values` copies them to the host. A GPU is faster from hundreds of inputs
+        on, and slower than the CPU for one input. An error about one of several inputs begins with
+        its index, as in ``inputs[3]``.
         """
         batch = list(inputs)
-        where = None if device is None else resolve_device(device)
+        target = None if device is None else resolve_device(device)
         if not batch:
             return []
-        if where is not None and not in_host_memory(where):
-            return self._resident(batch, where, check=check)
+        if target is not None and not in_host_memory(target):
+            return self._resident(batch, target, check=check)
         values = self.program.values(batch)
         if check:
-            self._refuse_failing(self._failing(values), lambda at: values[at])
+            self._raise_for_failing(self._failing(values), lambda index: values[index])
         return [
             Witness(OF_A_CIRCUIT, self.curve, wire_values, wire_values.nbytes)
             for wire_values in values
@@ -148,18 +153,18 @@ class Circuit:
         witnesses, memories = self.program.resident(inputs, device)
         if check:
             failing = self.program.failing_in(memories, len(witnesses[0]), device)
-            self._refuse_failing(failing, lambda at: witnesses[at].values)
+            self._raise_for_failing(failing, lambda index: witnesses[index].values)
         return list(witnesses)
 
-    def _refuse_failing(self, failing: list[list[int]], values: Callable[[int], Words]) -> None:
-        """Raise UnsatisfiedError for the first witness with failing rows, if there is one."""
-        for at, rows in enumerate(failing):
+    def _raise_for_failing(self, failing: list[list[int]], values: Callable[[int], Words]) -> None:
+        """Raise UnsatisfiedError for the first witness with failing rows, if any."""
+        for index, rows in enumerate(failing):
             if rows:
-                failures = self._failures(values(at), rows)
-                raise UnsatisfiedError(failures, self.constraints, place_of(at, len(failing)))
+                failures = self._failures(values(index), rows)
+                raise UnsatisfiedError(failures, self.constraints, place_of(index, len(failing)))
 
     def prepare(self) -> None:
-        """Compile the witness program now, unless the cache has it from another process."""
+        """Compile the witness program now, or load it from the cache of compiled programs."""
         self.program.prepare()
 
     @cached_property
@@ -168,15 +173,16 @@ class Circuit:
         return WitnessProgram(self)
 
     def values(self, inputs: Inputs) -> list[int]:
-        """Compute a witness as integers, step by step and unchecked; see `witness`."""
+        """Compute a witness as integers, step by step; no constraint is checked. See `witness`."""
         system = self.system
         wire_values = input_values(system.inputs, inputs, system.prime)
         return replay.in_order(system, replay.replayed(system, wire_values))
 
     def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
-        """Return the constraints that a witness, or its integers, does not satisfy.
+        """Return the constraints that a witness, or a sequence of its integers, does not satisfy.
 
-        MismatchError for a witness of another length or curve.
+        Raises MismatchError if the length or curve differs from the circuit's, and InputError if
+        the first value is not 1.
         """
         if isinstance(witness, Witness):
             if witness.curve != self.curve:
@@ -203,7 +209,7 @@ class Circuit:
         return self._failures(words, rows)
 
     def _failing(self, witnesses: Words) -> list[list[int]]:
-        """Return the rows that fail, per witness."""
+        """Return, for each witness, the rows that fail."""
         if self.program.is_prepared:
             return self.program.failing(witnesses)
         return [
@@ -217,14 +223,14 @@ class Circuit:
     def _integers(self, words: Words) -> list[int]:
         return words_to_integers(self.field, words)
 
-    # --- looking at a circuit
+    # --- inspection
 
     def lints(self) -> list[Lint]:
         """Find likely mistakes in the circuit; see `quod.r1cs.determinism.lints`."""
         return lints_of(self.system)
 
     def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:
-        """Change `count` non-input wires, one at a time; return the changes that are accepted.
+        """Change `count` non-input wires, one at a time; return the changes that pass the check.
 
         A non-empty result usually means missing constraints: see `quod.r1cs.determinism.tamper`.
         """
@@ -275,9 +281,9 @@ def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") 
 
     The function is called once with an empty system. It declares inputs and outputs
     (`ConstraintSystem.private`, `public`, `output`) and computes with signals; its result is
-    ignored. InputError for an unknown curve, for a wire that has no value, and for a generator or
-    coroutine, which the call does not run. `TraceError` if the function needs the value of a
-    signal.
+    ignored. Raises InputError for an unknown curve, for a wire without a value, and for a
+    generator or coroutine function, which a call does not run. Raises `TraceError` if the function
+    uses the value of a signal.
     """
     check_function("a circuit", function)
     system = ConstraintSystem(curve)
@@ -286,7 +292,7 @@ def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") 
         if not isinstance(result, AsyncGenerator):
             result.close()
         raise InputError(
-            f"the circuit's function gave {shown_kind(result)} and has not run: it must not "
+            f"the circuit's function returned {shown_kind(result)} and did not run; it must not "
             "await or yield"
         )
     return Circuit(system)

@@ -1,10 +1,11 @@
 """The hash of a constraint system's shape, as bellman's `TestConstraintSystem::hash` computes it.
 
-BLAKE2s-256 of the counts of inputs (with the constant 1), of other variables and of constraints,
-then of A, B and C of each constraint: the number of terms, and per term ``I`` for an input or ``A``
-for another variable, its number among its kind, and the coefficient. Counts and numbers are 8 bytes
-and coefficients the size of an element, all big-endian. Terms are in ascending order, inputs first;
-terms of one variable are summed and zeros are left out.
+BLAKE2s-256 of three counts, followed by A, B and C of each constraint. The counts are those of
+inputs (including the constant 1), of other variables and of constraints. A row is its number of
+terms; then, per term, ``I`` for an input or ``A`` for another variable, the variable's index among
+its kind, and the coefficient. Counts and indices have 8 bytes, coefficients the size of an element,
+all big-endian. Terms are in ascending order, inputs first; terms of equal variables are summed, and
+zeros are left out.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from quod.formats import SparseMatrix
 
 
 def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size: int) -> str:
-    """Return the digest in hex of A, B and C; their rows must be merged, nonzero and ascending.
+    """Return the hash of A, B and C in hex; their rows must be merged, nonzero and ascending.
 
-    public: public inputs without the constant 1.
-    wires: all wires with the constant 1.
-    size: bytes of an element.
+    public: the number of public inputs, without the constant 1.
+    wires: the number of wires, including the constant 1.
+    size: the size of an element in bytes.
     """
     inputs, constraints = public + 1, matrices[0].rows
     counts = (inputs, wires - inputs, constraints)
@@ -36,16 +37,16 @@ def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size
 
 
 def _stream(matrix: SparseMatrix, inputs: int, size: int) -> list[bytes]:
-    """The bytes of each row that are hashed: its number of terms, then the terms."""
-    kind = np.dtype([("kind", "S1"), ("number", ">u8"), ("value", np.uint8, (size,))])
-    terms = np.zeros(matrix.nonzeros, kind)
+    """Return the hashed bytes of each row: its number of terms, then the terms."""
+    term_type = np.dtype([("kind", "S1"), ("number", ">u8"), ("value", np.uint8, (size,))])
+    terms = np.zeros(matrix.nonzeros, term_type)
     is_input = matrix.column < inputs
     terms["kind"] = np.where(is_input, b"I", b"A")
     terms["number"] = np.where(is_input, matrix.column, matrix.column.astype(np.int64) - inputs)
     value_bytes = np.ascontiguousarray(matrix.value, "<u4").view(np.uint8).reshape(-1, size)
     terms["value"] = value_bytes[:, ::-1]
-    data, width = terms.tobytes(), kind.itemsize
+    data, term_size = terms.tobytes(), term_type.itemsize
     return [
-        (end - start).to_bytes(8, "big") + data[start * width : end * width]
+        (end - start).to_bytes(8, "big") + data[start * term_size : end * term_size]
         for start, end in pairwise(matrix.row_ptr.tolist())
     ]

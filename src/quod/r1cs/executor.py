@@ -29,16 +29,14 @@ from quod.r1cs.shape import Shape
 from quod.r1cs.witness_program.instructions import Call, Program
 from quod.r1cs.witness_program.replay import hinted
 
-# Registers of so many bytes are at work at a time.
-_MOST_BYTES = 1 << 30
-# Workgroups of a launch for each thread: one that is held up is not waited for each time.
+# Bytes of registers, at most, that one launch works on.
+_MAX_BYTES = 1 << 30
+# Workgroups per thread and launch, so that the launch does not wait for one delayed thread.
 _ROUNDS = 4
-
-
-# Instances of a workgroup of a GPU, where all go the same way.
-_GPU_WIDTH = 32
-# Instances that look for what was not written.
-_LOOKING = 1 << 13
+# Workgroup size on a GPU; all instances of a workgroup take the same branches.
+_GPU_WORKGROUP_SIZE = 32
+# Instances, at most, that look for unwritten elements.
+_MAX_CHECK_INSTANCES = 1 << 13
 
 
 class ProgramRunner:
@@ -54,22 +52,23 @@ class ProgramRunner:
 
     @cached_property
     def _tables(self) -> ProgramTables:
-        """The instructions, their terms, and coefficients, where the device reads them."""
+        """The instructions, terms and coefficients, in memory that the device reads."""
         program = self.program
         tables = (
-            program.instructions, _filled(program.terms),
-            _filled(from_integers(self.modulus, program.coefficients)),
+            program.instructions, _nonempty(program.terms),
+            _nonempty(from_integers(self.modulus, program.coefficients)),
         )  # fmt: skip
-        return ProgramTables(*[_where(self.device, table) for table in tables])
+        return ProgramTables(*[_readable_table(self.device, table) for table in tables])
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
-        """Compute all wires for each input: (inputs, wires, words) integers, and a mask.
+        """Compute all wires; return integers, (inputs, wires, words) u32, and a mask of inputs.
 
-        The mask is true for inputs that divide by 0, whose values are meaningless. DeviceError if
-        the device has not written every value, as stale memory may look like a witness.
+        The mask is true for inputs that divide by 0; their values are meaningless. Raises
+        DeviceError if the device has not written every value: stale memory could pass for a
+        witness.
         """
         out = unwritten(len(inputs), len(self.program.outputs), self.modulus.words)
-        divides = self._in_parts(inputs, lambda start, stop: out[start:stop])
+        divides = self._compute_in_chunks(inputs, lambda start, stop: out[start:stop])
         check_written(self.device, "witnesses", out)
         return out, divides
 
@@ -83,11 +82,11 @@ class ProgramRunner:
         """
         memories = list[Buffer]()
 
-        def part(start: int, stop: int) -> Buffer:
+        def chunk_output(start: int, stop: int) -> Buffer:
             memories.append(self._unwritten(stop - start))
             return memories[-1]
 
-        divides = self._in_parts(inputs, part)
+        divides = self._compute_in_chunks(inputs, chunk_output)
         for memory in memories:
             self._check_written(memory)
         return memories, divides
@@ -96,60 +95,67 @@ class ProgramRunner:
         """Allocate device memory for `count` witnesses, marked as not yet written."""
         device = self.device
         out = device.allocate(count * self._row, zero=False)
-        filling = device.stream("witnesses").record()
-        filling.fill(out, UNWRITTEN)
-        filling.finish().run()
+        recording = device.stream("witnesses").record()
+        recording.fill(out, UNWRITTEN)
+        recording.finish().run()
         return out
 
     def _check_written(self, out: Buffer) -> None:
         device, size = self.device, self.modulus.bytes
-        look, count = device.compile(count_unwritten, words=self.modulus.words), out.nbytes // size
-        unwritten_counts = unwritten(min(count, _LOOKING), 1)
+        compiled, count = (
+            device.compile(count_unwritten, words=self.modulus.words),
+            out.nbytes // size,
+        )
+        unwritten_counts = unwritten(min(count, _MAX_CHECK_INSTANCES), 1)
         groups = -(-len(unwritten_counts) // device.lanes)
-        device.launch(look, groups, count, len(unwritten_counts), out, unwritten_counts)
+        device.launch(compiled, groups, count, len(unwritten_counts), out, unwritten_counts)
         if unwritten_counts.any():
             raise not_written(device, "witnesses")
 
     @property
     def _row(self) -> int:
-        """Bytes of a witness."""
+        """The size of a witness in bytes."""
         return len(self.program.outputs) * self.modulus.bytes
 
-    def _in_parts(
-        self, inputs: Sequence[InputNumbers], part: Callable[[int, int], Any]
+    def _compute_in_chunks(
+        self, inputs: Sequence[InputNumbers], output_of: Callable[[int, int], Any]
     ) -> NDArray[np.bool_]:
         """Compute inputs in chunks that fit in memory; return the mask of those that divide by 0.
 
-        part: returns the array or buffer for the witnesses of inputs start to stop - 1.
+        output_of: returns the array or buffer for the witnesses of inputs start to stop - 1.
         """
-        device, size = self.device, self.program.registers * self.modulus.bytes
+        device, register_bytes = self.device, self.program.registers * self.modulus.bytes
         on_host = in_host_memory(device)
-        each = max(size, self._row)
-        # One input has the processor's own words, without lanes that idle.
-        width = (1 if len(inputs) == 1 else device.lanes) if on_host else _width(device, each)
-        most = max(1, _most_bytes(device) // (each * width))
-        groups = min(-(-len(inputs) // width), most)
+        item_bytes = max(register_bytes, self._row)
+        # A single input runs without SIMD, as all other lanes would idle.
+        width = (
+            (1 if len(inputs) == 1 else device.lanes)
+            if on_host
+            else _workgroup_size(device, item_bytes)
+        )
+        max_groups = max(1, _max_buffer_bytes(device) // (item_bytes * width))
+        groups = min(-(-len(inputs) // width), max_groups)
         if on_host:
             groups = min(groups, device.multiprocessors)
         values: Any = (
             np.empty((groups, self.program.registers, width, self.modulus.words), np.uint32)
             if on_host
-            else device.allocate(groups * size * width, zero=False)
+            else device.allocate(groups * register_bytes * width, zero=False)
         )
         divides = np.zeros(len(inputs), np.bool_)
         for start in range(0, len(inputs), groups * width):
             stop = min(start + groups * width, len(inputs))
-            places = range(start, stop)
-            divides[start:stop] = self._run(inputs, places, width, values, part(start, stop))
+            indices = range(start, stop)
+            divides[start:stop] = self._run(inputs, indices, width, values, output_of(start, stop))
         return divides
 
     def _run(
-        self, inputs: Sequence[InputNumbers], places: range, width: int, values: Any, out: Any
+        self, inputs: Sequence[InputNumbers], indices: range, width: int, values: Any, out: Any
     ) -> NDArray[np.bool_]:
         device, program, modulus = self.device, self.program, self.modulus
-        count = len(places)
+        count = len(indices)
         groups = -(-count // width)
-        elements, bits = self._laid_out(inputs[places.start : places.stop], groups, width)
+        elements, bits = self._arrange(inputs[indices.start : indices.stop], groups, width)
         flags = np.zeros(groups * width, np.uint32)
         compiled = device.compile(replay_program, lanes=width, modulus=modulus)
         reached = unwritten(groups * width, 1)
@@ -163,10 +169,10 @@ class ProgramRunner:
             first = last
             if number < len(program.calls):
                 arguments = self._arguments(program.calls[number], width, values, count)
-                for at in np.flatnonzero(flags[:count] == 0).tolist():
-                    with with_input_index(places[at], len(inputs)):
+                for index in np.flatnonzero(flags[:count] == 0).tolist():
+                    with with_input_index(indices[index], len(inputs)):
                         self._call(
-                            program.calls[number], arguments[at], elements, *divmod(at, width)
+                            program.calls[number], arguments[index], elements, *divmod(index, width)
                         )
         self._gather(program.outputs, width, values, out, count)
         divides: NDArray[np.bool_] = flags[:count] != 0
@@ -184,7 +190,7 @@ class ProgramRunner:
             len(registers), registers, values, out,
         )  # fmt: skip
 
-    def _laid_out(
+    def _arrange(
         self, inputs: Sequence[InputNumbers], groups: int, width: int
     ) -> tuple[Words, NDArray[np.uint32]]:
         """Arrange the elements and bits of inputs in the kernel's layout."""
@@ -202,7 +208,7 @@ class ProgramRunner:
         return _by_group(elements, groups), _by_group(bits, groups)
 
     def _arguments(self, call: Call, width: int, values: Any, inputs: int) -> Words:
-        """The arguments of a hint for each input: (inputs, arguments, words) integers."""
+        """Return the arguments of a hint: integers, (inputs, arguments, words) u32."""
         arguments = unwritten(inputs, len(call.arguments), self.modulus.words)
         if call.arguments:
             registers = np.array(call.arguments, np.uint32)
@@ -230,9 +236,9 @@ class RowChecker:
         coefficients = words_to_integers(modulus, shape.coefficients)
         radix = modulus.montgomery_radix
         self._host_tables = (
-            np.concatenate([*ends, starts[-1:]]).astype(np.uint32), _filled(columns),
-            _filled(numbers),
-            _filled(from_integers(modulus, [coefficient * radix for coefficient in coefficients])),
+            np.concatenate([*ends, starts[-1:]]).astype(np.uint32), _nonempty(columns),
+            _nonempty(numbers),
+            _nonempty(from_integers(modulus, [value * radix for value in coefficients])),
         )  # fmt: skip
 
     @property
@@ -242,13 +248,13 @@ class RowChecker:
 
     @cached_property
     def _tables(self) -> list[Any]:
-        return [_where(self.device, table) for table in self._host_tables]
+        return [_readable_table(self.device, table) for table in self._host_tables]
 
     def failing(self, witnesses: Words) -> NDArray[np.bool_]:
         """Return a mask (witnesses, rows), true where a row fails.
 
-        witnesses: (witnesses, wires, words) integers. DeviceError if the device has not written
-        every result.
+        witnesses: integers, (witnesses, wires, words) u32.
+        Raises DeviceError if the device has not written every result.
         """
         return self.failing_of(np.ascontiguousarray(witnesses), *witnesses.shape[:2])
 
@@ -260,49 +266,48 @@ class RowChecker:
         device, size = self.device, wires * self.modulus.bytes
         mask = np.empty((count, self.rows), np.bool_)
         compiled = device.compile(failing_rows, modulus=self.modulus)
-        for start, stop in _parts(device, count, size):
+        for start, stop in _chunks(device, count, size):
             failing = unwritten(stop - start, self.rows, 1)
-            part = (
+            chunk = (
                 witnesses.slice(start * size, stop * size)
                 if isinstance(witnesses, Buffer)
                 else witnesses[start:stop]
             )
             device.launch(
                 compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires,
-                *self._tables, part, failing,
+                *self._tables, chunk, failing,
             )  # fmt: skip
             check_written(device, "which constraints fail", failing)
             mask[start:stop] = failing[..., 0] != 0
         return mask
 
 
-def _most_bytes(device: AnyDevice) -> int:
-    """The largest buffer in bytes that a kernel gets."""
-    return min(_MOST_BYTES, device.largest_buffer)
+def _max_buffer_bytes(device: AnyDevice) -> int:
+    """Return the size in bytes of the largest buffer to pass to a kernel."""
+    return min(_MAX_BYTES, device.largest_buffer)
 
 
-def _width(device: AnyDevice, size: int) -> int:
-    """Instances of a workgroup of a GPU that have so many bytes each in one buffer: fewer where it
-    reaches less."""
-    width = _GPU_WIDTH
+def _workgroup_size(device: AnyDevice, size: int) -> int:
+    """Return the workgroup size on a GPU: `size` bytes per instance must fit in one buffer."""
+    width = _GPU_WORKGROUP_SIZE
     while width > 1 and width * size > device.largest_buffer:
         width //= 2
     return width
 
 
-def _parts(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of chunks of `count` items of `size` bytes that fit in one buffer."""
-    step = max(1, _most_bytes(device) // size)
+def _chunks(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield start and stop of chunks of `count` items of `size` bytes that fit in a buffer."""
+    step = max(1, _max_buffer_bytes(device) // size)
     for start in range(0, count, step):
         yield start, min(start + step, count)
 
 
-def _where(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
+def _readable_table(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
     """Return a table in memory that kernels of the device can read."""
     return table if in_host_memory(device) else device.upload(table)
 
 
-def _filled(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _nonempty(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the array, or one entry of zeros if it is empty, as kernels need an entry."""
     return array if len(array) else np.zeros((1, *array.shape[1:]), np.uint32)
 

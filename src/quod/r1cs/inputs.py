@@ -10,30 +10,32 @@ from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown_kind, whole_number
 
 Inputs = Mapping[str, "int | Sequence[int]"]
-"""A number, or a list of numbers, by the name of the input; negative ones are modulo the prime."""
+"""Maps the name of an input to a number or a list of numbers; -x means prime - x."""
 
 InputNumbers = tuple[list[int], int]
-"""Inputs as `checked_inputs` returns them: the elements, and all bits as one integer."""
+"""The result of `checked_inputs`: the elements, and all bits as one integer."""
 
 
 def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) -> InputNumbers:
     """Validate inputs and return their elements, and the bits of bit inputs as one integer.
 
-    The first input's bits are the least significant. InputError for a missing or unknown input, a
-    list of the wrong length, a value that is not an integer or not below the prime, and a number
-    with more bits than its input.
+    The first input's bits are the least significant. Raises InputError for a missing or unknown
+    input, a list of the wrong length, a value that is no integer or whose absolute value is not
+    below the prime, and a number with more bits than its input.
     """
     if not isinstance(inputs, Mapping):
-        raise InputError(f"inputs are a dict of numbers by their names, not {shown_kind(inputs)}")
+        raise InputError(f"inputs must be a dict from names to numbers, not {shown_kind(inputs)}")
     if inputs.keys() != declared.keys():
         for name in declared:
             if name not in inputs:
-                raise InputError(f"the input {name!r} is missing; give each of {_listed(declared)}")
+                raise InputError(f"the input {name!r} is missing; give {_listed(declared)}")
         for name in inputs:
             if name not in declared:
-                raise InputError(f"the circuit has no input {name!r}, only {_listed(declared)}")
+                raise InputError(
+                    f"the circuit has no input {name!r}; its inputs are {_listed(declared)}"
+                )
     elements: list[int] = []
-    bits = count = 0
+    bits = bit_count = 0
     for name, declaration in declared.items():
         value = inputs[name]
         if declaration.bits:
@@ -42,19 +44,19 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
                 raise InputError(
                     f"the input {name!r} must be a number of {len(declaration.wires)} bits"
                 )
-            bits |= number << count
-            count += len(declaration.wires)
+            bits |= number << bit_count
+            bit_count += len(declaration.wires)
         elif declaration.single:
             elements.append(_element(f"the input {name!r}", value, prime))
         else:
             numbers = list(in_order(f"the input {name!r}", value))
             if len(numbers) != len(declaration.wires):
                 raise InputError(
-                    f"the input {name!r} is {len(declaration.wires)} numbers, "
-                    f"and {len(numbers)} are given"
+                    f"the input {name!r} must be {len(declaration.wires)} numbers, "
+                    f"not {len(numbers)}"
                 )
-            for at, number in enumerate(numbers):
-                elements.append(_element(f"number {at} of the input {name!r}", number, prime))
+            for index, number in enumerate(numbers):
+                elements.append(_element(f"number {index} of the input {name!r}", number, prime))
     return elements, bits
 
 
@@ -63,27 +65,27 @@ def all_checked(
 ) -> list[InputNumbers]:
     """Validate several sets of inputs; an error names the index of its set."""
     numbers = []
-    for at, inputs in enumerate(batch):
-        with with_input_index(at, len(batch)):
+    for index, inputs in enumerate(batch):
+        with with_input_index(index, len(batch)):
             numbers.append(checked_inputs(declared, inputs, prime))
     return numbers
 
 
 @contextmanager
-def with_input_index(at: int, count: int) -> Iterator[None]:
+def with_input_index(index: int, count: int) -> Iterator[None]:
     """Prefix an InputError of the body with the index of the input, if there are several."""
     try:
         yield
     except InputError as error:
-        # A hint may raise an error of its own kind.
+        # A hint may raise a subclass of InputError, which stays as it is.
         if count == 1 or type(error) is not InputError:
             raise
-        raise InputError(f"{place_of(at, count)}{error}") from error.__cause__
+        raise InputError(f"{place_of(index, count)}{error}") from error.__cause__
 
 
-def place_of(at: int, count: int) -> str:
-    """The prefix of a message about one of several inputs; empty for a single input."""
-    return f"inputs[{at}]: " if count > 1 else ""
+def place_of(index: int, count: int) -> str:
+    """Return the prefix of a message about one of several inputs; empty for a single input."""
+    return f"inputs[{index}]: " if count > 1 else ""
 
 
 def input_values(
@@ -95,17 +97,17 @@ def input_values(
     pairs: list[tuple[int, int]] = []
     for declaration in declared.values():
         if declaration.bits:
-            pairs += [(wire, bits >> at & 1) for at, wire in enumerate(declaration.wires)]
+            pairs += [(wire, bits >> index & 1) for index, wire in enumerate(declaration.wires)]
             bits >>= len(declaration.wires)
         else:
             pairs += [(wire, next(remaining)) for wire in declaration.wires]
     return pairs
 
 
-def _element(what: str, value: object, prime: int) -> int:
-    number = whole_number(what, value)
+def _element(name: str, value: object, prime: int) -> int:
+    number = whole_number(name, value)
     if not -prime < number < prime:
-        raise InputError(f"{what} is not below the prime of the circuit's field")
+        raise InputError(f"{name} must be below the prime of the circuit's field")
     return number % prime
 
 

@@ -1,4 +1,4 @@
-"""Kernels that run witness programs: an instance an input."""
+"""Kernels that run witness programs and check constraints; an instance runs one input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cases = list[tuple[Op, Callable[[], None]]]
 
 
 class InputCounts(Struct):
-    """Per input: the registers of a program, the elements it reads, and the words of its bits."""
+    """Counts per input: a program's registers, the elements it reads, and the words of its bits."""
 
     registers: U32
     elements: U32
@@ -26,7 +26,10 @@ class InputCounts(Struct):
 
 
 class ProgramTables(Struct):
-    """The instructions of a program, four words each, and the terms and coefficients of sums."""
+    """The instructions of a program, four words each, and its terms and coefficients.
+
+    See `quod.r1cs.witness_program.instructions.Program`; coefficients are in Montgomery form.
+    """
 
     code: Pointer[U32]
     terms: Pointer[U32]
@@ -34,13 +37,14 @@ class ProgramTables(Struct):
 
 
 class ReplayArrays(Struct):
-    """The arrays of a replay, for each input of the program.
+    """The arrays of a replay.
 
     values: registers in Montgomery form, interleaved by workgroup: register r of instance i of
-        workgroup g is element (g * registers + r) * instances + i.
-    elements, bits: the integers that the program reads, and bits, 32 a word, interleaved likewise.
-    flags: whether the input divides by 0.
-    reached: the number of the next instruction of each instance that reached the end.
+        workgroup g is element (g * registers + r) * instances + i, for workgroups of `instances`.
+    elements, bits: the integers that the program reads, and its bits, 32 per word; interleaved like
+        `values`.
+    flags: one word per instance; set to 1 if its input divides by 0.
+    reached: one word per instance; set to `last` when the instance has run all instructions.
     """
 
     elements: Pointer[U64]
@@ -50,16 +54,16 @@ class ReplayArrays(Struct):
     reached: Pointer[U32]
 
 
-def _chosen(k: Builder, op: Value, cases: Cases) -> None:
-    """Branch to the case of an operation; cases earlier in the list take fewer comparisons."""
-    (case, run), *others = cases
+def _dispatch(k: Builder, op: Value, cases: Cases) -> None:
+    """Run the case of an operation; earlier cases take fewer comparisons."""
+    (case, run_case), *others = cases
     if not others:
-        run()
+        run_case()
         return
     with k.if_(op == int(case)) as branch:
-        run()
+        run_case()
     with branch.otherwise():
-        _chosen(k, op, others)
+        _dispatch(k, op, others)
 
 
 @kernel
@@ -73,18 +77,18 @@ def replay_program(
     *,
     modulus: Modulus,
 ) -> None:
-    """Run instructions `first` to `last` - 1 of a program; an instance computes one input.
+    """Run instructions `first` to `last` - 1 of a program; each instance computes one input.
 
     Registers 0 and 1 hold the constants 0 and 1 before the first instruction.
     """
     registers, values = counts.registers, arrays.values
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
-    lane = k.local_id()
+    local_index = k.local_id()
     words = modulus.words // 2
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
 
     def place(count: Value, number: Value) -> Value:
-        return (group * count + number) * width + lane
+        return (group * count + number) * width + local_index
 
     with k.if_(first == 0):
         for number, constant in ((ZERO, f.constant(0)), (ONE_REGISTER, f.one())):
@@ -151,7 +155,7 @@ def replay_program(
             Op.GUARD: guard, Op.INPUT_BIT: input_bit, Op.BIT: bit, Op.INPUT: element,
             Op.INTEGER: integer, Op.UNLESS_ZERO: unless_zero, Op.INVERT: invert,
         }  # fmt: skip
-        _chosen(k, op, list(cases.items()))
+        _dispatch(k, op, list(cases.items()))
     k.store(arrays.reached, k.global_id(), last)
 
 
@@ -169,37 +173,39 @@ def witness_values(
     modulus: Modulus,
     are_integers: bool = False,
 ) -> None:
-    """out[i * wires + w] = the integer of register outputs[w] of input i, for n elements of `out`.
+    """Store register outputs[w] of input i, as an integer, to out[i * wires + w].
 
-    width: instances in a workgroup of `replay_program`.
-    are_integers: whether registers hold integers already, not Montgomery form.
+    n: the number of elements of `out`; each instance writes one.
+    width: the workgroup size of `replay_program`.
+    are_integers: whether the registers hold integers instead of Montgomery forms.
     """
-    f, at = prime_field(k, modulus), k.global_id()
+    f, index = prime_field(k, modulus), k.global_id()
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
-    with k.if_(at < n):
-        number = at // wires
-        (register_,) = k.load(outputs, at - number * wires)
+    with k.if_(index < n):
+        number = index // wires
+        (register_,) = k.load(outputs, index - number * wires)
         group = number // width
         place = (group * registers + register_) * width + (number - group * width)
         value = f.load(values, place)
-        f.store(out, at, value if are_integers else value * f.constant(inverse))
+        f.store(out, index, value if are_integers else value * f.constant(inverse))
 
 
 @kernel
 def count_unwritten(
     k: Builder, n: U32, step: U32, values: Pointer[U32], counts: Pointer[U32], *, words: int
 ) -> None:
-    """Count unwritten elements among i, i + step, ... below n, into counts[i].
+    """Store to counts[i] the number of unwritten elements among i, i + step, ... below n.
 
-    They have a last word that no element has (`quod.device.runtime.sentinel`).
+    The last word of an unwritten element is the sentinel, which no element has
+    (`quod.device.runtime.sentinel`).
     """
-    at = k.global_id()
-    with k.if_(at < step):
-        with k.range(at, n, step, carry=k.constant(0, types.u32)) as loop:
+    index = k.global_id()
+    with k.if_(index < step):
+        with k.range(index, n, step, carry=k.constant(0, types.u32)) as loop:
             (last,) = k.load(values, loop.index * words + (words - 1))
             is_marked = k.select(last == UNWRITTEN, k.constant(1, types.u32), 0)
             loop.next(loop.carried + is_marked)
-        k.store(counts, at, loop.results)
+        k.store(counts, index, loop.results)
 
 
 @kernel
@@ -217,16 +223,17 @@ def failing_rows(
     *,
     modulus: Modulus,
 ) -> None:
-    """failing[i * rows + r] = 1 where row r does not hold for witness i, else 0, for n of them.
+    """Set failing[i * rows + r] to 1 if row r does not hold for witness i, else to 0.
 
-    Term t of A, B or C is coefficient numbers[t] of wire columns[t]. The terms of row r of matrix m
-    begin at ends[m * rows + r] and end where those of the next do. Coefficients are in Montgomery
-    form of their product with its radix, and witnesses integers.
+    n: the number of elements of `failing`; each instance writes one.
+    Term t is coefficients[numbers[t]] times wire columns[t]. The terms of row r of matrix m (A, B
+    and C are 0, 1 and 2) are ends[m * rows + r] to ends[m * rows + r + 1] - 1. A coefficient c is
+    stored as c * R**2, R being the Montgomery radix. Witnesses are integers below the modulus.
     """
-    f, at = prime_field(k, modulus), k.global_id()
-    with k.if_(at < n):
-        number = at // rows
-        row = at - number * rows
+    f, index = prime_field(k, modulus), k.global_id()
+    with k.if_(index < n):
+        number = index // rows
+        row = index - number * rows
         sums = []
         for matrix in range(3):
             start, stop = k.load(ends, matrix * rows + row, 2)
@@ -238,7 +245,7 @@ def failing_rows(
             sums.append(loop.results)
         a, b, c = sums
         holds = f.is_zero(a * b - c)
-        k.store(failing, at, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
+        k.store(failing, index, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
 
 
 for _definition in (replay_program, witness_values, failing_rows):

@@ -9,7 +9,7 @@ from quod.r1cs.system import ConstraintSystem
 
 
 def path_name(system: ConstraintSystem, number: int) -> str:
-    """The path of a namespace: its name and those of its parents, outermost first, with ``/``."""
+    """Return the path of a namespace: the names from the outermost one to its own, with ``/``."""
     names: list[str] = []
     while number:
         number, name = system.paths[number]
@@ -18,7 +18,7 @@ def path_name(system: ConstraintSystem, number: int) -> str:
 
 
 def wire_name(system: ConstraintSystem, wire: int) -> str:
-    """A wire's name in messages: its namespace and its name, or its number."""
+    """Return a wire's name for messages: its namespace, and its name or number."""
     if wire == ONE:
         return "1"
     if wire < 0:
@@ -36,7 +36,8 @@ def symbols(system: ConstraintSystem) -> str:
     """
     public = len(system.public_names)
     lines = [
-        f"{at},{at},0,main.{_plain(name)}" for at, name in enumerate(system.public_names, start=1)
+        f"{index},{index},0,main.{_plain(name)}"
+        for index, name in enumerate(system.public_names, start=1)
     ]
     components: dict[int, str] = {}
     for wire, path in enumerate(system.wire_paths, start=1):
@@ -44,15 +45,17 @@ def symbols(system: ConstraintSystem) -> str:
             parts = path_name(system, path).split("/")
             components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
         name = _plain(system.wire_names.get(wire, "w"))
-        at = public + wire
-        lines.append(f"{at},{at},{path},{components[path]}.{name}_{wire}")
+        index = public + wire
+        lines.append(f"{index},{index},{path},{components[path]}.{name}_{wire}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _plain(name: str) -> str:
-    return "".join(each if each.isalnum() or each in "_[]" else "_" for each in name)
+    return "".join(
+        character if character.isalnum() or character in "_[]" else "_" for character in name
+    )
 
 
 def write_names(path: Path, system: ConstraintSystem) -> None:
-    """Write the names of all wires as a .sym file; OutputError if that fails."""
+    """Write the names of all wires as a .sym file; raises OutputError if writing fails."""
     write_atomically(path, symbols(system).encode())

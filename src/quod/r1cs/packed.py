@@ -1,4 +1,4 @@
-"""Serialisation of facts and arrays for the cache."""
+"""Serialisation of JSON values and arrays for the cache."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from quod.device.cache.cache import CompileCache
 T = TypeVar("T")
 
 _LENGTH = struct.Struct("<Q")
-_KINDS = {"<u4": np.uint32, "<i8": np.int64}
+_NATIVE_TYPES = {"<u4": np.uint32, "<i8": np.int64}
 
 
 def pack(facts: object, arrays: Sequence[NDArray[Any]]) -> bytes:
-    """Serialise facts that JSON can represent, and arrays of uint32 and int64."""
+    """Serialise a value that JSON can represent, and arrays of uint32 and int64."""
     little = [np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for array in arrays]
-    kinds = [[array.dtype.str, array.shape] for array in little]
-    head = json.dumps([facts, kinds]).encode()
+    types = [[array.dtype.str, array.shape] for array in little]
+    head = json.dumps([facts, types]).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *(array.tobytes() for array in little)])
 
 
 def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
-    """Return the facts and arrays that were packed.
+    """Return the value and the arrays that `pack` serialised.
 
-    ValueError, KeyError, TypeError or struct.error for bytes that are not from `pack`.
+    Raises ValueError, KeyError, TypeError or struct.error if `pack` did not make the bytes.
     """
     start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-    facts, kinds = json.loads(data[_LENGTH.size : start])
+    facts, types = json.loads(data[_LENGTH.size : start])
     arrays = []
-    for kind, shape in kinds:
-        native = _KINDS[kind]
+    for kind, shape in types:
+        native_type = _NATIVE_TYPES[kind]
         count = int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(data, kind, count, start).astype(native)
+        array = np.frombuffer(data, kind, count, start).astype(native_type)
         arrays.append(array.reshape(shape))
         start += count * array.itemsize
     if start != len(data):
-        raise ValueError(f"{len(data) - start} bytes behind the last array")
+        raise ValueError(f"{len(data) - start} bytes follow the last array")
     return facts, arrays
 
 
 def read_cached(cache: CompileCache, key: str, read: Callable[[bytes], T]) -> T | None:
-    """Read an entry of the cache; None if it is missing, or malformed and therefore discarded."""
+    """Read an entry of the cache; return None if it is missing or malformed (then discarded)."""
     data = cache.get(key)
     if data is None:
         return None

@@ -15,7 +15,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 class Profile:
-    """Counts of constraints; its text is a table by namespace.
+    """Counts of constraints; `str` returns a table by namespace.
 
     total: all constraints.
     own: constraints by namespace, without nested namespaces.
@@ -28,14 +28,14 @@ class Profile:
         self._stacks: Counter[tuple[str, str]] = Counter()
         lines = Counter(zip(system.row_codes, system.row_instructions, strict=True))
         self.lines: Counter[str] = Counter()
-        names = {at: path_name(system, at) for at in range(len(system.paths))}
-        places = {key: place(*key) for key in lines}
+        names = {index: path_name(system, index) for index in range(len(system.paths))}
+        locations = {key: place(*key) for key in lines}
         for key, count in lines.items():
-            self.lines[places[key]] += count
-        for path, code, instruction in zip(
+            self.lines[locations[key]] += count
+        for path, code, offset in zip(
             system.row_paths, system.row_codes, system.row_instructions, strict=True
         ):
-            self._stacks[names[path], places[code, instruction]] += 1
+            self._stacks[names[path], locations[code, offset]] += 1
         self.own: Counter[str] = Counter()
         self.within: Counter[str] = Counter()
         for (name, _), count in self._stacks.items():
@@ -51,7 +51,7 @@ class Profile:
         return "\n".join(lines)
 
     def speedscope(self) -> str:
-        """The profile for speedscope.app: stacks of namespaces with the line on top, as JSON."""
+        """Return the profile as JSON for speedscope.app: stacks of namespaces, line on top."""
         frames: dict[str, int] = {}
         samples, weights = [], []
         for (name, line), count in sorted(self._stacks.items()):
@@ -72,5 +72,5 @@ class Profile:
         )  # fmt: skip
 
     def write_speedscope(self, path: Path) -> None:
-        """Write `speedscope` to a file; OutputError if that fails."""
+        """Write `speedscope` to a file; raises OutputError if writing fails."""
         write_atomically(path, self.speedscope().encode())

@@ -1,26 +1,26 @@
-"""Ranges of signals that constraints show, so that gadgets can tell bits from anything else.
+"""Ranges of signals that constraints imply, so that gadgets know which signals are bits.
 
-A range says that a signal is an integer from 0 to `most`. Ranges are recorded where constraints
-show them, and derived for sums of wires with known ranges. Nothing here adds a constraint.
+A signal with the range `most` is an integer in [0, most]. Ranges are recorded when a constraint
+implies them, and derived for sums of wires with known ranges. Nothing here adds a constraint.
 """
 
 from __future__ import annotations
 
 from quod.r1cs.signal import ONE, Signal, merged_terms
 
-_LONGEST = 2
+_MAX_TERMS = 2
 """The largest number of terms of a sum whose range is derived from constraints."""
 
 
 class Ranges:
-    """The ranges that the constraints of one system show so far."""
+    """The ranges that the constraints of one system imply so far."""
 
     def __init__(self) -> None:
         self._wires: dict[int, int] = {ONE: 1}
         self._sums: dict[frozenset[tuple[int, int]], int] = {}
 
     def record(self, signal: Signal, most: int) -> None:
-        """Record that a signal is at most a number."""
+        """Record `most` as an upper bound of a signal; a smaller known bound is kept."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             self._record_wire(signal.wires[0], most)
         elif signal.constant is None:
@@ -34,12 +34,12 @@ class Ranges:
         self._wires[wire] = min(most, self._wires.get(wire, most))
 
     def follow(self, a: Signal, b: Signal, c: Signal) -> None:
-        """Record the ranges that the constraint a·b = c shows, of short sums.
+        """Record the ranges that the constraint a·b = c implies, if all three are short sums.
 
-        c is a product of integers (`follow_product`). Where a factor is 1, the other one has the
-        range of c. A signal x is a bit where x·(x - 1), x·(1 - x) or x·x - x is 0.
+        c gets the range of a product (`follow_product`). If a factor is 1, the other factor has the
+        range of c. x is a bit if the constraint is x·(x - 1) = 0, x·(1 - x) = 0 or x·x = x.
         """
-        if len(a.wires) > _LONGEST or len(b.wires) > _LONGEST or len(c.wires) > _LONGEST:
+        if len(a.wires) > _MAX_TERMS or len(b.wires) > _MAX_TERMS or len(c.wires) > _MAX_TERMS:
             return
         self.follow_product(a, b, c)
         for factor, other in ((a, b), (b, a)):
@@ -51,16 +51,18 @@ class Ranges:
             self.record(a, 1)
 
     def follow_product(self, a: Signal, b: Signal, c: Signal) -> None:
-        """Record the range of c = a·b if both factors are short sums with ranges and the product
-        cannot wrap."""
-        # Longer sums are no bits as a rule, and take time.
-        if len(a.wires) > _LONGEST or len(b.wires) > _LONGEST or (most := self.most(a)) is None:
+        """Record the range of c = a·b if a and b are short sums with ranges.
+
+        Nothing is recorded if the product may reach the prime.
+        """
+        # Longer sums are rarely bits, and analysing them takes time.
+        if len(a.wires) > _MAX_TERMS or len(b.wires) > _MAX_TERMS or (most := self.most(a)) is None:
             return
         if (other := self.most(b)) is not None and most * other < a.system.prime:
             self.record(c, most * other)
 
     def _follow_bit(self, a: Signal, b: Signal) -> None:
-        """Record that a or b is a bit if a·b = 0 shows it."""
+        """Record that a or b is a bit if a·b = 0 implies it."""
         difference = (a - b).constant
         if difference == 1 or (a + b).constant == 1:
             self.record(a, 1)
@@ -68,20 +70,20 @@ class Ranges:
             self.record(b, 1)
 
     def most(self, signal: Signal) -> int | None:
-        """The upper bound that is shown for a signal, or None."""
+        """Return the smallest known upper bound of a signal, or None."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             return self._wires.get(signal.wires[0])
-        if (number := signal.constant) is not None:
-            return number
-        by_wires = self._by_wires(signal)
+        if (constant := signal.constant) is not None:
+            return constant
+        wires_bound = self._bound_from_wires(signal)
         if not self._sums:
-            return by_wires
-        recorded = self._sums.get(_terms(signal))
-        bounds = [bound for bound in (by_wires, recorded) if bound is not None]
+            return wires_bound
+        recorded_bound = self._sums.get(_terms(signal))
+        bounds = [bound for bound in (wires_bound, recorded_bound) if bound is not None]
         return min(bounds, default=None)
 
-    def _by_wires(self, signal: Signal) -> int | None:
-        """The bound that follows from the ranges of the wires, if the sum cannot wrap."""
+    def _bound_from_wires(self, signal: Signal) -> int | None:
+        """Return the bound implied by the ranges of the wires; None if the sum may wrap."""
         if not all(wire in self._wires for wire in signal.wires):
             return None
         prime = signal.system.prime
@@ -99,7 +101,7 @@ class Ranges:
 
 
 def _terms(signal: Signal) -> frozenset[tuple[int, int]]:
-    """The merged terms of a signal, which do not depend on the order of its sums."""
+    """Return the merged terms of a signal; their order does not matter."""
     wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
     prime = signal.system.prime
     return frozenset(

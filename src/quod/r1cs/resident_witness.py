@@ -29,7 +29,7 @@ class ResidentWitness(Witness):
     """A witness in a device's memory, which proving keys of that device read there.
 
     memory: the values in the device's memory.
-    values: the values on the host, copied when they are first asked for.
+    values: the values on the host, copied on first use.
     """
 
     device: AnyDevice
@@ -37,7 +37,7 @@ class ResidentWitness(Witness):
     _modulus: Modulus
 
     def __init__(self, curve: str, device: AnyDevice, memory: Buffer, modulus: Modulus) -> None:
-        # A record's attributes are set here alone.
+        # The base class is frozen, so attributes are set through __dict__.
         self.__dict__.update(
             path=OF_A_CIRCUIT, curve=curve, size=memory.nbytes, device=device,
             memory=memory, _modulus=modulus,
@@ -53,7 +53,7 @@ class ResidentWitness(Witness):
         )
 
     def __copy__(self) -> Self:
-        # It does not change.
+        # Witnesses are immutable.
         return self
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -66,12 +66,12 @@ class ResidentWitness(Witness):
     @cached_property
     def values(self) -> Words:
         copy = self.first(len(self))
-        # What is written here would not reach the memory.
+        # Writes to the copy would not reach device memory.
         copy.flags.writeable = False
         return copy
 
     def first(self, count: int) -> Words:
-        """Copy the first `count` values to the host; InputError if there are fewer."""
+        """Copy the first `count` values to the host; raises InputError if there are fewer."""
         count = whole_number("the count of values", count, 0, len(self))
         copy = unwritten(count, self._modulus.words)
         self.device.download(self.memory.slice(0, copy.nbytes), copy)
@@ -105,9 +105,9 @@ class ResidentWitnesses:
         row = sum(memory.nbytes for memory in memories) // len(inputs)
         witnesses = [
             ResidentWitness(
-                self._curve, self._device, memory.slice(at, at + row), self._modulus
+                self._curve, self._device, memory.slice(index, index + row), self._modulus
             )
-            for memory in memories for at in range(0, memory.nbytes, row)
+            for memory in memories for index in range(0, memory.nbytes, row)
         ]  # fmt: skip
         return witnesses, memories, np.flatnonzero(divide).tolist()
 

@@ -13,12 +13,12 @@ from quod.r1cs.system import ConstraintSystem
 
 @frozen
 class Counts:
-    """The sizes of a circuit.
+    """The sizes of a circuit; all are counts.
 
-    public: public wires without the constant 1.
+    public: public wires, without the constant 1.
     public_outputs: public outputs if they come before the public inputs, else 0.
-    private_inputs: private wires that are inputs.
-    wires: all wires with the constant 1.
+    private_inputs: wires of private inputs.
+    wires: all wires, including the constant 1.
     constraints: rows of the constraint system.
     steps: steps of the witness program.
     """
@@ -33,7 +33,7 @@ class Counts:
 
 @frozen(eq=False)
 class Side:
-    """A matrix by rows, as `SparseMatrix`, but `number` has indices into a coefficient table."""
+    """A matrix by rows, like `SparseMatrix`; `number` has indices into the coefficient table."""
 
     row_ptr: NDArray[np.int64]
     column: NDArray[np.uint32]
@@ -61,22 +61,22 @@ class Shape:
 
 
 def shape_of(system: ConstraintSystem) -> Shape:
-    """The shape of a traced system."""
+    """Return the shape of a traced system."""
     public, prime = len(system.public_names), system.prime
     wires = 1 + public + len(system.wire_paths)
-    # Coefficients are few, and their words are made once.
+    # Few coefficients are distinct, so each is converted to words once.
     reduced = {value: value % prime for side in system.values for value in side}
-    table = {value: at for at, value in enumerate(dict.fromkeys(reduced.values()))}
-    numbers = {value: table[residue] for value, residue in reduced.items()}
+    table = {value: index for index, value in enumerate(dict.fromkeys(reduced.values()))}
+    table_index = {value: table[residue] for value, residue in reduced.items()}
 
-    def side(which: int) -> Side:
-        place = np.array(system.columns[which], np.int64)
-        column = np.where(place > 0, place + public, -place)
-        row_ptr = np.array([0, *system.ends[which]], np.int64)
+    def side(side_index: int) -> Side:
+        signed_wire = np.array(system.columns[side_index], np.int64)
+        column = np.where(signed_wire > 0, signed_wire + public, -signed_wire)
+        row_ptr = np.array([0, *system.ends[side_index]], np.int64)
         row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
         order = np.argsort(row * wires + column, kind="stable")
-        values = system.values[which]
-        number = np.fromiter((numbers[value] for value in values), np.uint32, len(values))
+        values = system.values[side_index]
+        number = np.fromiter((table_index[value] for value in values), np.uint32, len(values))
         return Side(row_ptr, np.ascontiguousarray(column[order], np.uint32), number[order])
 
     return Shape(integers_to_words(system.field, list(table)), (side(0), side(1), side(2)))

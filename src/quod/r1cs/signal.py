@@ -43,11 +43,11 @@ class Tracing(Protocol):
 class Signal:
     """A linear combination of wires, with operators on signals and int.
 
-    +, -, and * by an int add no constraints. A product or quotient of signals, or a power with an
-    exponent of at least 2, is a new wire with constraints. Raises InputError if an operand is
-    neither a Signal nor an int, or belongs to another circuit.
+    Addition, subtraction and multiplication by an int add no constraints. A product or quotient of
+    signals, or a power with an exponent of at least 2, is a new wire with constraints.
+    Raises InputError if an operand is neither a Signal nor an int, or belongs to another circuit.
 
-    limit: the number of terms above which a sum has its terms of equal wires merged.
+    limit: the number of terms above which terms of equal wires are merged.
     """
 
     __slots__ = ("coefficients", "limit", "system", "wires")
@@ -146,47 +146,49 @@ class Signal:
     # Operations that would need a value raise TraceError.
 
     def __bool__(self) -> NoReturn:
-        raise _no_value("a truth value", "choose with `select`, and demand with `assert_equal`")
+        raise _no_value("a truth value", "choose with `select`, and constrain with `assert_equal`")
 
     def __eq__(self, other: object) -> NoReturn:
-        raise _no_value("`==`", "demand it with `assert_equal`, or take `is_equal` as a signal")
+        raise _no_value("`==`", "constrain it with `assert_equal`, or use the bit of `is_equal`")
 
     def __ne__(self, other: object) -> NoReturn:
-        raise _no_value("`!=`", "take `is_equal` as a signal")
+        raise _no_value("`!=`", "use the bit of `is_equal`")
 
     def __lt__(self, other: object) -> NoReturn:
-        raise _no_value("an order", "compare their bits (`bits`)")
+        raise _no_value("an order", "compare signals with a gadget such as `is_less`")
 
     __le__ = __gt__ = __ge__ = __lt__
 
     def __int__(self) -> NoReturn:
-        raise _no_value("a number", "compute with the signal, or with its value in a hint")
+        raise _no_value("an integer value", "compute with the signal, or with its value in a hint")
 
     __index__ = __float__ = __int__
 
     def __iter__(self) -> NoReturn:
-        raise _no_value("items", "take the bits of a signal with `bits`")
+        raise _no_value("items", "decompose it into bits with `bits`")
 
 
-def _no_value(what: str, instead: str) -> TraceError:
-    code, instruction = caller(sys._getframe(2))
+def _no_value(value_kind: str, advice: str) -> TraceError:
+    code, offset = caller(sys._getframe(2))
     return TraceError(
-        f"{place(code, instruction)}: a signal has no value while its circuit is traced, so it "
-        f"does not have {what}; {instead}"
+        f"{place(code, offset)}: a signal has no value while its circuit is traced, so it "
+        f"does not have {value_kind}; {advice}"
     )
 
 
 def _other_circuit_error() -> InputError:
-    return InputError("the signals are of two circuits; a circuit has signals of its own only")
+    return InputError(
+        "the signals belong to two circuits; use only signals of the circuit that is being traced"
+    )
 
 
 def _residue(system: Tracing, operand: object) -> int:
     if type(operand) is not int:
         try:
-            operand = whole_number("a number", operand)
+            operand = whole_number("an operand", operand)
         except InputError:
             raise InputError(
-                f"an operand is a Signal or an int, not {shown_kind(operand)}"
+                f"an operand must be a Signal or an int, not {shown_kind(operand)}"
             ) from None
     return operand % system.prime
 
@@ -204,14 +206,14 @@ def signal_of(system: Tracing, operand: object) -> Signal:
 def merged_terms(
     wires: Sequence[int], coefficients: Sequence[int], prime: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Merge terms of equal wires and drop zeros; return distinct wires' terms unchanged."""
+    """Merge terms of equal wires and drop zeros; return terms of distinct wires unchanged."""
     if len(set(wires)) == len(wires):
         return wires, coefficients
     sums: dict[int, int] = {}
     for wire, coefficient in zip(wires, coefficients, strict=True):
         sums[wire] = sums.get(wire, 0) + coefficient
-    kept = {wire: residue for wire, value in sums.items() if (residue := value % prime)}
-    return tuple(kept), tuple(kept.values())
+    residues = {wire: residue for wire, value in sums.items() if (residue := value % prime)}
+    return tuple(residues), tuple(residues.values())
 
 
 def _merged(signal: Signal) -> Signal:
@@ -240,8 +242,13 @@ def weighted_sum(
         if factor:
             wires.extend(summand.wires)
             coefficients.extend([k * factor % prime for k in summand.coefficients])
-    kept, values = merged_terms(wires, coefficients, prime)
-    return Signal(system, tuple(kept), tuple(values), max(_MERGE_THRESHOLD, 2 * len(kept)))
+    merged_wires, merged_coefficients = merged_terms(wires, coefficients, prime)
+    return Signal(
+        system,
+        tuple(merged_wires),
+        tuple(merged_coefficients),
+        max(_MERGE_THRESHOLD, 2 * len(merged_wires)),
+    )
 
 
 # --- source locations
@@ -250,7 +257,7 @@ _HIDDEN_FILES = {__file__}
 
 
 def hide_frames_of(file: str) -> None:
-    """Skip a file in messages, which then name the line that called it."""
+    """Skip a file in locations, so that messages name the line that called into the file."""
     _HIDDEN_FILES.add(file)
 
 
@@ -262,12 +269,12 @@ def caller(frame: FrameType | None) -> tuple[CodeType, int]:
     return frame.f_code, frame.f_lasti
 
 
-def line_of(code: CodeType, instruction: int) -> int:
+def line_of(code: CodeType, offset: int) -> int:
     """Return the line of the instruction at a byte offset, `frame.f_lasti`."""
     lines = list(code.co_positions())
-    return lines[instruction // 2][0] or code.co_firstlineno
+    return lines[offset // 2][0] or code.co_firstlineno
 
 
-def place(code: CodeType, instruction: int) -> str:
+def place(code: CodeType, offset: int) -> str:
     """Return ``file.py:line`` of the instruction at a byte offset."""
-    return f"{code.co_filename.rpartition('/')[2]}:{line_of(code, instruction)}"
+    return f"{code.co_filename.rpartition('/')[2]}:{line_of(code, offset)}"

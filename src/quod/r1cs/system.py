@@ -39,8 +39,8 @@ MOST_WIRES = 1 << 28
 Operand = Signal | int
 
 NOT_A_BIT = (
-    "is not shown to be a bit; take it from private_bits or bits, call boolean first, or "
-    "declare_at_most(signal, 1) if other constraints show it"
+    "is not known to be a bit; take it from private_bits or bits, call boolean first, or "
+    "declare_at_most(signal, 1) if other constraints imply it"
 )
 
 
@@ -51,7 +51,7 @@ class _Namespace:
 
     def __init__(self, system: ConstraintSystem, name: str) -> None:
         self.system, self.name = system, name
-        # One may be entered again within itself.
+        # A stack, as a namespace may be entered again inside itself.
         self.before: list[int] = []
 
     def __enter__(self) -> None:
@@ -88,27 +88,27 @@ class ConstraintSystem:
         self.outputs = 0
         self.outputs_first = True
         self.private_inputs = 0
-        # Namespaces: 0 is the outermost; of each its parent and name.
+        # Parent and name of each namespace; namespace 0 is the outermost.
         self.path = 0
         self.paths: list[tuple[int, str]] = [(-1, "")]
         self._path_numbers: dict[tuple[int, str], int] = {}
-        # Of wires that are not public, from the first on.
+        # The namespace of each wire that is not public; entry w - 1 is that of wire w.
         self.wire_paths: list[int] = []
         self.wire_names: dict[int, str] = {}
         self.free_wires: set[int] = set()
         self._ranges = Ranges()
-        # Of each matrix the places and coefficients of its rows, and where these end.
+        # For each of A, B and C: the wires and coefficients of all rows, and the end of each row.
         self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.values: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.ends: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.row_paths: list[int] = []
         self.row_codes: list[CodeType] = []
         self.row_instructions: list[int] = []
-        # Wires without a value yet, and where they were made.
+        # Wires without a value yet, and the code location that created each.
         self.unknown: dict[int, tuple[CodeType, int]] = {}
         self.one = Signal(self, (ONE,), (1,))
         self.zero = Signal(self, (), ())
-        # Once it is a circuit, whose shape and witnesses are kept.
+        # True once a `Circuit` was made; its shape and witnesses are cached.
         self.is_finished = False
 
     # --- inputs and outputs
@@ -118,7 +118,7 @@ class ConstraintSystem:
     @overload
     def private(self, name: str, count: int) -> list[Signal]: ...
     def private(self, name: str, count: int | None = None) -> Signal | list[Signal]:
-        """Declare an input that only the prover knows, or a list of `count`."""
+        """Declare an input that only the prover knows: one signal, or a list of `count`."""
         wires = [self._new_wire(name) for _ in range(self._input_length(name, count))]
         self.private_inputs += len(wires)
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=False)
@@ -129,20 +129,21 @@ class ConstraintSystem:
     @overload
     def public(self, name: str, count: int) -> list[Signal]: ...
     def public(self, name: str, count: int | None = None) -> Signal | list[Signal]:
-        """Declare an input that the verifier knows too, or a list of `count`."""
+        """Declare an input that the verifier knows too: one signal, or a list of `count`."""
         length = self._input_length(name, count)
-        names = [name] if count is None else [f"{name}[{at}]" for at in range(length)]
-        for twice in {*self.inputs, *self.public_names}.intersection(names):
-            raise _twice(twice)
+        names = [name] if count is None else [f"{name}[{index}]" for index in range(length)]
+        for duplicate in {*self.inputs, *self.public_names}.intersection(names):
+            raise _duplicate_name_error(duplicate)
         self.outputs_first &= not self.outputs or self.outputs == len(self.public_names)
-        wires = [self._new_public(each) for each in names]
+        wires = [self._new_public(wire_name) for wire_name in names]
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=True)
         return self._signals(wires, count is None)
 
     def private_bits(self, name: str, count: int) -> list[Signal]:
-        """Declare an input in 0 to 2**count - 1 as `count` constrained bits, least first.
+        """Declare a private input in [0, 2**count) and return its `count` bits, least first.
 
-        The number itself has no wire; `pack` computes it from the bits.
+        Each bit is constrained to 0 or 1. The number itself has no wire; `pack` computes it from
+        the bits.
         """
         count = whole_number("the number of bits", count, 1, MOST_WIRES)
         wires = []
@@ -154,7 +155,7 @@ class ConstraintSystem:
         return [self._signal(wire) for wire in wires]
 
     def output(self, name: str, signal: Operand) -> Signal:
-        """Make a signal public: adds a public wire, constrained to equal the signal."""
+        """Add a public wire that is constrained to equal a signal, and return it."""
         self._check_name(name)
         value = self._operand(signal)
         if self.outputs != len(self.public_names):
@@ -170,58 +171,60 @@ class ConstraintSystem:
     # --- constraints
 
     def enforce(self, a: Operand, b: Operand, c: Operand) -> None:
-        """Add the constraint a·b = c; it determines a new wire (`wire`) in one of the three."""
-        first, second, product = (signal_of(self, each) for each in (a, b, c))
+        """Add the constraint a·b = c; it may determine the value of one wire from `wire`."""
+        first, second, product = (signal_of(self, operand) for operand in (a, b, c))
         self._row(first, second, product)
         self._ranges.follow(first, second, product)
         if self.unknown:
             self._solve()
 
     def assert_equal(self, a: Operand, b: Operand) -> None:
-        """Constrain a = b; InputError for two constants that differ."""
+        """Constrain a = b; raises InputError for two different constants."""
         first, second = signal_of(self, a), signal_of(self, b)
         left, right = first.constant, second.constant
         if left is not None and right is not None:
             if left != right:
-                raise InputError(f"{self._here()}: {left} is never {right}")
+                raise InputError(
+                    f"{self._here()}: the constants {left} and {right} are never equal"
+                )
             return
         self.enforce(first, self.one, second)
 
     def boolean(self, signal: Operand) -> None:
-        """Constrain a signal to 0 or 1; InputError for a constant that is neither."""
+        """Constrain a signal to 0 or 1; raises InputError for any other constant."""
         value = self._bit(signal)
         self._row(self.one - value, value, self.zero)
         self._ranges.record(value, 1)
 
     def assert_nonzero(self, signal: Operand) -> None:
-        """Constrain a signal not to be 0, by its inverse."""
+        """Constrain a signal to be nonzero, with a wire for its inverse; one constraint."""
         self.divide(self.one, signal)
 
-    # --- signals from signals
+    # --- arithmetic
 
     def constant(self, number: int) -> Signal:
         """Return a constant signal."""
         return signal_of(self, number)
 
     def sum(self, signals: Iterable[Operand], weights: Iterable[int] | None = None) -> Signal:
-        """Return the sum of signals times weights; costs no constraint."""
+        """Return the sum of signals times weights (default 1); adds no constraint."""
         return weighted_sum(signals, weights, system=self)
 
     def pack(self, bits: Sequence[Operand]) -> Signal:
-        """Return the number with these bits, least first, modulo the prime; costs no constraint."""
-        return self.sum(bits, [1 << at for at in range(len(bits))])
+        """Return the number with these bits, least first, modulo the prime; adds no constraint."""
+        return self.sum(bits, [1 << index for index in range(len(bits))])
 
     def bits(self, signal: Operand, count: int | None = None) -> list[Signal]:
-        """Decompose a signal into `count` bits, or into all; see `quod.r1cs.low_bits`."""
+        """Decompose a signal into `count` bits, by default all; see `quod.r1cs.low_bits`."""
         return low_bits(self, signal, count)
 
     def multiply(self, a: Operand, b: Operand) -> Signal:
-        """Return a·b: a wire and a constraint, or neither if a factor is constant."""
+        """Return a·b; adds a wire and a constraint unless a factor is constant."""
         first, second = self._operand(a), self._operand(b)
-        if (number := second.constant) is not None:
-            return first.scaled(number)
-        if (number := first.constant) is not None:
-            return second.scaled(number)
+        if (constant := second.constant) is not None:
+            return first.scaled(constant)
+        if (constant := first.constant) is not None:
+            return second.scaled(constant)
         wire = self._new_wire()
         product = self._signal(wire)
         self._row(first, second, product)
@@ -230,16 +233,17 @@ class ConstraintSystem:
         return product
 
     def divide(self, a: Operand, b: Operand) -> Signal:
-        """Return a/b: a wire, and the constraint wire·b = a.
+        """Return a/b; adds a wire and the constraint wire·b = a, unless b is constant.
 
-        InputError for a constant 0 as b. If an input makes b 0 the constraint fails, unless a is 0
-        as well; then any quotient satisfies it. Use `divide` only if b is constrained not to be 0.
+        Raises InputError if b is the constant 0. If inputs make b 0, the constraint fails, unless a
+        is 0 as well; then any quotient satisfies it. Use `divide` only if other constraints make b
+        nonzero.
         """
         first, second = self._operand(a), self._operand(b)
-        if (number := second.constant) is not None:
-            if not number:
-                raise InputError(f"{self._here()}: a signal is divided by 0")
-            return first.scaled(pow(number, -1, self.prime))
+        if (constant := second.constant) is not None:
+            if not constant:
+                raise InputError(f"{self._here()}: division by the constant 0")
+            return first.scaled(pow(constant, -1, self.prime))
         wire = self._new_wire()
         quotient = self._signal(wire)
         self._row(quotient, second, first)
@@ -249,11 +253,11 @@ class ConstraintSystem:
     def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
         """Select `chosen` if the bit is 1, `other` if it is 0; one constraint.
 
-        InputError for a constant other than 0 and 1, and for a signal that is not shown to be a bit
-        (`boolean`, `bits`, `private_bits`, or the caller's `declare_at_most`).
+        Raises InputError for a constant other than 0 and 1, and for a signal that is not known to
+        be a bit (from `boolean`, `bits`, `private_bits` or `declare_at_most`).
         """
         value, if_zero = self._operand(self._bit(bit)), signal_of(self, other)
-        if (most := self._ranges.most(value)) is None or most > 1:
+        if (bound := self._ranges.most(value)) is None or bound > 1:
             raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
         if_one = signal_of(self, chosen)
         selected = if_zero + self.multiply(value, if_one - if_zero)
@@ -265,33 +269,33 @@ class ConstraintSystem:
     def is_zero(self, signal: Operand) -> Signal:
         """Return a bit that is 1 if the signal is 0, else 0; two constraints."""
         value = signal_of(self, signal)
-        if (number := value.constant) is not None:
-            return self.constant(int(not number))
+        if (constant := value.constant) is not None:
+            return self.constant(int(not constant))
         inverse = self.inverse_or_zero(value)
-        # Where the signal is 0 anything will do for it.
+        # If the signal is 0, any value of the inverse satisfies the constraints.
         self.free(inverse)
-        answer = self.wire()
-        self.enforce(value, inverse, self.one - answer)
-        self.enforce(value, answer, self.zero)
-        self._ranges.record(answer, 1)
-        return answer
+        flag = self.wire()
+        self.enforce(value, inverse, self.one - flag)
+        self.enforce(value, flag, self.zero)
+        self._ranges.record(flag, 1)
+        return flag
 
     def is_equal(self, a: Operand, b: Operand) -> Signal:
         """Return a bit that is 1 if the signals are equal, else 0; two constraints."""
         return self.is_zero(signal_of(self, a) - signal_of(self, b))
 
-    # --- wires whose values nothing shows yet
+    # --- wires that are not constrained yet
 
     def wire(self, name: str = "") -> Signal:
-        """Create a wire; the first constraint in which it is the only new wire gives its value."""
+        """Create a wire; the first constraint with no other new wire determines its value."""
         if type(name) is not str:
-            raise InputError(f"the name of a wire is text, not {shown(name)}")
+            raise InputError(f"the name of a wire must be a str, not {shown(name)}")
         wire = self._new_wire(name)
         self.unknown[wire] = caller(sys._getframe(1))
         return self._signal(wire)
 
     def hint_bit(self, signal: Operand, position: int) -> Signal:
-        """Return a wire with a bit of a signal's integer below the prime; no constraint."""
+        """Return a new, unconstrained wire: bit `position` of a signal's residue in [0, prime)."""
         value = self._operand(signal)
         position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
         wire = self._new_wire()
@@ -299,7 +303,7 @@ class ConstraintSystem:
         return self._signal(wire)
 
     def inverse_or_zero(self, signal: Operand) -> Signal:
-        """Return a wire with the inverse of a signal, or 0 for 0; no constraint."""
+        """Return a new, unconstrained wire: the inverse of a signal, or 0 if the signal is 0."""
         value = self._operand(signal)
         wire = self._new_wire()
         self.steps.append(InverseOrZero(wire, value))
@@ -308,10 +312,10 @@ class ConstraintSystem:
     def hint(
         self, function: HintFunction, arguments: Sequence[Operand], count: int = 1
     ) -> list[Signal]:
-        """Return `count` wires that a Python function computes from signals; no constraint.
+        """Return `count` new, unconstrained wires that a Python function computes from signals.
 
-        The function takes an int below the prime per argument, and returns an int or a sequence of
-        int. It is called for each input, which makes it the slowest way to compute wires.
+        The function takes one int in [0, prime) per argument and returns an int or a sequence of
+        `count` ints. It is called for each input, so hints are the slowest way to compute wires.
         """
         operands = tuple(self._operand(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
@@ -319,51 +323,54 @@ class ConstraintSystem:
         return [self._signal(wire) for wire in wires]
 
     def free(self, *signals: Signal) -> None:
-        """Declare wires that may have several correct values, so that `tamper` accepts them."""
+        """Declare that wires may have several valid values, so that `tamper` reports no error."""
         for signal in signals:
             self.free_wires.update(signal_of(self, signal).wires)
 
     # --- bounds of signals
 
     def at_most(self, signal: Operand) -> int | None:
-        """Return the upper bound of a signal that the constraints so far show, or None.
+        """Return an upper bound of a signal that the constraints so far imply, or None.
 
-        Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), signals after
-        `bits`, sums and products of such signals that cannot wrap around the prime, signals equal
-        to one of these, and declared ones (`declare_at_most`). Constraints of sums of more than two
-        terms are not analysed.
+        Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), for signals
+        decomposed by `bits`, for sums and products of bounded signals that cannot wrap around the
+        prime, for signals equal to one of these, and for signals passed to `declare_at_most`.
+        Constraints on sums of more than two terms are not analysed.
         """
         return self._ranges.most(signal_of(self, signal))
 
     def declare_at_most(self, signal: Operand, most: int) -> Signal:
-        """Declare an upper bound of a signal that constraints show without Quod's knowing.
+        """Declare an upper bound that the constraints imply but Quod cannot derive.
 
         Gadgets that need a bit or a small number then accept the signal. This adds no constraint
-        and checks nothing: if the constraints do not show the bound, the circuit is unsound.
+        and checks nothing: if the constraints do not imply the bound, the circuit is unsound.
+        Returns the signal.
         """
         value = signal_of(self, signal)
-        most = whole_number("the greatest value", most, 0, self.prime - 1)
-        if (number := value.constant) is not None and number > most:
-            raise InputError(f"{self._here()}: the constant {shown(number)} is above {shown(most)}")
+        most = whole_number("the upper bound", most, 0, self.prime - 1)
+        if (constant := value.constant) is not None and constant > most:
+            raise InputError(
+                f"{self._here()}: the constant {shown(constant)} exceeds the bound {shown(most)}"
+            )
         self._ranges.record(value, most)
         return value
 
-    # --- where things are
+    # --- namespaces
 
     def namespace(self, name: str) -> _Namespace:
-        """Return a context in whose body constraints and wires get a namespace."""
+        """Return a context manager; constraints and wires added in its body get the namespace."""
         if type(name) is not str or not name:
-            raise InputError(f"a namespace has a name, not {shown(name)}")
+            raise InputError(f"the name of a namespace must be a nonempty str, not {shown(name)}")
         return _Namespace(self, name)
 
     def path_of(self, parent: int, name: str) -> int:
-        """Return the number of a namespace within another."""
-        number = self._path_numbers.setdefault((parent, name), len(self.paths))
-        if number == len(self.paths):
+        """Return the index of a namespace within another; adds it if it is new."""
+        index = self._path_numbers.setdefault((parent, name), len(self.paths))
+        if index == len(self.paths):
             self.paths.append((parent, name))
-        return number
+        return index
 
-    # --- inside
+    # --- internals
 
     def _signal(self, wire: int) -> Signal:
         return Signal(self, (wire,), (1,))
@@ -372,28 +379,28 @@ class ConstraintSystem:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
     def _operand(self, operand: Operand) -> Signal:
-        """Return an operand of a computation; InputError for a wire without a value yet."""
+        """Return an operand as a signal; raises InputError if a wire of it has no value yet."""
         signal = signal_of(self, operand)
         if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
             for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
                 if wire in self.unknown:
                     raise InputError(
                         f"{self._here()}: the wire {self.wire_names.get(wire, wire)} has no value "
-                        "yet; give the constraint that it follows from first"
+                        "yet; add the constraint that determines it first"
                     )
         return signal
 
     def _bit(self, operand: Operand) -> Signal:
-        """Return an operand that must be a bit; InputError for another constant."""
+        """Return an operand that must be a bit; raises InputError for any other constant."""
         signal = signal_of(self, operand)
-        if (number := signal.constant) not in (None, 0, 1):
-            raise InputError(f"{self._here()}: {shown(number)} is no bit")
+        if (constant := signal.constant) not in (None, 0, 1):
+            raise InputError(f"{self._here()}: {shown(constant)} is not a bit")
         return signal
 
     def _check_open(self) -> None:
         if self.is_finished:
             raise InputError(
-                f"{self._here()}: the circuit is traced already; its signals are for its function"
+                f"{self._here()}: the circuit is already traced; its signals are no longer usable"
             )
 
     def _new_wire(self, name: str = "") -> int:
@@ -415,9 +422,11 @@ class ConstraintSystem:
     def _check_name(self, name: object) -> None:
         self._check_open()
         if type(name) is not str or not name:
-            raise InputError(f"an input or output has a name, not {shown(name)}")
+            raise InputError(
+                f"the name of an input or output must be a nonempty str, not {shown(name)}"
+            )
         if name in self.inputs or name in self.public_names:
-            raise _twice(name)
+            raise _duplicate_name_error(name)
 
     def _row(self, a: Signal, b: Signal, c: Signal) -> None:
         self._check_open()
@@ -434,10 +443,10 @@ class ConstraintSystem:
                 column.extend(wires)
                 value.extend(coefficients)
             end.append(len(column))
-        code, instruction = caller(sys._getframe(2))
+        code, offset = caller(sys._getframe(2))
         self.row_paths.append(self.path)
         self.row_codes.append(code)
-        self.row_instructions.append(instruction)
+        self.row_instructions.append(offset)
 
     def row(self, side: int, row: int) -> tuple[list[int], list[int]]:
         """Return the wires and coefficients of a row of A, B or C (`side` 0, 1 or 2)."""
@@ -446,7 +455,7 @@ class ConstraintSystem:
         return self.columns[side][start:end], self.values[side][start:end]
 
     def _solve(self) -> None:
-        """Record that the last row determines its new wire, if it has one in one place."""
+        """Record that the last row determines its new wire, if it has exactly one, once."""
         row = len(self.row_paths) - 1
         unknowns = [
             (wire, side)
@@ -463,5 +472,5 @@ class ConstraintSystem:
         return place(*caller(sys._getframe(1)))
 
 
-def _twice(name: str) -> InputError:
-    return InputError(f"there are two inputs or outputs with the name {name!r}")
+def _duplicate_name_error(name: str) -> InputError:
+    return InputError(f"two inputs or outputs have the name {name!r}; choose another name")

@@ -24,12 +24,16 @@ from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.replay import in_order, replayed
 from quod.r1cs.witness_program.steps import Input
 
-# Compiling a program takes longer than one witness, or than the witnesses of a small circuit.
-_FEW_STEPS = 1000
+# From this many steps on, a compiled program pays: for fewer, compiling takes longer than a
+# witness.
+_MIN_COMPILED_STEPS = 1000
 
 
 class TracedCircuit(Protocol):
-    """A circuit as a witness program uses it; a cached circuit traces its system on first use."""
+    """The attributes of a circuit that witness programs use.
+
+    A cached circuit traces its system on first use of `system`.
+    """
 
     @property
     def field(self) -> Modulus:
@@ -38,7 +42,7 @@ class TracedCircuit(Protocol):
 
     @property
     def curve(self) -> str:
-        """The name of the curve whose scalar field it is."""
+        """The name of the curve whose scalar field is `field`."""
         ...
 
     @property
@@ -66,9 +70,9 @@ class WitnessProgram:
     """The computation of a circuit's witnesses from inputs, and the check of its constraints."""
 
     def __init__(self, circuit: TracedCircuit, program: Program | None = None) -> None:
-        """Keep the circuit, and its compiled program if there is one."""
+        """Initialise with a circuit and, if it is cached, its program."""
         self._circuit, self._loaded = circuit, program
-        self._large = circuit.counts.steps >= _FEW_STEPS
+        self._large = circuit.counts.steps >= _MIN_COMPILED_STEPS
         self._cache_unread = self._large
         self._resident: dict[AnyDevice, ResidentWitnesses] = {}
 
@@ -90,7 +94,7 @@ class WitnessProgram:
         return RowChecker(self._circuit.shape, self._circuit.field)
 
     def prepare(self) -> None:
-        """Compile now what the second witness of a large circuit would compile."""
+        """Compile the program and the checker now."""
         self._cache_unread = False
         _ = self.runner, self.checker
 
@@ -100,7 +104,7 @@ class WitnessProgram:
         return self._loaded is not None or "runner" in self.__dict__
 
     def values(self, inputs: Sequence[Inputs]) -> Words:
-        """Compute all wires for each input: (inputs, wires, words) integers."""
+        """Compute all wires for each input; return integers, (inputs, wires, words) u32."""
         if len(inputs) == 1 and not self.is_prepared:
             if not self._large:
                 return self._step_by_step(inputs)
@@ -111,28 +115,28 @@ class WitnessProgram:
                     return self._step_by_step(inputs)
         numbers = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
         values, divide = self.runner.run(numbers)
-        for at in np.flatnonzero(divide).tolist():
-            # What follows from a quotient by 0 is as the steps say it.
-            values[at] = self._steps_of(inputs, at)
+        for index in np.flatnonzero(divide).tolist():
+            # If an input divides by 0, the steps in Python define the witness.
+            values[index] = self._witness_by_steps(inputs, index)
         return values
 
     def resident(
         self, inputs: Sequence[Inputs], device: AnyDevice
     ) -> tuple[list[ResidentWitness], list[Buffer]]:
-        """Compute witnesses in a device's memory; return them and the buffers that have them."""
+        """Compute witnesses in a device's memory; return them and the buffers that hold them."""
         circuit = self._circuit
         numbers = all_checked(circuit.inputs, inputs, circuit.field.value)
         witnesses, memories, divide = self._on(device).make(numbers)
-        for at in divide:
-            # What follows from a quotient by 0 is as the steps say it.
-            device.upload(self._steps_of(inputs, at), into=witnesses[at].memory)
+        for index in divide:
+            # If an input divides by 0, the steps in Python define the witness.
+            device.upload(self._witness_by_steps(inputs, index), into=witnesses[index].memory)
         return witnesses, memories
 
     def failing_in(
         self, memories: Sequence[Buffer], wires: int, device: AnyDevice
     ) -> list[list[int]]:
         """Return the rows that fail, for each witness in a device's buffers."""
-        return _places(self._on(device).failing(memories, wires))
+        return _true_indices(self._on(device).failing(memories, wires))
 
     def _on(self, device: AnyDevice) -> ResidentWitnesses:
         circuit = self._circuit
@@ -141,15 +145,15 @@ class WitnessProgram:
             resident = ResidentWitnesses(
                 device, circuit.curve, circuit.field, self._program, circuit.shape
             )
-            # Those that were closed are not held on to.
+            # Drop closed devices, so that they can be freed.
             others = list(self._resident.items())
             open_devices = {other: cached for other, cached in others if not other.space.is_lost}
             self._resident = {**open_devices, device: resident}
         return resident
 
-    def _steps_of(self, inputs: Sequence[Inputs], at: int) -> Words:
-        with with_input_index(at, len(inputs)):
-            values: Words = self._step_by_step([inputs[at]])[0]
+    def _witness_by_steps(self, inputs: Sequence[Inputs], index: int) -> Words:
+        with with_input_index(index, len(inputs)):
+            values: Words = self._step_by_step([inputs[index]])[0]
         return values
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
@@ -167,9 +171,9 @@ class WitnessProgram:
 
     def failing(self, witnesses: Words) -> list[list[int]]:
         """Return the rows that fail, for each witness as `values` returns it."""
-        return _places(self.checker.failing(witnesses))
+        return _true_indices(self.checker.failing(witnesses))
 
 
-def _places(failing: NDArray[np.bool_]) -> list[list[int]]:
-    """Return, per row, the indices at which the mask is true."""
+def _true_indices(failing: NDArray[np.bool_]) -> list[list[int]]:
+    """Return, for each row of the mask, the indices at which it is true."""
     return [np.flatnonzero(mask).tolist() for mask in failing]

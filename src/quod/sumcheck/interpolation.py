@@ -32,7 +32,7 @@ def check_degree(modulus: Modulus, degree: int) -> None:
     finite = [place for place in places(degree) if place is not INFINITY]
     if len({place % modulus.value for place in finite}) < len(finite):
         raise InputError(
-            f"{modulus.name} has too few elements for products of {degree} factors; take a larger "
+            f"{modulus.name} has too few elements for products of {degree} factors; use a larger "
             "field"
         )
 

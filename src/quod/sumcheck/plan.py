@@ -115,7 +115,7 @@ class SumcheckPlan:
         if self._max_log_capacity < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
-                f"of {device.name}; take fewer tables"
+                f"of {device.name}; use fewer tables"
             )
         self.rounds_before = self._rounds_before()
         """Number of rounds on tables in device memory; one workgroup runs the rounds after them."""

@@ -35,8 +35,8 @@ class SumOfProducts:
         sequence: object = self.terms
         if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not sequence:
             raise InputError(
-                "a sum of products is a tuple of terms, each a coefficient and a tuple of tables, "
-                "as in ((1, (0, 1)), (-3, (2,)))"
+                "a sum of products must be a tuple of terms, each a coefficient and a tuple of "
+                "tables, as in ((1, (0, 1)), (-3, (2,)))"
             )
         if len(sequence) > MOST_TERMS:
             raise InputError(
@@ -46,8 +46,8 @@ class SumOfProducts:
         used = sorted({table for _, tables in terms for table in tables})
         if not used or used != list(range(used[-1] + 1)):
             raise InputError(
-                f"the terms are of tables {used}; number those that there are from 0 on, each of "
-                "them in a term"
+                f"the terms use the tables {used}; number the tables from 0 without gaps, so that "
+                "each is in a term"
             )
         self.__dict__.update(terms=terms)
 
@@ -76,22 +76,22 @@ class SumOfProducts:
 def _checked_term(number: int, term: object) -> Term:
     """Return a validated term with its table indices sorted; raise InputError if it is no term."""
     if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 2:
-        raise InputError(f"term {number} is no pair of a coefficient and a tuple of tables")
+        raise InputError(f"term {number} must be a pair of a coefficient and a tuple of tables")
     coefficient, tables = term
     if type(coefficient) is not int or coefficient.bit_length() > MOST_BITS:
         raise InputError(
-            f"the coefficient of term {number} is an int of at most {MOST_BITS} bits, not "
+            f"the coefficient of term {number} must be an int of at most {MOST_BITS} bits, not "
             f"{shown(coefficient)}"
         )
     if not isinstance(tables, Sequence) or isinstance(tables, (str, bytes, bytearray, memoryview)):
-        raise InputError(f"the tables of term {number} are a tuple of int")
+        raise InputError(f"the tables of term {number} must be a tuple of int")
     if len(tables) > MOST_DEGREE:
         raise InputError(
-            f"term {number} has {len(tables)} factors; there are at most {MOST_DEGREE}"
+            f"term {number} has {len(tables)} factors, above the limit of {MOST_DEGREE}"
         )
     tables = tuple(tables)
     if any(type(table) is not int for table in tables):
-        raise InputError(f"the tables of term {number} are a tuple of int")
+        raise InputError(f"the tables of term {number} must be a tuple of int")
     if any(not 0 <= table < MOST_TABLES for table in tables):
-        raise InputError(f"the tables of term {number} are numbered from 0 to {MOST_TABLES - 1}")
+        raise InputError(f"the tables of term {number} must be indices from 0 to {MOST_TABLES - 1}")
     return coefficient, tuple(sorted(tables))

@@ -65,7 +65,7 @@ def prove(
         point = check_elements(field, "the point", point)
         if len(point) != log2_size:
             raise InputError(
-                f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
+                f"tables of 2^{log2_size} entries need a point of {log2_size} coordinates, not "
                 f"{len(point)}"
             )
     # The error terms do not depend on the claim.
@@ -100,14 +100,14 @@ def _checked_tables(
 ) -> tuple[list[Words], list[int], int]:
     """Return the tables, the indices of those over the prime field, and log2 of their length."""
     if not isinstance(tables, Sequence) or len(tables) != polynomial.tables:
-        raise InputError(f"the polynomial is of {polynomial.tables} tables; give a list of them")
+        raise InputError(f"the tables must be a list of {polynomial.tables}, as the polynomial has")
     arrays, in_base, sizes = [], [], set()
     for number, table in enumerate(tables):
         array = plain_array(f"table {number}", table)
         widths = (field.modulus.words, field.words)
         if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] not in widths:
             raise InputError(
-                f"table {number} is uint32 of shape (entries, {field.words}), or (entries, "
+                f"table {number} must be uint32 of shape (entries, {field.words}), or (entries, "
                 f"{field.modulus.words}) of the prime field, not {array.dtype} of {array.shape}"
             )
         check_canonical(field.modulus, array.reshape(-1, field.modulus.words))
@@ -117,5 +117,5 @@ def _checked_tables(
         arrays.append(array)
     size = sizes.pop()
     if sizes or size < 2 or size & (size - 1):
-        raise InputError("the tables have 2, 4, 8 ... entries, all of them as many")
+        raise InputError("all tables must have the same length, a power of two that is at least 2")
     return arrays, in_base, size.bit_length() - 1

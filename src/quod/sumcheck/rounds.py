@@ -189,8 +189,8 @@ class _Pass:
 
         def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
             items = [
-                Summand([corners(table, at) for table in range(shape.tables)], weight)
-                for at, weight in indices
+                Summand([corners(table, index) for table in range(shape.tables)], weight)
+                for index, weight in indices
             ]
             return summands(
                 self.mixed, shape.polynomial, items, self._depth, self._scales, running, at_one

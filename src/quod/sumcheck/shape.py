@@ -36,7 +36,9 @@ class Shape:
         self.hash.check_challenges(self.field)
         terms = len(self.polynomial.terms)
         if len(self.scales) not in (0, terms):
-            raise InputError(f"there are scales for {len(self.scales)} terms, and {terms} terms")
+            raise InputError(
+                f"the polynomial has {terms} terms, but there are {len(self.scales)} scales"
+            )
         scales = tuple(
             whole_number_or_none("the number of a scale", scale, 0, terms - 1)
             for scale in self.scales

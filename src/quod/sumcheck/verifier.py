@@ -55,7 +55,7 @@ class Statement:
             self.__dict__.update(point=check_elements(self.field, "the point", self.point))
             if len(self.point) != self.variables:
                 raise InputError(
-                    f"a point of {self.variables} variables has as many coordinates, not "
+                    f"the point must have a coordinate for each of {self.variables} variables, not "
                     f"{len(self.point)}"
                 )
 
@@ -122,8 +122,7 @@ def verify(
     reader.end()
     if evaluate(field, polynomial, PlainElement.each(field, values)) != claim:
         raise VerificationError(
-            "the sum is not what the proof claims: the values of its tables do not agree with its "
-            "rounds"
+            "the claimed sum is wrong: the values of the tables do not agree with the rounds"
         )
     return Reduced(tuple(point), tuple(values))
 

@@ -5,9 +5,9 @@
     calculator = WitnessCalculator.open("circuit.wasm")
     wtns = calculator.calculate({"secret": 7, "siblings": [1, 2, 3]})
 
-The bytes are those of a .wtns file; this needs wasmtime (the extra ``wasm``). `check_witness` finds
-the constraints of a system that a witness fails. All calls are thread-safe. The names below load on
-first use (PEP 562).
+`wtns` has the bytes of a .wtns file. A calculator needs wasmtime (the extra ``wasm``).
+`check_witness` finds the constraints of a system that a witness fails. All calls are thread-safe.
+The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

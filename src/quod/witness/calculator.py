@@ -29,37 +29,39 @@ except ImportError:
 from quod.witness.module_cache import module_of
 from quod.witness.sandbox import MESSAGES, Sandbox
 
-_MOST_BYTES = 256 << 20
-_MOST_WORDS = 32
-_MOST_LISTED = 8
-_RUNTIME = (
+_MAX_BYTES = 256 << 20
+_MAX_WORDS = 32
+_MAX_LISTED = 8
+_IMPORTS = (
     "exceptionHandler", "printErrorMessage", "writeBufferMessage", "showSharedRWMemory"
 )  # fmt: skip
-_NEEDED = (
+_REQUIRED_EXPORTS = (
     "init", "setInputSignal", "getWitness", "getWitnessSize", "getRawPrime", "getFieldNumLen32",
     "readSharedRWMemory", "writeSharedRWMemory",
 )  # fmt: skip
-# Since circom 2.0.3.
-_LATER = ("getInputSignalSize", "getInputSize")
+# Exports of calculators since circom 2.0.3.
+_NEWER_EXPORTS = ("getInputSignalSize", "getInputSize")
 
 
 def read_wasm(path: Path) -> bytes:
     """Read the bytes of a calculator's file or pipe, at most 256 MB."""
-    return read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=b"\0asm")
+    return read_small(path, limit=_MAX_BYTES, what="a witness calculator", begins=b"\0asm")
 
 
 class WitnessCalculator:
     """A calculator compiled by circom 2.0.3 or later (`circom --wasm`).
 
-    `curve` is Quod's name of the curve whose scalar field it computes in, or circom's name of a
-    prime without a pairing curve (`goldilocks`). `variables` is the number of values of a witness,
-    and `inputs` the number of input values. Compiled code is cached in the user's cache. Errors
-    call the calculator `name`, and `limits` bounds its resources. Threads may share it and run
-    concurrently. `symbols` is the circuit's .sym file, from which errors take the names of missing
-    inputs.
+    Parameters: `wasm` is the module. `name` is the calculator's name in errors. `curve` and
+    `variables`, if given, must match the attributes. `limits` bounds the resources of a witness and
+    of compiling. `symbols` is the circuit's .sym file, which has the names of missing inputs.
+
+    Attributes: `curve` is Quod's name of the curve whose scalar field is used, or circom's name of
+    a prime without a pairing curve (`goldilocks`). `variables` is the number of values of a
+    witness, `inputs` that of input values. Compiled code is stored in the user's cache. Threads may
+    share a calculator and compute concurrently.
 
     Raises `InputError` if the bytes are not a module, `CalculatorError` if the module is not
-    circom's or too old, `MismatchError` if a given `curve` or `variables` differs from its own, and
+    circom's or is too old, `MismatchError` if `curve` or `variables` does not match, and
     `WitnessLimitError`.
     """
 
@@ -82,26 +84,28 @@ class WitnessCalculator:
         if curve is not None:
             field_named(curve)
         self._module = module_of(wasm, name, self._limits)
-        self._messages = self._checked()
-        first = self._sandbox()
-        self._words = first.ask("getFieldNumLen32")
-        self.variables = first.ask("getWitnessSize") & 0xFFFFFFFF
-        self.inputs = first.ask("getInputSize") & 0xFFFFFFFF
+        self._messages = self._check_interface()
+        sandbox = self._sandbox()
+        self._words = sandbox.ask("getFieldNumLen32")
+        self.variables = sandbox.ask("getWitnessSize") & 0xFFFFFFFF
+        self.inputs = sandbox.ask("getInputSize") & 0xFFFFFFFF
         if not self.variables:
-            raise CalculatorError(f"{name}: says that a witness has no values, not even the 1")
-        self.curve, field = self._field(first)
+            raise CalculatorError(
+                f"{name}: reports that a witness has no values; a witness has at least the 1"
+            )
+        self.curve, field = self._field(sandbox)
         self._prime = field.value
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
         if curve is not None and curve != self.curve:
             raise MismatchError(
-                f"was compiled for the field of {self.curve}, and the key is one of {curve}; "
+                f"was compiled for the field of {self.curve}, but the key is over {curve}; "
                 "see circom's --prime",
                 path=name,
             )
         if variables is not None and variables != self.variables:
             raise MismatchError(
-                f"computes a witness of {self.variables} values, and the key takes {variables}; "
+                f"computes a witness of {self.variables} values, but the key takes {variables}; "
                 "they are of different circuits",
                 path=name,
             )
@@ -111,7 +115,7 @@ class WitnessCalculator:
     def open(cls, path: Path, *, limits: WitnessLimits | None = None) -> WitnessCalculator:
         """Open a file or pipe of at most 256 MB; `InputError` if it cannot be read.
 
-        The .sym file of the circuit is used if it is where circom wrote it.
+        Errors take names of inputs from the circuit's .sym file, if it is where circom wrote it.
         """
         name = file_path(path)
         return cls(read_wasm(path), name=name, limits=limits, symbols=symbols_beside(name))
@@ -142,8 +146,8 @@ class WitnessCalculator:
     def _sandbox(self, where: str = "inputs") -> Sandbox:
         return Sandbox(self._module, self._messages, self._limits, self.name, where)
 
-    def _checked(self) -> bool:
-        """Check imports and exports against circom's; return true if the circuit has messages.
+    def _check_interface(self) -> bool:
+        """Check imports and exports against circom's; return True if the circuit has messages.
 
         Raises CalculatorError if they differ.
         """
@@ -154,39 +158,41 @@ class WitnessCalculator:
         }
         for imported in self._module.imports:
             if isinstance(imported.type, wasmtime.MemoryType):
-                raise self._old("it imports its memory")
-            if imported.module != "runtime" or imported.name not in _RUNTIME:
-                wanted = shown(f"{imported.module}.{imported.name}")
+                raise self._outdated_error("it imports its memory")
+            if imported.module != "runtime" or imported.name not in _IMPORTS:
+                import_name = shown(f"{imported.module}.{imported.name}")
                 raise CalculatorError(
-                    f"{self.name}: imports {wanted}, which no calculator of circom needs; give the "
-                    ".wasm that circom wrote"
+                    f"{self.name}: imports {import_name}, which circom's calculators do not; give "
+                    "the .wasm that circom wrote"
                 )
-        for name in _NEEDED:
+        for name in _REQUIRED_EXPORTS:
             if name not in functions:
                 raise CalculatorError(
-                    f"{self.name}: is no witness calculator of circom 2, for it exports no {name}; "
+                    f"{self.name}: is no circom 2 witness calculator: it does not export {name}; "
                     "compile the circuit with `circom --wasm`"
                 )
-        for name in _LATER:
+        for name in _NEWER_EXPORTS:
             if name not in functions:
-                raise self._old(f"it exports no {name}")
+                raise self._outdated_error(f"it does not export {name}")
         return MESSAGES in functions
 
-    def _old(self, why: str) -> CalculatorError:
+    def _outdated_error(self, reason: str) -> CalculatorError:
         return CalculatorError(
-            f"{self.name}: was made by a circom before 2.0.3 ({why}); compile the circuit again "
-            "with a later one"
+            f"{self.name}: was compiled by a circom before 2.0.3 ({reason}); compile the circuit "
+            "with a later version"
         )
 
     def _field(self, sandbox: Sandbox) -> tuple[str, Modulus]:
-        if not 1 <= self._words <= _MOST_WORDS:
-            raise CalculatorError(f"{self.name}: says that numbers have {self._words} words")
+        if not 1 <= self._words <= _MAX_WORDS:
+            raise CalculatorError(
+                f"{self.name}: reports that a field element has {self._words} words"
+            )
         prime = sandbox.prime(self._words)
         named_field = field_of_prime(prime)
         if named_field is None or named_field[1].words != self._words:
             raise CalculatorError(
-                f"{self.name}: computes modulo 0x{prime:x} in {self._words} words, which is no "
-                "field that Quod knows; see circom's --prime"
+                f"{self.name}: computes modulo 0x{prime:x} in {self._words} words, a field that "
+                "Quod does not support; see circom's --prime"
             )
         return named_field
 
@@ -218,7 +224,7 @@ class WitnessCalculator:
                 )
         total = sum(map(len, inputs.values()))
         if total != self.inputs:
-            raise InputError(self._missing(inputs, total), path=where)
+            raise InputError(self._missing_message(inputs, total), path=where)
 
     def _inputs_of_symbols(self) -> list[str]:
         """Return the names of inputs in the .sym file; empty without one."""
@@ -226,18 +232,18 @@ class WitnessCalculator:
         self._learn_sizes(names)
         return [name for name in names if name in self._sizes]
 
-    def _missing(self, inputs: Mapping[str, list[int]], total: int) -> str:
+    def _missing_message(self, inputs: Mapping[str, list[int]], total: int) -> str:
         absent = [name for name in self._inputs_of_symbols() if name not in inputs]
         if absent:
             listed = ", ".join(
                 f"{shown(name)} ({counted(self._sizes[name], 'number')})"
-                for name in absent[:_MOST_LISTED]
+                for name in absent[:_MAX_LISTED]
             )
-            others = len(absent) - _MOST_LISTED
+            others = len(absent) - _MAX_LISTED
             end = f" and {others} more" if others > 0 else ""
             subject = "the input" if len(absent) == 1 else "the inputs"
             return f"{subject} {listed}{end} {'is' if len(absent) == 1 else 'are'} missing"
-        listed = ", ".join(inputs) if len(inputs) <= _MOST_LISTED else f"{len(inputs)} inputs"
+        listed = ", ".join(inputs) if len(inputs) <= _MAX_LISTED else f"{len(inputs)} inputs"
         return (
             f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
             f"given ({listed or 'no input'})"
@@ -254,5 +260,5 @@ class WitnessCalculator:
                     "value" if size == 1 else f"[...], one list of its {counted(size, 'number')}"
                 )
                 return f"; write {shown(spelling)}: {value}"
-        close = nearest(name, self._inputs_of_symbols())
-        return "" if close is None else f"; did you mean {shown(close)}?"
+        suggestion = nearest(name, self._inputs_of_symbols())
+        return "" if suggestion is None else f"; did you mean {shown(suggestion)}?"

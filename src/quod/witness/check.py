@@ -23,16 +23,16 @@ from quod.frozen import frozen
 from quod.validation import file_path, whole_number_or_none
 from quod.witness.kernels import row_sums
 
-_MOST_ENTRIES = (1 << 32) - 1
+_MAX_ENTRIES = (1 << 32) - 1
 
 
 @frozen
 class FailedConstraint:
     """A constraint that a witness fails: a * b is not c.
 
-    Its text form is the output of `quod wtns check`. Values are from 0 to the prime - 1.
+    `str` returns the form that `quod wtns check` prints. Values are in [0, prime).
 
-    number: The index of the constraint, from 0.
+    number: The index of the constraint, starting at 0.
     text: The constraint in readable form.
     a, b, c: The values of its linear combinations.
     values: The values of its wires by name (``wire 5`` without symbols).
@@ -75,7 +75,7 @@ class WitnessCheck:
 
     r1cs: The constraint system.
     witness: The witness.
-    failed: The indices, from 0, of the constraints that fail.
+    failed: The indices of the constraints that fail, starting at 0.
     symbols: The path of a .sym file, or None.
     """
 
@@ -90,11 +90,11 @@ class WitnessCheck:
         return not len(self.failed)
 
     def failures(self, most: int | None = None) -> Iterator[FailedConstraint]:
-        """Return the constraints that fail, in order, at most `most`.
+        """Return the constraints that fail, in order; the first `most` of them if given.
 
         Raises `InputError` for malformed symbols, and `MismatchError` for those of another circuit.
         """
-        count = whole_number_or_none("the most failures", most, 0)
+        count = whole_number_or_none("the number of failures", most, 0)
         rows = [constraint(self.r1cs, int(number)) for number in self.failed[:count]]
         wires = {wire for row in rows for wire in row.wires}
         names = {} if self.symbols is None else wire_names(self.symbols, self.r1cs, wires)
@@ -129,24 +129,26 @@ def check_witness(
     `MismatchError` for the witness of another circuit.
     """
     system = r1cs if isinstance(r1cs, R1cs) else R1cs.open(r1cs)
-    fits = partial(_check_fits, system)
-    values = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
-    names = None if symbols is None else file_path(symbols)
-    chosen = resolve_device(device)
-    fits(values)
-    return WitnessCheck(system, values, _failed(chosen, system, values), names)
+    check_fits = partial(_check_fits, system)
+    values = witness if isinstance(witness, Witness) else Witness.open(witness, check=check_fits)
+    symbols_path = None if symbols is None else file_path(symbols)
+    resolved_device = resolve_device(device)
+    check_fits(values)
+    return WitnessCheck(
+        system, values, _failing_rows(resolved_device, system, values), symbols_path
+    )
 
 
 def _check_fits(system: R1cs, witness: Witness | WitnessHeader) -> None:
     if witness.curve != system.curve or len(witness) != system.wires:
         raise MismatchError(
-            f"has {len(witness)} values over {witness.curve}, and {system.path} takes "
+            f"has {len(witness)} values over {witness.curve}, but {system.path} takes "
             f"{system.wires} over {system.curve}; give the witness of this circuit",
             path=witness.path,
         )
 
 
-def _failed(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64]:
+def _failing_rows(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64]:
     vector = np.ascontiguousarray(witness.values)
     a, b, c = (_sums(device, r1cs, matrix, vector) for matrix in r1cs.matrices)
     product = unwritten(*a.shape)
@@ -157,9 +159,9 @@ def _failed(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64
 
 
 def _sums(device: AnyDevice, r1cs: R1cs, matrix: SparseMatrix, vector: Words) -> Words:
-    if matrix.nonzeros > _MOST_ENTRIES:
+    if matrix.nonzeros > _MAX_ENTRIES:
         raise InputError(
-            f"has a matrix of {matrix.nonzeros} entries, above the most of {_MOST_ENTRIES}",
+            f"has a matrix of {matrix.nonzeros} entries, above the limit of {_MAX_ENTRIES}",
             path=r1cs.path,
         )
     out = unwritten(matrix.rows, r1cs.fr.words)

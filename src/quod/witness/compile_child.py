@@ -1,7 +1,7 @@
 """A child process that compiles one module: python -m ... SECONDS BYTES < wasm > compiled.
 
-Compilers are not hardened against hostile input: here one has its own limits, and a compromise or
-crash affects only this process.
+SECONDS limits CPU time and BYTES address space. Compilers are not hardened against hostile input:
+in a child process a compromise or crash affects no other work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ REFUSED = 3
 
 def main() -> int:
     """Compile; return 0, or REFUSED after printing the reason to standard error."""
-    seconds, size = map(int, sys.argv[1:])
-    for limit, most in (
-        (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, size), (resource.RLIMIT_CORE, 0)
+    seconds, max_bytes = map(int, sys.argv[1:])
+    for resource_kind, bound in (
+        (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, max_bytes), (resource.RLIMIT_CORE, 0)
     ):  # fmt: skip
-        hard = resource.getrlimit(limit)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(limit, (most, most))
+        hard = resource.getrlimit(resource_kind)[1]
+        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.setrlimit(resource_kind, (bound, bound))
 
     import wasmtime
 

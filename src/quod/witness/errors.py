@@ -13,7 +13,9 @@ from quod.errors import InputError, ServiceError
 class CircuitError(InputError):
     """The circuit rejects the inputs.
 
-    `code` is circom's error number; `lines` are templates with their line numbers, innermost first.
+    code: circom's error number.
+    lines: pairs of a template's name and a line number, innermost first.
+    path: the name of the inputs in the message.
     """
 
     def __init__(self, message: str, *, code: int, lines: Sequence[tuple[str, int]], path: str):
@@ -23,12 +25,12 @@ class CircuitError(InputError):
 
 
 class CalculatorError(ServiceError):
-    """A module is not a calculator of circom, is too old, or behaves as no such calculator does."""
+    """A module is not a circom calculator, is too old, or does not behave like a calculator."""
 
     status = "FAILED_PRECONDITION"
 
 
 class WitnessLimitError(ServiceError):
-    """A witness, or the compilation of a calculator, exceeds its limit of time or memory."""
+    """A witness, or the compilation of a calculator, exceeds its time or memory limit."""
 
     status = "FAILED_PRECONDITION"

@@ -1,10 +1,10 @@
-"""The modules around a calculator in the sandbox, as WebAssembly text.
+"""The modules that a calculator is linked with in the sandbox, as WebAssembly text.
 
-`RUNTIME` has the imports of circom's modules. It never calls Python: an error is stored as a
-number, and messages as bytes in its own memory. `GLUE` sets inputs and extracts the witness, with
-loops over a memory that is written once and read once.
+`RUNTIME` has the functions that circom's modules import. It never calls Python: it stores an error
+as a number, and messages as bytes in its memory. `GLUE` sets all inputs and extracts the witness in
+one call, so that Python writes and reads its memory only once.
 
-The interface of circom's modules is that of its code producers (wasm_elements), 2.0.3 and later.
+The interface is that of circom's code producers (wasm_elements), 2.0.3 and later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RUNTIME = f"""(module
   ;; A number that the circuit logs, which may be secret.
   (func (export "showSharedRWMemory"))
 )"""
-"""The functions that circuits import, with `code` and `messages` to be read after an error."""
+"""The functions that circuits import; `code` and `messages` are read after an error."""
 
 GLUE = """(module
   (import "circuit" "init" (func $init (param i32)))
@@ -102,9 +102,9 @@ GLUE = """(module
       (br_if $more (i32.lt_u
         (local.tee $wire (i32.add (local.get $wire) (i32.const 1))) (local.get $wires)))))
 )"""
-"""The functions `prime` and `calculate`, over `memory`."""
+"""The functions `prime` and `calculate`, which read and write `memory`."""
 
-# Added for circuits with messages.
+# Part of GLUE for circuits with messages.
 _MESSAGES = """(import "circuit" "getMessageChar" (func $char (result i32)))
   (elem (i32.const 0) $char)"""
 

@@ -10,7 +10,7 @@ from quod.formats.source import Path
 from quod.formats.sym import symbol_rows
 
 # The signals of the main component come first in the file.
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _INDICES = re.compile(r"(?:\[[0-9]+\])+\Z")
 _MAIN = "main."
 
@@ -25,7 +25,7 @@ def symbols_beside(wasm: Path) -> str | None:
     folders = [folder]
     if os.path.basename(folder) == f"{stem}_js":
         folders.append(os.path.dirname(folder))
-    paths = [os.path.join(place, f"{stem}.sym") for place in folders]
+    paths = [os.path.join(parent, f"{stem}.sym") for parent in folders]
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
@@ -41,7 +41,7 @@ def names_of_main(symbols: Path | None) -> list[str]:
     component = None
     try:
         with open(symbols, "rb") as file:
-            data = file.read(_MOST_BYTES)
+            data = file.read(_MAX_BYTES)
         for row in symbol_rows(data[: data.rfind(b"\n") + 1], os.fspath(symbols)):
             component = component or row.component
             if row.component != component:

@@ -19,7 +19,7 @@ from quod.errors import InputError
 from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, shown
 
 _NUMBER = re.compile(r"-?(?:[0-9]{1,400}|0[xX][0-9a-fA-F]{1,400})", re.ASCII)
-_MOST_DEPTH = 32
+_MAX_DEPTH = 32
 _HEADER = struct.Struct("<III")
 _MASK = (1 << 64) - 1
 
@@ -55,7 +55,7 @@ class Signals:
         return b"".join(parts)
 
     def _visit(self, name: str, value: object, depth: int) -> None:
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             self._fail(f"is nested too deeply in {shown(name)}")
         if isinstance(value, Mapping):
             for inner, item in value.items():
@@ -79,7 +79,7 @@ class Signals:
         if not isinstance(value, list | tuple):
             numbers.append(self._number(name, value, len(numbers)))
             return ()
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             self._fail(f"is nested too deeply in {shown(name)}")
         shapes = {self._list(name, element, numbers, depth + 1) for element in value}
         if len(shapes) > 1:

@@ -20,15 +20,16 @@ def row_sums(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = the sum of value[e] * vector[column[e]] for e from row_ptr[i] to row_ptr[i + 1] - 1.
+    """Store the sum of value[e] * vector[column[e]] over row i to out[i].
 
-    Values and vector are integers below p, sums in Montgomery form.
+    Row i has the entries row_ptr[i] to row_ptr[i + 1] - 1; each instance sums one row. Values and
+    the vector are integers below the modulus; sums are in Montgomery form.
     """
     f = prime_field(k, modulus)
     row = k.global_id()
     with k.if_(row < rows):
-        nothing = f.carried(f.zero())
-        with k.range(row_ptr[row], row_ptr[row + 1], carry=nothing) as loop:
+        zero = f.carried(f.zero())
+        with k.range(row_ptr[row], row_ptr[row + 1], carry=zero) as loop:
             product = f.load(value, loop.index) * f.load(vector, column[loop.index])
             loop.next(f.carried(loop.carried + product))
         # Integers are read as if in Montgomery form, so each factor R is missing.

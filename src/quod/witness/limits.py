@@ -11,8 +11,8 @@ from quod.validation import shown, whole_number
 class WitnessLimits:
     """The limits of one witness, and of compiling a calculator.
 
-    seconds: Time of a witness, accurate to 0.1 or 0.2 s.
-    memory_bytes: Memory of the calculator; the witness with its inputs is limited to as much again.
+    seconds: Time of a witness, enforced to within 0.2 s.
+    memory_bytes: Memory of the calculator; the same limit holds for inputs and witness together.
     compile_seconds: CPU time of the compilation, over all cores.
     compile_bytes: Address space of the compilation.
     """

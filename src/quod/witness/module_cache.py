@@ -1,8 +1,8 @@
 """Compiled modules, built by a child process with limits and cached for the user.
 
-Cached code runs as the user, so the cache is a folder that nobody else may change (see
-`quod.device.cache.cache`). Its key is the SHA-256 of the module, wasmtime's version and everything
-else that compiled code depends on.
+Cached code runs as the user, so the cache is a folder that no other user may change (see
+`quod.device.cache.cache`). An entry's key is a digest of the module, wasmtime's version and
+everything else that compiled code depends on.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from quod.witness.errors import WitnessLimitError
 from quod.witness.limits import WitnessLimits
 
 _CACHE_BYTES = 16 << 30
-# Wall seconds for each CPU second, because cores may be shared.
-_PATIENCE = 4
+# Wall-clock seconds allowed per CPU second, because cores may be shared.
+_WALL_PER_CPU_SECOND = 4
 _CHILD = "quod.witness.compile_child"
 _UNPRINTED = re.compile(r"[^ -~]")
-_MOST_SAID = 200
+_MAX_REASON_LENGTH = 200
 
 
 def module_of(
@@ -41,20 +41,20 @@ def module_of(
     Raises `InputError` if the bytes are not a module, `WitnessLimitError` if compiling exceeds a
     limit.
     """
-    kept = user_cache() if cache is None else cache
+    module_cache = user_cache() if cache is None else cache
     key = key_of(
         "circom wasm", version("wasmtime"), CONFIGURATION, platform.machine(),
         hashlib.sha256(wasm).digest(),
     )  # fmt: skip
-    cached = kept.get(key)
+    cached = module_cache.get(key)
     if cached is not None:
         try:
             return wasmtime.Module.deserialize(engine(), cached)
         except wasmtime.WasmtimeError:
             # The cached code is for a CPU with other features.
-            kept.discard(key)
-    code = _compiled(wasm, name, limits)
-    kept.put(key, code)
+            module_cache.discard(key)
+    code = _compile(wasm, name, limits)
+    module_cache.put(key, code)
     return wasmtime.Module.deserialize(engine(), code)
 
 
@@ -68,30 +68,32 @@ def user_cache() -> CompileCache:
     return CompileCache(folder, _CACHE_BYTES)
 
 
-def _compiled(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
+def _compile(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
     command = [sys.executable, "-m", _CHILD, str(limits.compile_seconds), str(limits.compile_bytes)]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, input=wasm, capture_output=True, check=False,
-            timeout=_PATIENCE * limits.compile_seconds,
+            timeout=_WALL_PER_CPU_SECOND * limits.compile_seconds,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise _too_much(name, limits) from None
-    if done.returncode == 0:
-        return done.stdout
-    if done.returncode == REFUSED:
-        said = _UNPRINTED.sub("?", done.stderr.decode(errors="replace").strip())[-_MOST_SAID:]
+        raise _limit_error(name, limits) from None
+    if result.returncode == 0:
+        return result.stdout
+    if result.returncode == REFUSED:
+        reason = _UNPRINTED.sub("?", result.stderr.decode(errors="replace").strip())[
+            -_MAX_REASON_LENGTH:
+        ]
         raise InputError(
-            f"is no WebAssembly module that can be compiled: {said}; give the .wasm that circom "
+            f"cannot be compiled as a WebAssembly module: {reason}; give the .wasm that circom "
             "wrote",
             path=name,
         )
     # The child was killed by a limit, or crashed.
-    raise _too_much(name, limits)
+    raise _limit_error(name, limits)
 
 
-def _too_much(name: str, limits: WitnessLimits) -> WitnessLimitError:
+def _limit_error(name: str, limits: WitnessLimits) -> WitnessLimitError:
     return WitnessLimitError(
-        f"{name}: compiling it takes more than {limits.compile_seconds} s of processors or "
-        f"{limits.compile_bytes:,} bytes; if the module is to be trusted, raise the limits"
+        f"{name}: compiling takes more than {limits.compile_seconds} s of CPU time or "
+        f"{limits.compile_bytes:,} bytes; raise the limits if you trust the module"
     )

@@ -30,14 +30,18 @@ _REASONS: Final = {
 }
 # The only messages of calculators that errors show; others may contain secret values.
 _LINE: Final = re.compile(rb"Error in template ([A-Za-z_][A-Za-z0-9_$]{0,99}) line: ([0-9]{1,9})")
-_MOST_LINES: Final = 16
+_MAX_LINES: Final = 16
 _MEMORIES = 3
 
 
 class Sandbox:
-    """A newly started circuit, for one witness; errors call its inputs `where`.
+    """A newly instantiated calculator for one witness.
 
-    Raises `CalculatorError` if it does not start, `WitnessLimitError` if starting exceeds a limit.
+    module: the compiled calculator.
+    messages: whether it exports getMessageChar.
+    name, where: the names of the calculator and of its inputs in errors.
+    Raises `CalculatorError` if it cannot be instantiated, `WitnessLimitError` if that exceeds a
+    limit.
     """
 
     def __init__(
@@ -51,14 +55,14 @@ class Sandbox:
             memory_size=limits.memory_bytes, table_elements=10_000, instances=_MEMORIES, tables=4,
             memories=_MEMORIES,
         )  # fmt: skip
-        # Compiled once a process, before the deadline of the witness is set.
+        # Compiled once per process; done before the deadline is set, so that it costs no time.
         runtime, glue = builtin_modules(engine(), messages)
         self.store.set_epoch_deadline(ticks(limits.seconds))
         with self._translated_errors():
             linker = wasmtime.Linker(engine())
-            started = wasmtime.Instance(self.store, runtime, [])
-            self._runtime = started.exports(self.store)
-            linker.define_instance(self.store, "runtime", started)
+            runtime_instance = wasmtime.Instance(self.store, runtime, [])
+            self._runtime = runtime_instance.exports(self.store)
+            linker.define_instance(self.store, "runtime", runtime_instance)
             self._circuit = linker.instantiate(self.store, module)
             linker.define_instance(self.store, "circuit", self._circuit)
             self._glue = linker.instantiate(self.store, glue).exports(self.store)
@@ -75,11 +79,11 @@ class Sandbox:
         return int.from_bytes(self._memory.read(self.store, 0, 4 * words), "little")
 
     def calculate(self, records: bytes, head: bytes, words: int, wires: int) -> bytearray:
-        """Compute a witness of `wires` values from input `records`; return it after `head`."""
+        """Compute a witness of `wires` values from `records`; return `head` and the values."""
         size = len(records) + len(head) + 4 * words * wires
         extra_pages = -(-size // PAGE) - 1
         if size > self._limits.memory_bytes:
-            raise self._too_much("memory")
+            raise self._limit_error("memory")
         with self._translated_errors():
             if extra_pages > 0:
                 self._memory.grow(self.store, extra_pages)
@@ -101,26 +105,26 @@ class Sandbox:
         try:
             yield
         except wasmtime.Trap as trap:
-            raise self._meaning(trap) from None
+            raise self._error_of(trap) from None
         except wasmtime.WasmtimeError as error:
             if "memory" in str(error) and "limit" in str(error):
-                raise self._too_much("memory") from None
+                raise self._limit_error("memory") from None
             raise CalculatorError(
-                f"{self.name}: is no witness calculator of circom, for it does not start "
+                f"{self.name}: is not a circom witness calculator: it cannot be instantiated "
                 f"({_first_line(error)}); give the .wasm that circom wrote"
             ) from None
 
-    def _meaning(self, trap: wasmtime.Trap) -> QuodError:
-        """Return the error of a trap, with only templates and lines of the circuit's messages."""
+    def _error_of(self, trap: wasmtime.Trap) -> QuodError:
+        """Return the error for a trap; it shows only templates and lines of messages."""
         code = trap.trap_code
         if code is wasmtime.TrapCode.INTERRUPT:
-            return self._too_much("time")
+            return self._limit_error("time")
         if code is wasmtime.TrapCode.STACK_OVERFLOW:
-            return self._too_much("stack")
+            return self._limit_error("stack")
         number = self._global("code")
         if code is wasmtime.TrapCode.UNREACHABLE and number in _REASONS:
             if number == 5:
-                return self._too_much("memory")
+                return self._limit_error("memory")
             lines = self._lines()
             where = ", ".join(f"{template} line {line}" for template, line in lines)
             return CircuitError(
@@ -129,26 +133,25 @@ class Sandbox:
             )  # fmt: skip
         kind = "an unknown trap" if code is None else code.name.lower().replace("_", " ")
         return CalculatorError(
-            f"{self.name}: the witness calculator failed by itself ({kind}); compile the circuit "
-            "again"
+            f"{self.name}: the witness calculator crashed ({kind}); compile the circuit again"
         )
 
     def _lines(self) -> list[tuple[str, int]]:
         messages = _exported(self._runtime, "messages", wasmtime.Memory)
-        said = messages.read(self.store, 0, self._global("end"))
-        matches = _LINE.findall(said)[:_MOST_LINES]
+        text = messages.read(self.store, 0, self._global("end"))
+        matches = _LINE.findall(text)[:_MAX_LINES]
         return [(template.decode(), int(line)) for template, line in matches]
 
     def _global(self, name: str) -> int:
         return int(_exported(self._runtime, name, wasmtime.Global).value(self.store))
 
-    def _too_much(self, what: str) -> WitnessLimitError:
-        most = {
+    def _limit_error(self, resource: str) -> WitnessLimitError:
+        limit = {
             "time": f"{self._limits.seconds:g} s",
             "memory": f"{self._limits.memory_bytes:,} bytes of memory",
             "stack": "its stack",
-        }[what]
-        return WitnessLimitError(f"{self.name}: the witness takes more than {most}")
+        }[resource]
+        return WitnessLimitError(f"{self.name}: the witness takes more than {limit}")
 
 
 def _exported(exports: Mapping[str, object], name: str, kind: type[T]) -> T:

@@ -46,7 +46,7 @@ def test_all_bits_that_a_prover_may_claim() -> None:
             if not any(outputs(layout.circuit, inputs, bits)):
                 passing.append(claimed)
         assert passing == ([value] if value < 16 else [])
-    with pytest.raises(InputError, match="5 bits have two forms"):
+    with pytest.raises(InputError, match="5 bits are not unique"):
         bits_of_number(program, program.input("y"), 5)
 
 

@@ -112,9 +112,9 @@ def test_wrong_arguments() -> None:
     permutation = POSEIDON2["m31"]
     with pytest.raises(InputError, match="did you mean 'm31'"):
         POSEIDON2["m3"]
-    with pytest.raises(InputError, match="over m31, the program over goldilocks"):
+    with pytest.raises(InputError, match="but the program is over goldilocks"):
         permutation.permute(other, [other.constant(1)] * 16)
-    with pytest.raises(InputError, match="over m31, the program over goldilocks"):
+    with pytest.raises(InputError, match="but the program is over goldilocks"):
         poseidon_m31(other, [other.constant(1)] * 16)
     with pytest.raises(InputError, match="16 wires, not 15"):
         permutation.permute(program, [program.constant(1)] * 15)

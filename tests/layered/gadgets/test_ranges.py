@@ -90,7 +90,7 @@ def test_a_table_is_of_all_ranges() -> None:
 def test_wrong_sizes_are_refused() -> None:
     program = Program(TOY)
     x = program.input("x")
-    with pytest.raises(InputError, match="5 bits have two forms"):
+    with pytest.raises(InputError, match="5 bits are not unique"):
         limbs_of_number(program, x, 5, 2)
     for limb in (0, 17, -1, "8"):
         with pytest.raises(InputError, match="bits of a limb"):

@@ -198,7 +198,7 @@ def test_hostile_arguments() -> None:
     with pytest.raises(InputError, match="the point is not on baby_jubjub"):
         points.constant((1, 1))
     forms = MontgomeryPoints(system, curve)
-    with pytest.raises(InputError, match="not of the prime order"):
+    with pytest.raises(InputError, match="the order of the base is not the prime order"):
         forms.multiply_fixed([1], (0, curve.fq.value - 1))
     with pytest.raises(InputError, match="the bits must be at least 1 signals, not 0"):
         forms.multiply([], curve.generator)

@@ -114,7 +114,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
     system = r1cs.ConstraintSystem("bn254")
     with pytest.raises(InputError, match="inputs of the template must be 2 signals, not 1"):
         called(system, [1])
-    with pytest.raises(MismatchError, match="over bn254, the circuit over bls12_381"):
+    with pytest.raises(MismatchError, match="over bn254, but the circuit is over bls12_381"):
         called(r1cs.ConstraintSystem("bls12_381"), [1, 2])
     circuit = made(lambda system: called(system, system.private("x", 2)))
     with pytest.raises(MismatchError, match="gave 2 values and the template has 6 wires"):
@@ -122,7 +122,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
     for answer, message in (
         ([1, 3.5, 1, 2, 5, 6], "must be a whole number, not 3.5"),
         ([1, 2, 1, 2, "3", 6], "must be a whole number, not '3'"),
-        ("123456", "what a template's calculator gives must be a list"),
+        ("123456", "the result of a template's calculator must be a list"),
         (None, "must be a list, not None"),
     ):
         wrong = gadgets.Template(file, lambda inputs, answer=answer: answer)  # type: ignore[misc]

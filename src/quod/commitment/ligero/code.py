@@ -1,12 +1,12 @@
-"""Reed-Solomon codes on a chain of maps that are two to one.
+"""Reed-Solomon codes on a chain of two-to-one maps.
 
 A message c of 2**k elements is encoded as the values at 2**m points of
 
     f = sum over all j of c_j * t_0**bit 0 of j * t_1**bit 1 of j * ...
 
-where t_0 has at each point minus the value that it has at the point's opposite, and the pairs of
-opposites are the points of the next level, with t_1 and so on. A value takes two of the next level,
-a + t*b and a - t*b, so that encoding takes m*2**m / 2 products at most.
+Each point has an opposite, at which t_0 has the negated value. The pairs of opposites are the
+points of the next level, with t_1, and so on. Two values of the next level, a and b, give two
+values a + t*b and a - t*b, so encoding takes at most m*2**m / 2 products.
 Where p is 1 modulo 4 the points are the roots of unity
 of order 2**m, t_0 is x, and opposites have the same square: f is the polynomial with the
 coefficients c (the number-theoretic transform). Where p is 3 modulo 4, as M31, they are points
@@ -14,9 +14,9 @@ coefficients c (the number-theoretic transform). Where p is 3 modulo 4, as M31, 
 same x, t_1 is x, and from there on x leads to 2*x**2 - 1 (Haböck, Levit and Papini, "Circle
 STARKs", eprint 2024/278).
 
-Bit l of a point's number says that its level l is minus what the table has: the numbers are those
-of the points with their bits reversed. In the table entry 2**(m-l-1) + h is t_l of the points whose
-number begins with the bits of h, followed by l + 1 zeros.
+If bit l of a point's index is set, its t_l is minus the table's entry: the indices are bit-reversed
+indices of the points. In the table entry 2**(m-l-1) + h is t_l of the points whose
+index begins with the bits of h, followed by l + 1 zeros.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Code:
         return 1 << self.log_length
 
     def twiddles(self) -> tuple[int, ...]:
-        """The table of all levels; entry 0 is none."""
+        """The twiddles of all levels; entry 0 is unused."""
         return _twiddles(self.modulus, self.log_length)
 
     def values_at(self, message: Sequence[int], places: Sequence[int]) -> list[int]:
@@ -128,7 +128,7 @@ def times(p: int, a: Point, b: Point) -> Point:
 
 @functools.cache
 def circle_generator(modulus: Modulus) -> Point:
-    """A point of the circle of the greatest order that is a power of two.
+    """Return a point of the circle whose order is the largest power of two.
 
     It is a power of the point with the least x from 2 on that gives one, and of the two that it has
     the one with odd y: (2, 1268011823) over M31.

@@ -38,7 +38,9 @@ def sum_rows(
     row, lanes = k.workgroup_id(), k.workgroup_size
     with k.range(k.local_id(), columns, lanes * unrolled, carry=f.carried(f.zero())) as loop:
         places = [loop.index + lanes * part for part in range(unrolled)]
-        pairs = [(f.load(weights, at), base.load(matrix, row * columns + at)) for at in places]
+        pairs = [
+            (f.load(weights, index), base.load(matrix, row * columns + index)) for index in places
+        ]
         loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
     (total,) = sums_of.totals([loop.results])
     with k.if_(k.local_id() == 0):
@@ -79,22 +81,22 @@ def gather_columns(
 ) -> None:
     """`count` elements of the columns at some places, one column after the other."""
     f: Any = prime_field(k, modulus)
-    at = k.global_id()
-    with k.if_(at < count):
-        row = at & ((k.constant(1, at.type) << log_rows) - 1)
-        element = f.load(matrix, row * columns + places[at >> log_rows])
-        _store_message(k, message, at, message_words(f, element))
+    index = k.global_id()
+    with k.if_(index < count):
+        row = index & ((k.constant(1, index.type) << log_rows) - 1)
+        element = f.load(matrix, row * columns + places[index >> log_rows])
+        _store_message(k, message, index, message_words(f, element))
 
 
 @kernel
 def gather_nodes(
     k: Builder, count: U32, tree: Pointer[U32], nodes: Pointer[U32], message: Pointer[U32]
 ) -> None:
-    """The digests of `count` nodes of a tree."""
-    at = k.global_id()
-    with k.if_(at < count):
-        words = k.load(tree, nodes[at] * STATE_WORDS, STATE_WORDS)
-        k.store(message, at * STATE_WORDS, *words)
+    """Copy the digests of `count` nodes of a tree."""
+    index = k.global_id()
+    with k.if_(index < count):
+        words = k.load(tree, nodes[index] * STATE_WORDS, STATE_WORDS)
+        k.store(message, index * STATE_WORDS, *words)
 
 
 def _store_message(k: Builder, message: Value, at: Value, words: Words) -> None:

@@ -1,8 +1,9 @@
 """Encoding of a matrix's rows, a tile of a word at a time, in a workgroup's shared memory.
 
-The levels above a tile are done while it is read: each of its elements takes as many of the message
-as there are tiles in one, with weights that are the same all over the tile. So each word is written
-once, no tile waits for another, and memory of 2**12 elements is enough for messages of any length.
+The levels above a tile are computed while the tile is read: each element is a weighted sum of as
+many message elements as the message has tiles, and all elements of a tile have the same weights. So
+each word is written once, no tile waits for another, and shared memory for 2**12 elements suffices
+for messages of any length.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BANKS = 32
 
 
 def fitting_log_tile(device: AnyDevice, code: Code, lanes: int) -> int:
-    """The logarithm of a tile that the memory of a workgroup holds, and no message is shorter."""
+    """Return log2 of the largest tile that fits shared memory and no message is shorter than."""
     modulus = code.modulus
     room = device.machine(lanes).shared_bytes_limit // modulus.bytes * _BANKS // (_BANKS + 1)
     return min(MOST_LOG_TILE, code.log_message, room.bit_length() - 1)
@@ -101,9 +102,9 @@ class _Tile:
         k.barrier()
 
     def _weights(self, tile: Value) -> list[Any]:
-        """The weights of the message elements that an element of the tile sums up.
+        """Return the weights of the message elements whose sum is an element of the tile.
 
-        The weight of the first is 1 and left out.
+        The first weight is 1 and is not returned.
         """
         f = self.f
         weights: list[Any] = []
@@ -114,7 +115,7 @@ class _Tile:
         return weights
 
     def _step(self, start: int, levels: int, read: Callable[[Value], Any]) -> None:
-        """Levels start + levels - 1 down to start, of as many elements at a time as they join."""
+        """Compute levels start + levels - 1 down to start on 2**levels elements at a time."""
         k, lanes = self.k, self.k.workgroup_size
         if 1 << start >= lanes:
             # All instances take the same twiddles.
@@ -153,5 +154,5 @@ class _Tile:
         return self.f.load(self.shared, self._padded(place))
 
     def _padded(self, place: Value) -> Value:
-        """The index of an element in shared memory; padding avoids bank conflicts of strides."""
+        """Return the index of an element in shared memory, padded to avoid bank conflicts."""
         return place + (place // _BANKS) if self.is_padded else place

@@ -15,14 +15,14 @@ byte of what is hashed."""
 
 
 def leaves_of(hash: Hash, columns: Sequence[bytes]) -> list[bytes]:
-    """The leaves of columns, each as long as the first."""
+    """Hash columns of equal length to leaves."""
     return hash.digests_of_runs(columns, LEAF)
 
 
 def siblings(log_leaves: int, places: Iterable[int]) -> list[int]:
-    """The nodes that the leaves at some places do not give, and that show them with the root.
+    """Return the nodes that a verifier needs, besides the opened leaves, to compute the root.
 
-    Level by level from the leaves, in rising order.
+    They are ordered level by level from the leaves, with ascending indices.
     """
     missing: list[int] = []
     nodes = {(1 << log_leaves) + place for place in places}
@@ -36,7 +36,7 @@ def root(
     hash: Hash, log_leaves: int, places: Sequence[int], leaves: Sequence[bytes],
     others: Sequence[bytes],
 ) -> bytes:  # fmt: skip
-    """The root of leaves at some places, and of the digests of the nodes of `siblings`."""
+    """Compute the root from the leaves at `places` and the digests of the nodes of `siblings`."""
     count = 1 << log_leaves
     digests = {count + place: digest for place, digest in zip(places, leaves, strict=True)}
     digests |= dict(zip(siblings(log_leaves, places), others, strict=True))

@@ -39,7 +39,7 @@ from quod.transcript.messages import ProofWriter
 
 _LANES = 128
 _LANES_OF_PROCESSOR = 8
-_MOST_GROUPS = 1 << 15
+_MAX_GROUPS = 1 << 15
 _UNROLLED = 4
 # Instances that combine rows at least, where there are as many elements.
 _COMBINING = 1 << 18
@@ -50,8 +50,10 @@ _Point = tuple[Buffer, Buffer, Buffer]
 
 
 def _before(size: int) -> int:
-    """Entries before a pyramid of so many variables, so that all corners begin at a multiple of
-    four of them, which is where kernels take memory."""
+    """Return the entries to skip so that the eq tables begin at a multiple of four entries.
+
+    Kernels load from such offsets only.
+    """
     return -(1 << size) % 4
 
 
@@ -74,7 +76,7 @@ class _RecordedCommit:
         self.openings: dict[tuple[int, Hash], _Opening] = {}
 
     def is_of(self, table: Buffer) -> bool:
-        """True for the buffer that was committed to; it is held, so its address is not reused."""
+        """True for the committed buffer; the reference keeps its address from being reused."""
         return table.space is self.table.space and table.address == self.table.address
 
 
@@ -132,9 +134,9 @@ class LigeroCommitter:
         writer.message(Label.COMMITMENT, root.tobytes())
 
     def _record_commitment(self, table: Buffer) -> Recording:
-        """The words of all rows, and the tree over their columns."""
+        """Record the encoding of all rows and the Merkle tree over the columns."""
         shape, code, device = self._shape, self._shape.code, self._device
-        # What no kernel writes is no digest.
+        # The sentinel is not a digest, so missing writes are detected.
         recording = device.stream("commitment").record()
         recording.fill(self._tree.slice(0, 8 * STATE_WORDS), UNWRITTEN)
         log_tile = fitting_log_tile(device, code, self._lanes)
@@ -145,7 +147,7 @@ class LigeroCommitter:
             log_folded=code.log_message - log_tile,
         )  # fmt: skip
         recording.launch(
-            compiled, min(tiles, _MOST_GROUPS), tiles, log_tiles, table, self._twiddles,
+            compiled, min(tiles, _MAX_GROUPS), tiles, log_tiles, table, self._twiddles,
             self._matrix,
         )  # fmt: skip
         self._launch(
@@ -172,9 +174,11 @@ class LigeroCommitter:
             opening = self._record_opening(self._committing.table, *key)
             self._committing.openings[key] = opening
         for claim, factor, point in zip(checked, factors, opening.points, strict=True):
-            at = shape.log_rows
+            index = shape.log_rows
             for elements, target in zip(
-                (claim.point[:at], claim.point[at:], [factor.coefficients]), point, strict=True
+                (claim.point[:index], claim.point[index:], [factor.coefficients]),
+                point,
+                strict=True,
             ):
                 if elements:
                     words = elements_to_words(shape.field, elements)
@@ -253,7 +257,7 @@ class LigeroCommitter:
         return pyramid.slice(element * begin, element * (begin + (1 << size)))
 
     def _record_combination(self, recording: RecordingStream, table: Buffer, r: Buffer) -> None:
-        """The rows' combination with eq of a point, as a message has it."""
+        """Record the combination of rows by eq of a point, in the form of a message."""
         shape, code = self._shape, self._shape.code
         recording.fill(self._combination, UNWRITTEN)
         weights = self._equalities(recording, shape.log_rows, r, self._upper)
@@ -301,12 +305,12 @@ class LigeroCommitter:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """A kernel with so many instances."""
+        """Record a launch of a kernel with at least `count` instances."""
         compiled = self._device.compile(definition, lanes=self._lanes, **static)
         recording.launch(compiled, -(-count // compiled.lanes), *arguments)
 
     def _elements(self, what: str, buffer: Buffer) -> Words:
-        """Integers below p; DeviceError if a kernel has not written them."""
+        """Download integers below p; raises DeviceError if a kernel has not written them."""
         modulus, words = self._shape.code.modulus, self._downloaded(buffer)
         if not canonical(modulus, words.reshape(-1, modulus.words)).all():
             raise not_written(self._device, what)

@@ -2,9 +2,9 @@
 
 Ames, Hazay, Ishai and Venkitasubramaniam, "Ligero", CCS 2017, as a commitment to multilinear
 polynomials. A claim's sum over the upper variables is reduced by a sumcheck to one combination of
-the rows, which is sent; its word is compared with columns that are drawn. The first round of
-Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same, and goes on with the combination
-in place of sending it.
+the rows, which the prover sends. The verifier compares the combination's code word with randomly
+drawn columns. The first round of Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same,
+but commits to the combination instead of sending it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.validation import whole_number
 
-_MOST_BITS = 64
-_MOST_PLACES = 32
-# A row is so many times as long as a column, or twice that.
+_MAX_BITS = 64
+_MAX_PLACES = 32
+# log2 of the smaller of the two possible ratios of row length to column length.
 _LOG_ASPECT = 4
 
 
@@ -38,8 +38,8 @@ class Ligero:
     """The Ligero scheme, over primes below 2**64 whose field or circle has enough points.
 
     log_blowup: code words are 2**log_blowup times as long as rows.
-    column_bits: so many columns are opened that all of them are correct in spite of a wrong word
-        with probability below 2**-column_bits; by default 162 or 163 columns of a long word.
+    column_bits: the number of opened columns is chosen so that a wrong word passes all of them with
+        probability below 2**-column_bits; by default 162 or 163 columns of a long word.
     """
 
     log_blowup: int = 2
@@ -59,33 +59,33 @@ class Ligero:
         return "ligero"
 
     def parameters(self) -> str:
-        """The text that a statement absorbs."""
+        """Return the parameters as the text that a statement absorbs."""
         return f"ligero 1/{1 << self.log_blowup} {self.column_bits} {self.hash.value}"
 
     def shape(self, field: FieldSpec, log2_size: int) -> LigeroShape:
-        """The matrix of a table; InputError for a field or a size that has none."""
+        """Return the matrix of a table; raises InputError for an unsupported field or size."""
         log2_size = check_size(field, log2_size)
         modulus = field.modulus
         most = most_log_length(modulus) - self.log_blowup
-        if modulus.bits > _MOST_BITS or most < 0:
+        if modulus.bits > _MAX_BITS or most < 0:
             raise InputError(
                 f"Ligero does not support tables over {modulus.name}: it needs a prime "
-                f"of at most {_MOST_BITS} bits with roots of unity of order 2^k, or "
+                f"of at most {_MAX_BITS} bits with roots of unity of order 2^k, or "
                 "such points on the circle"
             )
         if self.hash.field not in (None, modulus):
             raise InputError(f"the tree's {self.hash.value} cannot hash elements of {modulus.name}")
-        if log2_size + self.log_blowup > _MOST_PLACES:
+        if log2_size + self.log_blowup > _MAX_PLACES:
             raise InputError(
                 f"tables of 2^{log2_size} entries are too long for Ligero: their "
-                f"codewords have more than 2^{_MOST_PLACES} entries"
+                f"codewords have more than 2^{_MAX_PLACES} entries"
             )
         log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
         code = Code(modulus, log_message, log_message + self.log_blowup)
         return LigeroShape(field, log2_size - log_message, code, self.column_bits, self.hash)
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """The probabilities that a false claim is accepted, by the step that fails.
+        """Return the probability that a false claim is accepted, by the failing step.
 
         "rows combined" bounds the case that rows far from the code combine to a word close to it,
         within the unique decoding radius: Diamond and Gruen, "Proximity gaps in interleaved

@@ -39,17 +39,17 @@ class LigeroShape:
 
     @property
     def rows(self) -> int:
-        """Rows of the matrix."""
+        """The number of rows of the matrix."""
         return 1 << self.log_rows
 
     @property
     def log2_size(self) -> int:
-        """Variables of the polynomial."""
+        """The number of variables of the polynomial."""
         return self.log_rows + self.code.log_message
 
     @property
     def opened(self) -> int:
-        """The number of opened columns."""
+        """The number of columns to open."""
         return self._columns[0]
 
     @property
@@ -59,7 +59,7 @@ class LigeroShape:
 
     @cached_property
     def _columns(self) -> tuple[int, Fraction]:
-        """The least sufficient number of columns, and the probability that it misses an error.
+        """Return the smallest sufficient number of columns, and their probability to miss an error.
 
         A word that does not decode to the sent message differs from that message's word in more
         columns than the unique decoding radius, half the distance of the code.
@@ -78,8 +78,8 @@ class LigeroShape:
         indices: set[int] = set()
         while len(indices) < self.opened:
             digest = transcript.draw()
-            for at in range(0, DIGEST_BYTES, _NUMBER_BYTES):
-                number = int.from_bytes(digest[at : at + _NUMBER_BYTES], "little")
+            for index in range(0, DIGEST_BYTES, _NUMBER_BYTES):
+                number = int.from_bytes(digest[index : index + _NUMBER_BYTES], "little")
                 if len(indices) < self.opened:
                     indices.add(number % self.code.length)
         return sorted(indices)
@@ -96,7 +96,9 @@ class LigeroShape:
         transcript.check_bound()
         checked = check_claims(self.field, self.log2_size, claims)
         if len(checked) > MOST_CLAIMS:
-            raise InputError(f"{len(checked)} claims are opened together, at most {MOST_CLAIMS}")
+            raise InputError(
+                f"{len(checked)} claims are too many for one opening; the limit is {MOST_CLAIMS}"
+            )
         field = self.field
         for claim in checked:
             transcript.absorb_elements(Label.POINT, field, claim.point)

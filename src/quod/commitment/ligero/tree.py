@@ -1,8 +1,8 @@
-"""Kernels of a Merkle tree over the columns of a matrix: a hash an instance.
+"""Kernels of a Merkle tree over the columns of a matrix; each instance computes one hash.
 
-Node i has the children 2*i and 2*i + 1, so that the root is node 1, and column j of 2**m is node
-2**m + j. A digest is 8 words of 32 bits, that of a run (`Hash.digest_by_runs`): of the level 0 for
-a leaf, 1 for any other node.
+Node i has the children 2*i and 2*i + 1; the root is node 1, and column j of 2**m is node 2**m + j.
+A digest has 8 words of 32 bits. It is the hash of a run (`Hash.digest_by_runs`), with level 0 for a
+leaf and level 1 for any other node.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def hash_columns(
     rows: int,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """The leaves of a tree over the columns of a matrix of so many rows, in the form of memory.
+    """Hash each column of a matrix to a leaf of the tree; the elements are in memory form.
 
-    A leaf is of the canonical elements of its column, by SHA3-256 with the byte LEAF behind them.
+    A leaf is the hash of the column's canonical elements followed by the byte LEAF.
     """
     f: Any = prime_field(k, modulus)
     digest = RunHash(k, hash)
@@ -45,8 +45,8 @@ def hash_columns(
             row = first if modulus.words == 1 else first // modulus.words
             return [
                 word
-                for at in range(words // modulus.words)
-                for word in message_words(f, f.load(matrix, column + columns * (row + at)))
+                for index in range(words // modulus.words)
+                for word in message_words(f, f.load(matrix, column + columns * (row + index)))
             ]
 
         leaf = digest(elements, rows * modulus.words, LEAF)
@@ -57,7 +57,7 @@ def hash_columns(
 def hash_pairs(
     k: Builder, count: U32, tree: Pointer[U32], *, hash: Hash = Hash.SHA3_256
 ) -> None:  # fmt: skip
-    """The nodes count to 2*count - 1, each of both children's digests."""
+    """Hash the digests of both children to nodes `count` to 2*count - 1."""
     digest = RunHash(k, hash)
     place = k.global_id()
     with k.if_(place < count):

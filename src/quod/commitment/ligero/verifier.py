@@ -22,7 +22,7 @@ from quod.transcript.messages import ProofReader
 
 @frozen
 class LigeroCommitment:
-    """A commitment that was read: the root of a Merkle tree."""
+    """A commitment as the verifier reads it: the root of a Merkle tree."""
 
     shape: LigeroShape
     root: bytes
@@ -56,17 +56,19 @@ class LigeroCommitment:
 
         def hashed(data: bytes) -> bytes:
             starts = range(0, len(data), size)
-            leaves.extend(leaves_of(shape.hash, [data[at : at + size] for at in starts]))
+            leaves.extend(leaves_of(shape.hash, [data[index : index + size] for index in starts]))
             return b"".join(leaves)
 
         data = reader.message(Label.OPENING, size * len(places), absorbed=hashed)
         entries = [entry for (entry,) in decode(modulus, data, offset=start)]
         count = len(siblings(shape.code.log_length, places))
         digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
-        others = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+        others = [
+            digests[index : index + DIGEST_BYTES] for index in range(0, len(digests), DIGEST_BYTES)
+        ]
         if root(shape.hash, shape.code.log_length, places, leaves, others) != self.root:
             raise VerificationError("the opened columns do not match the commitment")
-        return [entries[at : at + shape.rows] for at in range(0, len(entries), shape.rows)]
+        return [entries[index : index + shape.rows] for index in range(0, len(entries), shape.rows)]
 
     def _check_columns(
         self, places: list[int], columns: list[list[int]], r: list[Plain], combination: list[Plain]

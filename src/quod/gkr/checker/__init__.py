@@ -1,5 +1,5 @@
 """The verifier on a device.
 
 It shares the description of the protocol (`quod.gkr.protocol`) with the prover and the reference
-verifier, and no computation.
+verifier, but no computation.
 """

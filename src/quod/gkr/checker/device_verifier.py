@@ -1,7 +1,7 @@
-"""The fast verifier of layered circuits: many proofs at a time, on a device.
+"""The fast verifier of layered circuits: it verifies batches of proofs on a device.
 
-It gives the verdicts of `quod.gkr.verify`, with which it shares statements and the description of
-the protocol. With the prover it shares no computation.
+It gives the same verdicts as `quod.gkr.verify`, with which it shares statements and the description
+of the protocol. It shares no computation with the prover.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Verifier:
     ) -> None:  # fmt: skip
         """Verify proofs, each with its public inputs; raise the error of the first invalid one.
 
-        The error says which proof it is.
+        The message names the index of that proof.
         """
         for number, error in enumerate(self.errors(publics, proofs, timeline=timeline)):
             if error is not None:
@@ -127,7 +127,7 @@ class Verifier:
         for number, proof in enumerate(proof_list):
             if type(proof) is not bytes:
                 which = f"proof {number}" if len(proof_list) > 1 else "a proof"
-                raise InputError(f"{which} is bytes, not {shown_kind(proof)}")
+                raise InputError(f"{which} must be bytes, not {shown_kind(proof)}")
         checked = self._log_instances
         statements = [
             Statement(self.key, self.circuit, row, self.instances, checked=checked)
@@ -142,11 +142,11 @@ class Verifier:
         """Return the errors of proofs of statements about this circuit, as `errors` does."""
         verdicts: list[Refusal | None] = []
         batch = self._plan.batch
-        for at in range(0, len(proofs), batch):
+        for index in range(0, len(proofs), batch):
             readings = [
                 self._read(statement, proof)
                 for statement, proof in zip(
-                    statements[at : at + batch], proofs[at : at + batch], strict=True
+                    statements[index : index + batch], proofs[index : index + batch], strict=True
                 )
             ]
             with self._turn:

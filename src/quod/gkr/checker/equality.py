@@ -88,13 +88,13 @@ def expand_tables(
     def expand(points: Sequence[tuple[Value, Value]]) -> None:
         with k.range(start, stop) as outer:
             uppers = [
-                f.carried(f.load(factors.entries, factors_start + at + outer.index))
-                for at, _ in points
+                f.carried(f.load(factors.entries, factors_start + index + outer.index))
+                for index, _ in points
             ]
             with k.range(k.local_id(), size, k.workgroup_size) as inner:
                 lowers = [
-                    f.carried(f.load(factors.entries, factors_start + at + inner.index))
-                    for _, at in points
+                    f.carried(f.load(factors.entries, factors_start + index + inner.index))
+                    for _, index in points
                 ]
                 entry = f.carried(f.sum_of_products(list(zip(uppers, lowers, strict=True))))
                 place = (outer.index << log_low) + inner.index

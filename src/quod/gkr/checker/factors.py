@@ -20,7 +20,7 @@ class Factors:
         self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
     def of(self, point: Point, least_log_low: int | None = None) -> tuple[int, int, int]:
-        """The logarithm of the number of lower factors, the first upper and the first lower one."""
+        """Return log2 of the number of lower factors, and the first upper and lower factor."""
         size = len(point.coordinates)
         least = _LEAST_LOG_LOW if least_log_low is None else least_log_low
         log_low = min(size, max(-(-size // 2), least))
@@ -31,11 +31,11 @@ class Factors:
         key = (coordinates, scale)
         if key not in self._first:
             self._first[key] = first = self.entries
-            at, count = len(self.coordinates), len(coordinates)
+            index, count = len(self.coordinates), len(coordinates)
             self.coordinates += coordinates
             self.entries += 1 << count
             for start, stop in tiles(1 << count, _TILE):
-                self.rows.append((first, at, count, scale, start, stop))
+                self.rows.append((first, index, count, scale, start, stop))
         return self._first[key]
 
 

@@ -17,7 +17,7 @@ class SumForm:
     """The static parameters of a sum over gates.
 
     inputs: the number of inputs of each gate.
-    is_random: whether the coefficients are challenges, not numbers and public inputs.
+    is_random: whether the coefficients are challenges, as opposed to numbers and public inputs.
     by_instance: whether the gates are constants whose public input differs by instance.
     has_public: whether coefficients may be public inputs.
     """

@@ -1,7 +1,7 @@
-"""The messages of a proof as rows for kernels; they follow from the circuit, never from the proof.
+"""The messages of a proof as rows for kernels; they depend on the circuit, never on the proof.
 
-`quod.gkr.protocol` has their order and sizes. Challenges are counted as the messages after which
-they are drawn, elements of a proof from the first behind the commitment.
+`quod.gkr.protocol` has their order and sizes. A challenge has the index of the message after which
+it is drawn. Element 0 of a proof is the first element after the commitment.
 """
 
 from __future__ import annotations
@@ -177,9 +177,9 @@ class Messages(ABC):
 
     def _message_of_runs(self, label: Label, first: int, count: int) -> int:
         """Append the messages of the digests of elements' runs; return the last one's number."""
-        for at in range(0, count, RUN_ELEMENTS):
-            digest = self.digests + at // RUN_ELEMENTS
-            self.runs.append((first + at, min(RUN_ELEMENTS, count - at), digest))
+        for index in range(0, count, RUN_ELEMENTS):
+            digest = self.digests + index // RUN_ELEMENTS
+            self.runs.append((first + index, min(RUN_ELEMENTS, count - index), digest))
         number = len(self.rows)
         for _ in range(messages_of(count)):
             place = DIGEST_WORDS * self.digests

@@ -39,7 +39,7 @@ from quod.transcript.runs import RUN_ELEMENTS
 Words = NDArray[np.uint32]
 
 _READ_LANES = 32
-_MOST_BYTES = 4 << 32
+_MAX_BYTES = 4 << 32
 
 
 class CheckPlan(ABC):
@@ -93,7 +93,7 @@ class CheckPlan(ABC):
             constants[f"rows of {name}"] = words_of(form_sum.rows)
             constants[f"gates of {name}"] = form_sum.gates.reshape(-1)
         inputs = modulus.bytes << self._log_inputs if self.evaluates_inputs else 0
-        # Kernels load as many words as the longest message or a run has, wherever one begins.
+        # Kernels load as many words as the longest message or run has, from any message's start.
         beyond = max(messages.most_words, RUN_ELEMENTS * self.field.words if messages.runs else 0)
         sizes = {
             "run_start": 4 * (1 + batch * STATE_WORDS),
@@ -109,7 +109,7 @@ class CheckPlan(ABC):
             "coefficients": numbers.nbytes + batch * public * modulus.bytes,
             "inputs": batch * inputs,
         }
-        if max(sizes.values()) > _MOST_BYTES:
+        if max(sizes.values()) > _MAX_BYTES:
             raise InputError(f"{batch} proofs of this circuit are too many to check at once")
         self.peak_bytes = sum(sizes.values()) + sum(array.nbytes for array in constants.values())
         """Bytes of device memory."""
@@ -120,7 +120,7 @@ class CheckPlan(ABC):
         """The ticket, then the states."""
         self.inputs = self._memory["inputs"]
         """Tables of inputs, integers below p."""
-        # Numbers of the circuit, 0 in place of what is none.
+        # The numbers among the coefficients; other coefficients are 0 here.
         coefficients = self._memory["coefficients"]
         device.upload(numbers, into=coefficients.slice(0, numbers.nbytes))
         self.public = coefficients.slice(numbers.nbytes, coefficients.nbytes)
@@ -141,12 +141,12 @@ class CheckPlan(ABC):
 
     @property
     def _first_digest(self) -> int:
-        """The first word of the digests, which follow the elements of all proofs."""
+        """The index of the first word of the digests, which follow the elements of all proofs."""
         return self.batch * self.messages.elements * self.field.words
 
     @property
     def _tags(self) -> int:
-        """The first word of the tickets of parts."""
+        """The index of the first word of the tags of partial sums."""
         return self.batch * self._schedule.parts * self.field.words
 
     def sent(self, proof: int) -> Buffer:

@@ -55,12 +55,12 @@ class ProofBuffer:
         self._half = (f.modulus.value + 1) // 2
 
     def element(self, place: Value) -> Any:
-        """An element that the prover sent."""
+        """Load an element of the proof."""
         f = self._f
         return f.carried(of_integer(f, f.load(self._sent.entries, self._first + place)))
 
     def challenge(self, step: Value) -> Any:
-        """The challenge after a message."""
+        """Load the challenge after a message."""
         return self._f.carried(self._f.load(self._challenges.entries, self._first_step + step))
 
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:

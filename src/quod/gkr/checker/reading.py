@@ -57,10 +57,10 @@ def hash_runs(
         begin = (proof * sent.elements + first) * field.words
         words = k.load(sent.words, begin, RUN_ELEMENTS * field.words)
         zero = k.constant(0, u32)
-        message = [k.select(length > at, word, zero) for at, word in enumerate(words)]
+        message = [k.select(length > index, word, zero) for index, word in enumerate(words)]
         good = _all_below(k, field.modulus, message)
-        start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
-                 for at in range(0, len(START), 4)]  # fmt: skip
+        start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
+                 for index in range(0, len(START), 4)]  # fmt: skip
         prefix = header(Label.VALUES, 4 * len(message))
         state = chain.absorbed_prefix(
             start, k.constant(int.from_bytes(prefix, "little"), u32), message,
@@ -135,12 +135,12 @@ def _all_below(
     """Return whether the integers in all words, or in the first `length` words, are below p."""
     length = k.constant(len(words), u32) if length is None else length
     good = length == length
-    for at in range(0, len(words) - modulus.words + 1, modulus.words):
-        below = length <= at
-        equal = length > at
+    for index in range(0, len(words) - modulus.words + 1, modulus.words):
+        below = length <= index
+        equal = length > index
         for place in reversed(range(modulus.words)):
             modulus_word = modulus.value >> (32 * place) & 0xFFFFFFFF
-            word = words[at + place]
+            word = words[index + place]
             below = below | (equal & (word < modulus_word))
             equal = equal & (word == modulus_word)
         good = good & below

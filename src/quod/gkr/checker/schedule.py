@@ -1,6 +1,6 @@
-"""The computations that check a proof, as rows that kernels read: the part of both reductions.
+"""The computations that check a proof, as rows that kernels read, for both reductions.
 
-The sums over gates are cut into partial sums, and a workgroup computes each of them.
+Sums over gates are split into partial sums; one workgroup computes each.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Schedule:
         """Partial sums of all sums."""
         self.claim_rows: list[Row] = []
         self.evaluation_rows: list[Row] = []
-        codes = [_code(self.circuit, at) for at in range(len(self.circuit.coefficients))]
+        codes = [_code(self.circuit, index) for index in range(len(self.circuit.coefficients))]
         self._codes = np.array(codes or [0], np.uint32)
         self._is_random, self._is_public = (
             np.array([isinstance(c, kind) for c in self.circuit.coefficients] or [False], bool)
@@ -73,7 +73,7 @@ class Schedule:
 
     @property
     def tiles(self) -> int:
-        """The number of tiles of factors and of tables."""
+        """The number of tiles of factors, and of tables."""
         return len(self.factors.rows) + len(self.table_rows)
 
     @property
@@ -104,7 +104,7 @@ class Schedule:
     ) -> None:
         """Append the rows of the eq table of a point, or of two of which the second is scaled.
 
-        The table is 0 from the entry `entries` on.
+        Entries from `entries` on are 0.
         """
         factors = [self.factors.of(point, least_log_low) for point in points]
         log_low, *places = (

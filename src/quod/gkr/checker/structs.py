@@ -40,7 +40,7 @@ class Sent(Struct):
 
 
 class PartialSums(Struct):
-    """The partial sums of all proofs, `stride` a proof, and a tag for each partial sum.
+    """The partial sums of all proofs, `stride` per proof, and a tag for each partial sum.
 
     tags: the first word of the tags. A tag is the ticket of the run that wrote the partial sum.
     run_start: the ticket of the current run, then the states of the transcripts.
@@ -69,7 +69,7 @@ class GateTables(Struct):
 
 
 class Challenges(Struct):
-    """The challenges of all proofs, `stride` a proof, and the first random coefficient."""
+    """The challenges of all proofs, `stride` per proof, and the first random coefficient."""
 
     stride: U32
     first_random: U32

@@ -24,7 +24,7 @@ from quod.layered import file as circuit_file
 from quod.layered.circuit import KINDS, LayeredCircuit
 from quod.layered.file import parse_circuit
 
-# Bytes in which a document's first bracket is looked for.
+# The first bracket of a document must be within this number of bytes.
 _LEADING_SPACE = 64
 
 
@@ -168,8 +168,10 @@ def soundness_summary(
     circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int,
     hash: Hash = Hash.SHA3_256, reduction: Reduction = Reduction.PLACES,
 ) -> dict[str, object]:  # fmt: skip
-    """Each error term as a power of two, the bits that all together leave, and how long proofs are
-    by each reduction, less what the commitment takes."""
+    """Return each error term as a power of two, the bits of the sum, and the length of proofs.
+
+    The lengths are those of both reductions, without the commitment.
+    """
     of: dict[str, Any] = {
         "instances": instances, "commitment": commitment, "hash": hash, "reduction": reduction,
     }  # fmt: skip

@@ -1,9 +1,9 @@
 """Inputs of circuits as files: JSON, or the witnesses of Expander's compiler.
 
-JSON is an object with `inputs` and, for a circuit that has any, `public`: for each instance a list
-of numbers, of one instance such a list alone. Numbers are integers below the prime, as decimal
-strings or, up to 20 digits, as they are. Public inputs alone are such a list of lists, or the same
-object, whose `inputs` do not matter then.
+JSON is an object with `inputs` and, if the circuit has public inputs, `public`. Each is a list with
+one list of numbers per instance; for a single instance the inner list suffices. Numbers are
+integers below the prime, as decimal strings or, up to 20 digits, as JSON numbers. A file of public
+inputs is such a list of lists, or the same object, whose `inputs` are then ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest prime has 157 digits; int() is not asked to read more than this.
-_MOST_DIGITS = 160
+_MAX_DIGITS = 160
 
 
 @frozen(eq=False)
@@ -52,14 +52,14 @@ class CircuitInputs:
     public: list[list[int]]
 
     def __len__(self) -> int:
-        """The number of instances."""
+        """Return the number of instances."""
         return len(self.public)
 
     def first(self, count: int) -> CircuitInputs:
         """Return the inputs of the first `count` instances; raise InputError if there are fewer."""
         count = whole_number("the instances", count, 1)
         if count > len(self):
-            raise InputError(f"there are inputs of {len(self)} instances, not of {count}")
+            raise InputError(f"there are inputs for {len(self)} instances, not for {count}")
         return CircuitInputs(self.circuit, self.inputs[:count], self.public[:count])
 
     def for_prover(self, device: AnyDevice) -> list[list[int]] | Words:
@@ -109,7 +109,7 @@ def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -
     public = _public(document.get("public"), name, circuit, len(inputs))
     if len(public) != len(inputs):
         raise InputError(
-            f"there are inputs of {len(inputs)} instances, and public ones of {len(public)}",
+            f"there are inputs for {len(inputs)} instances, but public inputs for {len(public)}",
             path=name,
             section="public",
         )
@@ -153,9 +153,10 @@ def write_inputs(
 def inputs_to_json(
     circuit: LayeredCircuit, inputs: Sequence[object] | Words, public: Sequence[object], name: str
 ) -> bytes:
-    """The text of a file of inputs; `name` says in errors where it goes.
+    """Return the text of a file of inputs; `name` is the file's name in errors.
 
-    InputError for what is none, MismatchError for those of another circuit: all that is read back.
+    The text is read back. Raises InputError for malformed inputs, and MismatchError for inputs of
+    another circuit.
     """
     values: object = inputs
     if isinstance(values, np.ndarray):
@@ -173,42 +174,42 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
     size, words = 1 << circuit.log_inputs, circuit.field.words
     if table.dtype != np.uint32 or table.ndim not in (2, 3) or table.shape[-2:] != (size, words):
         raise InputError(
-            f"inputs are uint32 of shape (instances, {size}, {words}), not {table.dtype} of "
+            f"inputs must be uint32 of shape (instances, {size}, {words}), not {table.dtype} of "
             f"{table.shape}"
         )
     flat = plain_array("the inputs", table).reshape(-1, words)
     if not canonical(circuit.field, flat).all():
-        raise InputError(f"inputs are elements of {circuit.field.name}, below its prime")
+        raise InputError(f"inputs must be elements of {circuit.field.name}, below its prime")
     numbers = to_integers(circuit.field, flat)
-    return [numbers[at : at + size] for at in range(0, len(numbers), size)]
+    return [numbers[index : index + size] for index in range(0, len(numbers), size)]
 
 
 def _texts(what: str, values: object) -> list[Any]:
     """Convert numbers to decimal strings, in a list or in one list per instance."""
     if not isinstance(values, (list, tuple)):
-        raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(values)}")
+        raise InputError(f"{what} must be a list of int per instance, not {shown_kind(values)}")
     nested = bool(values) and isinstance(values[0], (list, tuple))
     rows = values if nested else [values]
     if any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
         for row in rows
     ):
-        raise InputError(f"{what} are, of each instance, a list of int")
+        raise InputError(f"{what} must be a list of int per instance")
     # No larger number is read, and Python would refuse to write some as text.
-    if any(not 0 <= value < 10**_MOST_DIGITS for row in rows for value in row):
-        raise InputError(f"{what} are int from 0 to the prime")
+    if any(not 0 <= value < 10**_MAX_DIGITS for row in rows for value in row):
+        raise InputError(f"{what} must be int in [0, prime)")
     texts = [[str(value) for value in row] for row in rows]
     return texts if nested else texts[0]
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
-    """The text of a file of public inputs; InputError for what is no list of lists of int."""
+    """Return the text of a file of public inputs; raises InputError if they are malformed."""
     values: object = public
     if not isinstance(values, (list, tuple)) or any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
         for row in values
     ):
-        raise InputError("public inputs are, of each instance, a list of int")
+        raise InputError("public inputs must be a list of int per instance")
     return json.dumps([[str(value) for value in row] for row in public]).encode() + b"\n"
 
 
@@ -268,7 +269,7 @@ def _rows(document: object, name: str, key: str, field: Modulus, length: int) ->
 
 
 def _number(value: object, field: Modulus) -> int | None:
-    if isinstance(value, str) and len(value) <= _MOST_DIGITS and _DECIMAL.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS and _DECIMAL.fullmatch(value):
         value = int(value)
     return value if type(value) is int and 0 <= value < field.value else None
 
@@ -296,7 +297,9 @@ def _of_witness(view: memoryview, name: str, circuit: LayeredCircuit) -> Circuit
     witness = Circuit6Witness.parse(view, name)
     data = witness.public.astype("<u4").tobytes()
     size = field.bytes
-    numbers = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    numbers = [
+        int.from_bytes(data[index : index + size], "little") for index in range(0, len(data), size)
+    ]
     width = circuit.public
-    public = [numbers[at * width : (at + 1) * width] for at in range(len(witness))]
+    public = [numbers[index * width : (index + 1) * width] for index in range(len(witness))]
     return CircuitInputs(circuit, witness.private, public)

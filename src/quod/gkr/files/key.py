@@ -91,7 +91,7 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
     """
     key.check_circuit(circuit)
     if field_named(key.field.name) != key.field:
-        raise InputError(f"{key.field.name} is not the field that files call so")
+        raise InputError(f"{key.field.name} differs from the field of this name in files")
     document = {
         "format": FORMAT,
         "circuit": key.circuit.hex(),

@@ -3,8 +3,8 @@
 Version 2 has two sections. The first has the circuit's digest in 32 bytes, the u64 number of
 instances and five texts in ASCII, each a u32 length and its bytes: the protocol, the field of
 challenges, the hash, the reduction and the commitment's parameters. The second has the bytes of the
-proof. Verifiers have all of the first one and take none of it from the file: it only tells what a
-proof is of that is not of theirs.
+proof. A verifier has the content of the first section from its own side and never takes it from the
+file; the section only serves error messages about proofs of another circuit or key.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ VERSION = 2
 
 _DIGEST_BYTES = 32
 # A proof with the commitment `raw` contains all inputs.
-_MOST_BYTES = 4 << 30
+_MAX_BYTES = 4 << 30
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 
 @frozen
 class ProofFile:
-    """A proof, and what it says that it is of: a circuit's digest, so many instances, and its
-    `kind`, texts by name."""
+    """A proof with its header: the circuit's digest, the number of instances, and `kind`.
+
+    kind: the protocol, field, hash, reduction and commitment, as texts by name.
+    """
 
     path: str
     circuit: bytes
@@ -47,7 +49,7 @@ class ProofFile:
         """Raise MismatchError for another circuit, number of instances, or kind of key."""
         instances = whole_number("the instances", instances, 1)
         if self.circuit != key.circuit:
-            raise MismatchError("the proof is of another circuit than the key", path=self.path)
+            raise MismatchError("the proof and the key are for different circuits", path=self.path)
         for name, wanted in kind_of_proofs(key).items():
             if self.kind[name] != wanted:
                 hint = "; prove again with this version of Quod" if name == _TEXTS[0] else ""
@@ -58,7 +60,7 @@ class ProofFile:
                 )
         if self.instances != instances:
             raise MismatchError(
-                f"the proof is of {self.instances} instances, and {instances} are to be verified",
+                f"the proof is for {self.instances} instances, not {instances}",
                 path=self.path,
             )
 
@@ -80,7 +82,7 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
     value: object = proof
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     if not isinstance(value, bytes):
-        raise InputError(f"a proof is bytes, not {shown_kind(value)}")
+        raise InputError(f"a proof must be bytes, not {shown_kind(value)}")
     texts = [text.encode() for text in kind_of_proofs(key).values()]
     stated = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
     sections: list[tuple[int, list[Buffer]]] = [
@@ -105,7 +107,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, dict[str, str]]:
     """Return the container, the circuit's digest, the number of instances, and the proof's kind."""
     file = Iden3File.parse(data, name, KIND, VERSION)
-    check_length(len(data), _MOST_BYTES, "a proof of a layered circuit", name)
+    check_length(len(data), _MAX_BYTES, "a proof of a layered circuit", name)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
     start = header.offset

@@ -62,7 +62,7 @@ class GateTables(ABC, Generic[L]):
         self.numbers = from_integers(circuit.field, numbers)
         """The coefficients that are numbers, in Montgomery form; 0 in place of the others."""
         self._coefficient_codes = np.array(
-            [_coefficient_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0]
+            [_coefficient_code(index, c) for index, c in enumerate(circuit.coefficients)] or [0]
         )
         self._coefficient_codes = self._coefficient_codes.astype(np.uint32)
         self.values_are_base = [True]

@@ -185,7 +185,7 @@ class PipelineSlot:
         field = self.circuit.field
         if all(canonical(field, table).all() for table in tables):
             raise not_written(self.device, "the inputs by place")
-        raise InputError(f"inputs are elements of {field.name}, below its prime")
+        raise InputError(f"inputs must be elements of {field.name}, below its prime")
 
     def _refuse_outputs(self, proofs: int, first: int | None) -> NoReturn:
         """Raise the error that names the first output that is not 0."""

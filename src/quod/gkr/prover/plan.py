@@ -1,4 +1,4 @@
-"""The launches of a batch of proofs of one circuit: the part that both reductions share."""
+"""The launches of a batch of proofs of one circuit, as far as both reductions share them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class BatchPlan(ABC):
         if max(*sizes.values(), *levels) > _MAX_BUFFER_BYTES:
             raise InputError(
                 f"{self.batch << self.log_instances} instances of this circuit have layers of "
-                f"2^{max(self.sizes)} values each, which is too many at once; prove fewer at a time"
+                f"2^{max(self.sizes)} values each, which is too many; prove fewer at a time"
             )
         self.peak_bytes = sum(sizes.values()) + sum(levels)
         """Bytes of device memory in addition to the circuit."""

@@ -177,7 +177,7 @@ class Prover:
             single = self.instances == 1 and table.shape == shape[1:]
             if table.dtype != np.uint32 or not (single or table.shape == shape):
                 raise InputError(
-                    f"the inputs of {self.instances} instances are uint32 of shape {shape}, not "
+                    f"inputs of {self.instances} instances must be uint32 of shape {shape}, not "
                     f"{table.dtype} of {table.shape}"
                 )
             table = np.ascontiguousarray(table)
@@ -186,9 +186,9 @@ class Prover:
     def _elements(self, row: object) -> Words:
         p, size = self.circuit.field.value, 1 << self.circuit.log_inputs
         if not isinstance(row, (list, tuple)) or len(row) != size:
-            raise InputError(f"the inputs of an instance are a list of {size} int")
+            raise InputError(f"the inputs of an instance must be a list of {size} int")
         if any(type(value) is not int or not 0 <= value < p for value in row):
-            raise InputError(f"the inputs of a circuit are int from 0 to {p - 1}")
+            raise InputError(f"the inputs of a circuit must be int from 0 to {p - 1}")
         return from_integers(self.circuit.field, list(row))
 
     def _pipeline_slot(self, number: int) -> PipelineSlot:

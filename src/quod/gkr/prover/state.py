@@ -74,12 +74,12 @@ class StateLayout:
 
     @property
     def second(self) -> int:
-        """The offset of the second point."""
+        """The offset of the second point, in elements."""
         return FIRST + self.log_places
 
     @property
     def across(self) -> int:
-        """The offset of the point in the instance variables."""
+        """The offset of the point in the instance variables, in elements."""
         return self.second + self.log_places
 
     @property

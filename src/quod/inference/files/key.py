@@ -38,7 +38,7 @@ VERSION = 1
 
 _DIGEST_BYTES = 32
 # Most of a key is the proof of the weights; its size grows as the root of their number.
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 _PROTOCOLS = {protocol_of(field): field for field in FIELDS}
 """The field of challenges by the name of the protocol."""
 
@@ -89,7 +89,7 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     """Parse a key as `read_verifying_key`, from bytes; `name` is their source in errors."""
     file, header, field, widths, table_bits = _head_of(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
-    at = header.offset
+    index = header.offset
     digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
     header.finish()
     biases = tuple(_rows(file.section(2, "biases"), widths[1:], "<i4"))
@@ -102,7 +102,7 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
         section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
     key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof, field)
     if key.digest != digest:
-        header.fail("the key is not of this digest; the file is damaged, copy it again", at)
+        header.fail("the key is not of this digest; the file is damaged, copy it again", index)
     return key
 
 
@@ -125,7 +125,7 @@ class _Head(NamedTuple):
 
 def _head_of(data: Bytes, name: str) -> _Head:
     file = Iden3File.parse(data, name, KIND, VERSION)
-    check_length(len(data), _MOST_BYTES, "the verifying key of an inference", name)
+    check_length(len(data), _MAX_BYTES, "the verifying key of an inference", name)
     file.check_sections(1, 2, 3, 4)
     header = file.section(1, "header")
     field = _PROTOCOLS[_text_of(header, "protocol", list(_PROTOCOLS))]

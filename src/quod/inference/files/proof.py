@@ -30,8 +30,8 @@ VERSION = 1
 
 _DIGEST_BYTES = 32
 _PROOF = "3 (proof)"
-_MOST_IMAGES = 1 << MOST_VARIABLES
-_MOST_BYTES = 1 << 30
+_MAX_IMAGES = 1 << MOST_VARIABLES
+_MAX_BYTES = 1 << 30
 
 
 @frozen(eq=False)
@@ -54,11 +54,11 @@ class ProofFile:
         """Raise MismatchError for another key, or another number of images."""
         images = whole_number("the images", images, 1)
         if self.key != key.digest:
-            raise MismatchError("the proof is of another key", path=self.path)
+            raise MismatchError("the proof was made with another key", path=self.path)
         shape = (images, key.widths[-1])
         if self.logits.shape != shape:
             raise MismatchError(
-                f"the proof is of logits of shape {self.logits.shape}, and {shape} are to be "
+                f"the proof is for logits of shape {self.logits.shape}, and {shape} are to be "
                 "verified",
                 path=self.path,
             )
@@ -120,18 +120,18 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     """Return the container, the key's digest, the number of images, and of logits per image."""
     file = Iden3File.parse(data, name, KIND, VERSION)
-    check_length(len(data), _MOST_BYTES, "a proof of inferences", name)
+    check_length(len(data), _MAX_BYTES, "a proof of inferences", name)
     file.check_sections(1, 2, 3)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
-    at = header.offset
+    index = header.offset
     images = header.u64("the number of images")
     outputs = header.u32("the number of logits")
     header.finish()
-    if not 1 <= images <= _MOST_IMAGES or not 1 <= outputs <= MOST_WIDTH:
+    if not 1 <= images <= _MAX_IMAGES or not 1 <= outputs <= MOST_WIDTH:
         header.fail(
             f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
             "copy it again",
-            at,
+            index,
         )
     return file, digest, images, outputs

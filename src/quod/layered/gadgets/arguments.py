@@ -16,9 +16,9 @@ def wires_of(
     InputError if there are not `count` wires, or fewer than `least`.
     """
     if not isinstance(wires, (list, tuple)):
-        raise InputError(f"{what}: a list of wires, not {shown_kind(wires)}")
+        raise InputError(f"{what} must be a list of wires, not {shown_kind(wires)}")
     if count is not None and len(wires) != count:
-        raise InputError(f"{what}: {count} wires, not {len(wires)}")
+        raise InputError(f"{what} must be {count} wires, not {len(wires)}")
     if len(wires) < least:
-        raise InputError(f"{what}: at least {least} wires, not {len(wires)}")
+        raise InputError(f"{what} must be at least {least} wires, not {len(wires)}")
     return [wire_of(program, wire) for wire in wires]

@@ -37,14 +37,14 @@ def signs_of_bits(program: Program, bits: Sequence[Wire]) -> list[Wire]:
 def number_of_bits(program: Program, bits: Sequence[Wire]) -> Wire:
     """Return the number with these bits, lowest first."""
     bits = wires_of("bits", program, bits)
-    return program.sum(bits, [1 << at for at in range(len(bits))])
+    return program.sum(bits, [1 << index for index in range(len(bits))])
 
 
 def number_of_signs(program: Program, signs: Sequence[Wire]) -> Wire:
     """Return the number with these bits, given as signs, lowest first."""
     signs = wires_of("signs", program, signs)
     half, ones = pow(2, -1, program.field.value), (1 << len(signs)) - 1
-    weights = [-half << at for at in range(len(signs))]
+    weights = [-half << index for index in range(len(signs))]
     return program.sum(signs, weights) + half * ones
 
 
@@ -56,10 +56,12 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     (number,) = wires_of("a number", program, [number])
     count = whole_number("the count of bits", count, 1, MOST_BITS)
     if 1 << count > program.field.value:
-        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+        raise InputError(
+            f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"
+        )
 
     def bits_of(value: Any) -> list[Any]:
-        return [value >> at & 1 for at in range(count)]
+        return [value >> index & 1 for index in range(count)]
 
     bits = program.advice(bits_of, [number], count)
     with program.scope(name):
@@ -71,18 +73,18 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
 def bytes_to_signs(data: bytes) -> list[int]:
     """Return the bits of bytes as signs 1 and -1; each byte's lowest bit comes first."""
     if not isinstance(data, (bytes, bytearray)):
-        raise InputError(f"what becomes signs is bytes, not {shown_kind(data)}")
-    return [1 - 2 * (byte >> at & 1) for byte in data for at in range(8)]
+        raise InputError(f"the argument must be bytes, not {shown_kind(data)}")
+    return [1 - 2 * (byte >> index & 1) for byte in data for index in range(8)]
 
 
 def signs_to_bytes(signs: Sequence[int], modulus: int) -> bytes:
     """Return the bytes of signs, whose -1 may be p - 1; InputError for another value."""
     if not isinstance(signs, (list, tuple)) or len(signs) % 8:
-        raise InputError("the signs of bytes are a list of whole bytes")
+        raise InputError("the number of signs must be a multiple of 8")
     modulus = whole_number("the modulus of signs", modulus, 3)
     values = [whole_number("a sign", sign) % modulus for sign in signs]
     if not set(values) <= {1, modulus - 1}:
-        raise InputError("a sign is 1 or -1")
+        raise InputError("a sign must be 1 or -1")
     bits = [int(value != 1) for value in values]
-    number = sum(bit << at for at, bit in enumerate(bits))
+    number = sum(bit << index for index, bit in enumerate(bits))
     return number.to_bytes(len(bits) // 8, "little")

@@ -24,7 +24,7 @@ def keccak_f(
 ) -> list[Wire]:
     """Permute 1600 signs: bit z of lane (x, y) is the value 64 * (x + 5 * y) + z.
 
-    committed_every: makes the state after each group of so many rounds an input (`committed`), so
+    committed_every: makes the state after each group of this many rounds an input (`committed`), so
         that the groups are in the same layers: 1 gives 7 layers instead of 144, for 36,800 more
         inputs, which are relayed up for comparison, and layers of twice the size.
     """
@@ -48,7 +48,7 @@ def sha3_256(
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
-        raise InputError("the message of SHA3-256 has whole bytes")
+        raise InputError("the message of SHA3-256 must be whole bytes")
     padding = [1] * (RATE - len(signs) % RATE)
     # The bits 01 of SHA-3, then 1, zeros, and 1 at the end of the block.
     for place in (1, 2):

@@ -48,7 +48,7 @@ def _dot(program: Program, row: Sequence[Wire], column: Sequence[Wire]) -> Wire:
 
 def _matrix(what: str, program: Program, matrix: object) -> list[list[Wire]]:
     if not isinstance(matrix, (list, tuple)) or not matrix:
-        raise InputError(f"{what}: a list of rows, not {shown_kind(matrix)}")
+        raise InputError(f"{what} must be a list of rows, not {shown_kind(matrix)}")
     rows = [wires_of(f"a row of {what}", program, row, least=1) for row in matrix]
     if len({len(row) for row in rows}) > 1:
         raise InputError(f"{what}: the rows have different lengths")
@@ -57,4 +57,4 @@ def _matrix(what: str, program: Program, matrix: object) -> list[list[Wire]]:
 
 def _check(fits: bool) -> None:
     if not fits:
-        raise InputError("the matrices do not fit: (n, k) times (k, m) is (n, m)")
+        raise InputError("the shapes of the matrices must be (n, k) and (k, m)")

@@ -30,7 +30,7 @@ def merkle_root(
     node = wires_of("the leaf", program, leaf, least=1)
     bits = wires_of("the position", program, position)
     if not isinstance(siblings, (list, tuple)) or len(siblings) != len(bits):
-        raise InputError("a path has as many siblings as bits of the position")
+        raise InputError("a path must have as many siblings as the position has bits")
     rows = [wires_of("a sibling", program, sibling, len(node)) for sibling in siblings]
     assert_bits(program, bits, "position")
     for level, (sibling, bit) in enumerate(zip(rows, bits, strict=True)):
@@ -54,7 +54,9 @@ def merkle_tree(
     """
     digests: object = leaves
     if not isinstance(digests, (list, tuple)) or not digests or len(digests) & (len(digests) - 1):
-        raise InputError("the leaves of a tree are a list of digests, as many as a power of two")
+        raise InputError(
+            "the leaves of a tree must be a list of digests whose length is a power of two"
+        )
     levels = [list(leaves)]
     while len(levels[-1]) > 1:
         below = levels[-1]
@@ -70,12 +72,16 @@ def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any]
     if (
         not isinstance(levels, (list, tuple))
         or not levels
-        or any(len(level) != 1 << at for at, level in enumerate(map(_level, reversed(levels))))
+        or any(
+            len(level) != 1 << index for index, level in enumerate(map(_level, reversed(levels)))
+        )
     ):
-        raise InputError("the tree is what merkle_tree gives: levels of 2**k, ..., 2, 1 digests")
+        raise InputError(
+            "the tree must be a result of merkle_tree: levels of 2**k, ..., 2, 1 digests"
+        )
     position = whole_number("the position", position, 0, len(tree[0]) - 1)
-    siblings = [level[position >> at ^ 1] for at, level in enumerate(tree[:-1])]
-    return siblings, [position >> at & 1 for at in range(len(siblings))]
+    siblings = [level[position >> index ^ 1] for index, level in enumerate(tree[:-1])]
+    return siblings, [position >> index & 1 for index in range(len(siblings))]
 
 
 def _level(level: object) -> Sequence[Any]:

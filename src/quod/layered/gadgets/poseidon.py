@@ -27,8 +27,8 @@ def poseidon_m31_hash(program: Program, message: Sequence[Wire]) -> list[Wire]:
     wires = wires_of("the message", program, message, least=1)
     state = [program.sum([])] * WIDTH
     for start in range(0, len(wires), RATE):
-        for at, wire in enumerate(wires[start : start + RATE], WIDTH - RATE):
-            state[at] = program.sum([state[at], wire])
+        for index, wire in enumerate(wires[start : start + RATE], WIDTH - RATE):
+            state[index] = program.sum([state[index], wire])
         state = _permuted(program, state)
     return state
 
@@ -36,7 +36,7 @@ def poseidon_m31_hash(program: Program, message: Sequence[Wire]) -> list[Wire]:
 def _permuted(program: Program, state: list[Wire]) -> list[Wire]:
     for number, constants in enumerate(round_constants()):
         added = [program.sum([wire, c]) for wire, c in zip(state, constants, strict=True)]
-        state = [program.sum(added, ROW[at:] + ROW[:at]) for at in range(WIDTH)]
+        state = [program.sum(added, ROW[index:] + ROW[:index]) for index in range(WIDTH)]
         changed = powers_in(number)
         state[:changed] = [wire**5 for wire in state[:changed]]
     return state
@@ -44,4 +44,4 @@ def _permuted(program: Program, state: list[Wire]) -> list[Wire]:
 
 def _check_field(program: Program) -> None:
     if program.field != FIELD:
-        raise InputError(f"this Poseidon is over m31, the program over {program.field.name}")
+        raise InputError(f"this Poseidon is over m31, but the program is over {program.field.name}")

@@ -1,7 +1,7 @@
 """Poseidon2 (`quod.hash.poseidon2`) as a sub-circuit.
 
-The linear layers cost no layer of their own: a round of cubes or fifth powers is one layer, one of
-seventh powers two.
+The linear layers add no layer to the circuit. A round with cubes or fifth powers is one layer; a
+round with seventh powers is two.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Poseidon2(Poseidon2Parameters):
 
     def _numbers(self, what: str, values: object, count: int) -> list[Any]:
         if not isinstance(values, (list, tuple)) or len(values) != count:
-            raise InputError(f"{what} is a list of {count} numbers")
+            raise InputError(f"{what} must be a list of {count} numbers")
         for value in values:
             if type(value) is not int:
                 if plain_array(what, value).dtype.kind not in "iuO":
-                    raise InputError(f"{what} is made of integers, not {value.dtype}")
+                    raise InputError(f"{what} must be integers, not {value.dtype}")
         return [value % self.field.value for value in values]
 
     def _permuted(self, program: Program, state: list[Wire]) -> list[Wire]:
@@ -83,13 +83,14 @@ class Poseidon2(Poseidon2Parameters):
             for start in range(0, self.width, 4)
             for row in _BLOCK
         ]
-        totals = [program.sum(mixed[at::4]) for at in range(4)]
-        return [program.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
+        totals = [program.sum(mixed[index::4]) for index in range(4)]
+        return [program.sum([value, totals[index % 4]]) for index, value in enumerate(mixed)]
 
     def _check_field(self, program: Program) -> None:
         if program.field != self.field:
             raise InputError(
-                f"this Poseidon2 is over {self.field.name}, the program over {program.field.name}"
+                f"this Poseidon2 is over {self.field.name}, but the program is over "
+                f"{program.field.name}"
             )
 
 

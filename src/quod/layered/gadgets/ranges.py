@@ -43,26 +43,31 @@ def limbs_of_number(
     count = whole_number("the count of bits", count, 1, MOST_BITS)
     limb = whole_number("the bits of a limb", limb, 1, MOST_LIMB)
     if 1 << count > program.field.value:
-        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+        raise InputError(
+            f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"
+        )
     places = range(0, count, limb)
 
     def upper(value: Any) -> list[Any]:
-        return [value >> at & (1 << limb) - 1 for at in places[1:]]
+        return [value >> index & (1 << limb) - 1 for index in places[1:]]
 
     with program.scope(name):
         # The lowest limb is what the others leave, so that nothing else is to be asserted.
         upper_limbs = program.advice(upper, [number], len(places) - 1) if len(places) > 1 else []
-        limbs = [number - program.sum(upper_limbs, [1 << at for at in places[1:]]), *upper_limbs]
+        limbs = [
+            number - program.sum(upper_limbs, [1 << index for index in places[1:]]),
+            *upper_limbs,
+        ]
         table, less = _numbers(limb), limb - (count - places[-1])
         if less and (1 << limb) - 1 << less >= program.field.value:
             bits_of_number(program, limbs[-1], limb - less, "last")
             less, looked_up = 0, limbs[:-1]
         else:
             looked_up = limbs
-        for at, wire in enumerate(looked_up):
-            program.assert_in_table([wire], table, f"limb[{at}]")
+        for index, wire in enumerate(looked_up):
+            program.assert_in_table([wire], table, f"limb[{index}]")
         if less:
-            # A number below 2**limb that is still so when it is shifted has as many bits less.
+            # The last limb times 2**less is below 2**limb only if the limb has `less` bits fewer.
             program.assert_in_table([limbs[-1] * (1 << less)], table, "last")
     return limbs
 

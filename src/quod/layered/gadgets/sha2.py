@@ -34,13 +34,13 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
-        raise InputError("the message of SHA-256 has whole bytes")
+        raise InputError("the message of SHA-256 must be whole bytes")
     if program.field.value < LEAST_PRIME:
         raise InputError(f"SHA-256 needs a prime of more than 20 bits, not {program.field.name}'s")
     length = len(signs)
     padding = bytes([0x80]) + bytes(-(length // 8 + 9) % 64) + length.to_bytes(8, "big")
     for byte in padding:
-        signs += [program.constant(1 - 2 * (byte >> at & 1)) for at in range(8)]
+        signs += [program.constant(1 - 2 * (byte >> index & 1)) for index in range(8)]
     # Words have their first byte highest.
     bytes_ = [signs[start : start + 8] for start in range(0, len(signs), 8)]
     words = [
@@ -51,32 +51,34 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
     for number, start in enumerate(range(0, len(words), 16)):
         with program.scope(f"block[{number}]"):
             state = compressed(program, state, words[start : start + 16])
-    return [sign for word in state for at in (3, 2, 1, 0) for sign in word[8 * at : 8 * at + 8]]
+    return [
+        sign for word in state for index in (3, 2, 1, 0) for sign in word[8 * index : 8 * index + 8]
+    ]
 
 
 def compressed(program: Program, state: list[Word], block: list[Word]) -> list[Word]:
     """Apply the compression function to a state of eight words and a block of sixteen."""
     schedule = list(block)
-    for at in range(16, ROUNDS):
+    for index in range(16, ROUNDS):
         small = [
-            _xor(_rotated(schedule[at - 15], 7), _rotated(schedule[at - 15], 18),
-                 _shifted(program, schedule[at - 15], 3)),
-            _xor(_rotated(schedule[at - 2], 17), _rotated(schedule[at - 2], 19),
-                 _shifted(program, schedule[at - 2], 10)),
+            _xor(_rotated(schedule[index - 15], 7), _rotated(schedule[index - 15], 18),
+                 _shifted(program, schedule[index - 15], 3)),
+            _xor(_rotated(schedule[index - 2], 17), _rotated(schedule[index - 2], 19),
+                 _shifted(program, schedule[index - 2], 10)),
         ]  # fmt: skip
-        with program.scope(f"schedule[{at}]"):
-            schedule.append(_sum(program, [*small, schedule[at - 16], schedule[at - 7]]))
+        with program.scope(f"schedule[{index}]"):
+            schedule.append(_sum(program, [*small, schedule[index - 16], schedule[index - 7]]))
     a, b, c, d, e, f, g, h = state
     half = pow(2, -1, program.field.value)
-    for at, constant in enumerate(round_constants()):
-        with program.scope(f"round[{at}]"):
+    for index, constant in enumerate(round_constants()):
+        with program.scope(f"round[{index}]"):
             big = _xor(*(_rotated(e, turn) for turn in (6, 11, 25)))
             chosen = [
                 half * program.sum([y, z, x * z, -x * y]) for x, y, z in zip(e, f, g, strict=True)
             ]
-            first = [h, big, chosen, schedule[at], _constant(program, constant)]
+            first = [h, big, chosen, schedule[index], _constant(program, constant)]
             new_e = _sum(program, [d, *first])
-            # What was added to d is new_e less d; less a number is its complement and one.
+            # The sum added to d is new_e - d; -d is the complement of d plus 1.
             big = _xor(*(_rotated(a, turn) for turn in (2, 13, 22)))
             most = [
                 half * program.sum([x, y, z, -((x * y).held() * z)])
@@ -97,9 +99,11 @@ def _sum(program: Program, words: list[Word], addend: int = 0) -> Word:
 
     def sum_of(low: Any, high: Any) -> list[Any]:
         upper = high + (low >> HALF)
-        bits = [low >> at & 1 for at in range(HALF)] + [upper >> at & 1 for at in range(HALF)]
-        bits += [low >> HALF + at & 1 for at in range(carries)]
-        bits += [upper >> HALF + at & 1 for at in range(carries)]
+        bits = [low >> index & 1 for index in range(HALF)] + [
+            upper >> index & 1 for index in range(HALF)
+        ]
+        bits += [low >> HALF + index & 1 for index in range(carries)]
+        bits += [upper >> HALF + index & 1 for index in range(carries)]
         return [1 - 2 * bit for bit in bits]
 
     signs = program.advice(sum_of, [low, high], WORD + 2 * carries)
@@ -113,7 +117,7 @@ def _sum(program: Program, words: list[Word], addend: int = 0) -> Word:
 
 
 def _constant(program: Program, value: int) -> Word:
-    return [program.constant(1 - 2 * (value >> at & 1)) for at in range(WORD)]
+    return [program.constant(1 - 2 * (value >> index & 1)) for index in range(WORD)]
 
 
 def _xor(first: Word, second: Word, third: Word) -> Word:

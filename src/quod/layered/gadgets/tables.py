@@ -25,7 +25,7 @@ def lookup(
     table.check(program)
     width = len(wires)
     if width > table.width:
-        raise InputError(f"{width} values are no row of a table of {table.width} columns")
+        raise InputError(f"{width} values are given for a row of a table of {table.width} columns")
     completion: list[Wire] = []
     if width < table.width:
 

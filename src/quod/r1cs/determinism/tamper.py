@@ -109,7 +109,9 @@ def _accepted(
     system: ConstraintSystem, wire: int, right: list[int], changed: list[int]
 ) -> Accepted:
     names = tuple(
-        name for at, name in enumerate(system.public_names, start=1) if changed[-at] != right[-at]
+        name
+        for index, name in enumerate(system.public_names, start=1)
+        if changed[-index] != right[-index]
     )
     is_free = wire in system.free_wires
     return Accepted(wire_name(system, wire), right[wire], changed[wire], names, is_free)

@@ -33,8 +33,8 @@ def blake2s_hash(
     """Hash a message of bits to the 256 bits of its digest; each byte's lowest bit comes first.
 
     21,006 constraints for up to 64 bytes over BLS12-381. The message's length, in whole bytes, is
-    part of the circuit. InputError for a signal that is not shown to be a bit. The reference is
-    `hashlib.blake2s(..., person=...)`.
+    part of the circuit. Raises InputError for a signal that is not known to be a bit. The reference
+    is `hashlib.blake2s(..., person=...)`.
     """
     bits = [
         _boolean(bit)
@@ -42,7 +42,7 @@ def blake2s_hash(
     ]
     person = exact_bytes("the personalisation", personalisation, 8)
     if len(bits) % 8:
-        raise InputError("the message of BLAKE2s has whole bytes")
+        raise InputError("the message of BLAKE2s must be whole bytes")
     numbers = start_words()
     numbers[0] ^= 0x01010000 ^ 32
     numbers[6] ^= int.from_bytes(person[:4], "little")
@@ -52,7 +52,7 @@ def blake2s_hash(
     bits += constants(0, -length % _BLOCK if length else _BLOCK)
     for start in range(0, len(bits), _BLOCK):
         with system.namespace(f"block[{start // _BLOCK}]"):
-            words = [bits[at : at + _WORD] for at in range(start, start + _BLOCK, _WORD)]
+            words = [bits[index : index + _WORD] for index in range(start, start + _BLOCK, _WORD)]
             is_last = start + _BLOCK == len(bits)
             done = length // 8 if is_last else (start + _BLOCK) // 8
             state = _compressed(system, state, words, done, is_last)
@@ -74,16 +74,17 @@ def _compressed(
     equalities = _Equalities(system)
     with system.namespace("rounds"):
         for order in ORDER[:_ROUNDS]:
-            for at, (a, b, c, d) in enumerate(STEPS):
+            for index, (a, b, c, d) in enumerate(STEPS):
                 for word, (first, second) in enumerate(((16, 12), (8, 7))):
-                    v[a] = equalities.total([v[a], v[b], words[order[2 * at + word]]])
+                    v[a] = equalities.total([v[a], v[b], words[order[2 * index + word]]])
                     v[d] = _mixed(system, v[d], v[a], first)
                     v[c] = equalities.total([v[c], v[d]])
                     v[b] = _mixed(system, v[b], v[c], second)
         equalities.flush()
     with system.namespace("state"):
         return [
-            _mixed(system, _mixed(system, word, v[at]), v[at + 8]) for at, word in enumerate(state)
+            _mixed(system, _mixed(system, word, v[index]), v[index + 8])
+            for index, word in enumerate(state)
         ]
 
 
@@ -106,7 +107,7 @@ class _Equalities:
     def total(self, words: list[Word]) -> Word:
         """Add words modulo 2**32; return the sum in new bits."""
         system = self._system
-        terms = [(bit, 1 << at) for word in words for at, bit in enumerate(word)]
+        terms = [(bit, 1 << index) for word in words for index, bit in enumerate(word)]
         total = weighted(system, terms)
         if (number := total.constant) is not None:
             return constants(number, _WORD)

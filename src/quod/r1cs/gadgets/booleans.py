@@ -65,7 +65,7 @@ def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boo
 
 def constants(number: int, count: int) -> list[Boolean]:
     """The low bits of a number, least first."""
-    return [bool(number >> at & 1) for at in range(count)]
+    return [bool(number >> index & 1) for index in range(count)]
 
 
 def weighted(system: ConstraintSystem, terms: Iterable[tuple[Boolean, int]]) -> Signal:

@@ -53,8 +53,8 @@ def _operands(
         most = system.at_most(signal)
         if most is None or most >= 1 << size:
             raise InputError(
-                f"the {name} operand is not shown to be below 2**{size}; call "
-                f"system.bits(..., {size}) first, or declare_at_most if other constraints show it"
+                f"the {name} operand is not known to be below 2**{size}; call "
+                f"system.bits(..., {size}) first, or declare_at_most if other constraints imply it"
             )
     return first, second
 
@@ -64,22 +64,22 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
 
     From the top: after a run of ones of the constant, if the bits agree with all its ones so far,
     they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
-    runs of ones except the last. InputError for a signal that is not shown to be a bit.
+    runs of ones except the last. Raises InputError for a signal that is not known to be a bit.
     """
     signals = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)
     last = system.one
-    at = len(signals) - 1
-    while at >= 0 and most < (1 << len(signals)) - 1:
-        start = at
-        if most >> at & 1:
+    index = len(signals) - 1
+    while index >= 0 and most < (1 << len(signals)) - 1:
+        start = index
+        if most >> index & 1:
             # Ones that no zero follows bound nothing.
-            if not ~most & (1 << at) - 1:
+            if not ~most & (1 << index) - 1:
                 return
-            last = system.multiply(last, signals[at])
-            at -= 1
+            last = system.multiply(last, signals[index])
+            index -= 1
             continue
-        while at >= 0 and not most >> at & 1:
-            at -= 1
-        zeros = system.sum(signals[at + 1 : start + 1])
+        while index >= 0 and not most >> index & 1:
+            index -= 1
+        zeros = system.sum(signals[index + 1 : start + 1])
         system.enforce(zeros, last, system.zero)

@@ -1,8 +1,8 @@
 """Points of a twisted Edwards curve in a circuit over the field of its coordinates.
 
 The addition law is complete for points on the curve; for other points its divisors may be 0.
-Functions therefore take a `CurvePoint`, which `assert_on_curve` returns, and reject signals that no
-constraint shows to be on the curve. The reference is `quod.curve.edwards_group`.
+Functions therefore take a `CurvePoint`, which `assert_on_curve` returns, and reject signals that
+are not known to be on the curve. The reference is `quod.curve.edwards_group`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ PointSignals = tuple[Signal, Signal]
 
 
 class CurvePoint(NamedTuple):
-    """The coordinates of a point that is shown to be on the curve.
+    """The coordinates of a point that constraints put on the curve.
 
-    Functions of `EdwardsPoints` return it. ``CurvePoint(x, y)`` declares that other constraints
-    show it; the circuit is unsound if they do not.
+    Methods of `EdwardsPoints` return it. ``CurvePoint(x, y)`` declares that other constraints imply
+    that the point is on the curve; if they do not, the circuit is unsound.
     """
 
     x: Signal
@@ -36,17 +36,17 @@ class CurvePoint(NamedTuple):
 
 
 class SubgroupPoint(CurvePoint):
-    """A point that is shown to have the prime order.
+    """A point that constraints force to have the prime order.
 
-    `assert_not_small_order` returns one; ``SubgroupPoint(x, y)`` declares that other constraints
-    show it.
+    `assert_not_small_order` returns one. ``SubgroupPoint(x, y)`` declares that other constraints
+    imply the order.
     """
 
     __slots__ = ()
 
 
 Point = CurvePoint | EdwardsPair
-"""A point of the curve: signals that are shown to be on it, or two numbers, which are checked."""
+"""A point of the curve: signals known to be on the curve, or two numbers, which are checked."""
 
 _WINDOW = 2
 
@@ -55,7 +55,7 @@ class EdwardsPoints:
     """The points of a curve, ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
 
     MismatchError for a system over another field; InputError unless a point is a pair of signals or
-    int, for signals that are not shown to be a point of the curve, and for numbers that are off the
+    int, for signals that are not known to be a point of the curve, and for numbers that are off the
     curve.
     """
 
@@ -69,19 +69,19 @@ class EdwardsPoints:
         return CurvePoint(self.system.zero, self.system.one)
 
     def point(self, operand: Point) -> CurvePoint:
-        """Return a point of the curve; InputError for signals that are not shown to be one."""
+        """Return an operand as a point; raises InputError if signals are not known to be one."""
         x, y = self._coordinates(operand)
         if isinstance(operand, CurvePoint):
             return operand
         if (u := x.constant) is None or (v := y.constant) is None:
             raise InputError(
-                f"a point is not shown to be on {self.curve.name}; pass the result of "
-                "assert_on_curve, or CurvePoint(x, y) if other constraints show it"
+                f"a point is not known to be on {self.curve.name}; pass the result of "
+                "assert_on_curve, or CurvePoint(x, y) if other constraints imply it"
             )
         return self.constant((u, v))
 
     def constant(self, point: EdwardsPair) -> CurvePoint:
-        """Return a constant point; InputError if it is off the curve."""
+        """Return a constant point; raises InputError if it is off the curve."""
         x, y = edwards_pair("the point", self.curve, point)
         return CurvePoint(self.system.constant(x), self.system.constant(y))
 
@@ -90,7 +90,7 @@ class EdwardsPoints:
         return self.assert_on_curve(self.system.private(name, 2))
 
     def assert_on_curve(self, coordinates: Sequence[Operand]) -> CurvePoint:
-        """Constrain two coordinates to be a point of the curve, and return it; 3 constraints.
+        """Constrain two coordinates to be a point of the curve and return it; 3 constraints.
 
         a*x^2 + y^2 = 1 + d*x^2*y^2.
         """
@@ -107,8 +107,8 @@ class EdwardsPoints:
     def assert_not_small_order(self, operand: Point) -> SubgroupPoint:
         """Return cofactor * point, whose x is constrained not to be 0; 16 constraints for 8.
 
-        The order of the given point is then a multiple of the prime. The cofactor is a power of
-        two.
+        The order of the operand is then a multiple of the subgroup's prime order. The cofactor must
+        be a power of two.
         """
         point = self.point(operand)
         for _ in range(self.curve.cofactor.bit_length() - 1):
@@ -161,26 +161,26 @@ class EdwardsPoints:
     def multiply(self, bits: Sequence[Operand], operand: Point) -> CurvePoint:
         """Multiply any point of the curve by a number, given by its bits, least first.
 
-        Costs 23 constraints per two bits. InputError for a signal that is not shown to be a bit.
-        `MontgomeryPoints.multiply` costs 8 per bit, for points that are not of small order.
+        Costs 23 constraints per two bits. Raises InputError for a signal that is not known to be a
+        bit. `MontgomeryPoints.multiply` costs 8 per bit, for points that are not of small order.
         """
         point, selectors = self.point(operand), bit_signals(self.system, "the bits", bits, least=1)
-        twice = self.double(point)
-        thrice, (zero_x, zero_y) = self.add(twice, point), self.neutral
+        double_point = self.double(point)
+        triple_point, (zero_x, zero_y) = self.add(double_point, point), self.neutral
         selectors += [self.system.zero] * (len(selectors) % _WINDOW)
         result: CurvePoint | None = None
-        for at in reversed(range(0, len(selectors), _WINDOW)):
-            low, high = selectors[at : at + _WINDOW]
-            both = self.system.multiply(low, high)
-            weights = (low - both, high - both, both)
+        for index in reversed(range(0, len(selectors), _WINDOW)):
+            low, high = selectors[index : index + _WINDOW]
+            both_bits = self.system.multiply(low, high)
+            weights = (low - both_bits, high - both_bits, both_bits)
             x, y = (
                 zero + self.system.sum(
                     self.system.multiply(weight, value - zero)
                     for weight, value in zip(weights, values, strict=True)
                 )
                 for zero, values in (
-                    (zero_x, (point[0], twice[0], thrice[0])),
-                    (zero_y, (point[1], twice[1], thrice[1])),
+                    (zero_x, (point[0], double_point[0], triple_point[0])),
+                    (zero_y, (point[1], double_point[1], triple_point[1])),
                 )
             )  # fmt: skip
             # One of four points of the curve, as both selectors are bits.
@@ -203,8 +203,8 @@ class EdwardsPoints:
         )
         base = edwards_pair("the base", self.curve, base)
         result: CurvePoint | None = None
-        for at in range(0, len(selectors), 3):
-            window = selectors[at : at + 3]
+        for index in range(0, len(selectors), 3):
+            window = selectors[index : index + 3]
             table = [(0, 1)]
             for _ in range(1 << len(window)):
                 table.append(group.add(table[-1], base))
@@ -217,9 +217,9 @@ class EdwardsPoints:
 
 
 def check_order(points: EdwardsPoints, base: EdwardsPair) -> EdwardsPair:
-    """Return a constant point; InputError unless it has the prime order."""
+    """Return a constant point; raises InputError unless its order is the subgroup's."""
     base = edwards_pair("the base", points.curve, base)
     group = edwards_group(points.curve)
     if base == (0, 1) or not group.in_subgroup(base):
-        raise InputError(f"the base is not of the prime order of {points.curve.name}")
+        raise InputError(f"the order of the base is not the prime order of {points.curve.name}")
     return base

@@ -11,13 +11,13 @@ from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
 
 hide_frames_of(__file__)
-_MOST_BITS = 16
+_MAX_BITS = 16
 
 
 def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:
     """Select one of 2**n values by the bits of its index, least first; 2**n - 1 constraints.
 
-    InputError for a signal that is not shown to be a bit.
+    Raises InputError for a signal that is not known to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     candidates = signals(system, "the values", values)
@@ -34,7 +34,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
 
     Constrains the index to be below the count.
     """
-    count = whole_number("count", count, 1, 1 << _MOST_BITS)
+    count = whole_number("count", count, 1, 1 << _MAX_BITS)
     position = signal_of(system_over(system), index)
 
     def flags(place: int) -> list[int]:
@@ -72,12 +72,12 @@ def look_up(
 
     bits: the bits of the index, least significant first.
     Costs one constraint per table, and 2**(n-1) - n for the products of all bits but the first,
-    which all tables share. InputError for a signal that is not shown to be a bit.
+    which all tables share. Raises InputError for a signal that is not known to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     first, *others = selectors
-    if len(others) >= _MOST_BITS:
-        raise InputError(f"a table is chosen from by at most {_MOST_BITS} bits")
+    if len(others) >= _MAX_BITS:
+        raise InputError(f"a table is chosen from by at most {_MAX_BITS} bits")
     rows = [list(in_order("a table", table)) for table in in_order("the tables", tables)]
     coefficients = [interpolated(row, len(selectors), system.prime) for row in rows]
     products = [system.one]
@@ -103,8 +103,8 @@ def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
     if len(values) != 1 << bits:
         raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
     weights = [whole_number("a number of a table", value) % prime for value in values]
-    for at in range(bits):
+    for index in range(bits):
         for place in range(len(weights)):
-            if place >> at & 1:
-                weights[place] = (weights[place] - weights[place ^ 1 << at]) % prime
+            if place >> index & 1:
+                weights[place] = (weights[place] - weights[place ^ 1 << index]) % prime
     return weights

@@ -1,10 +1,10 @@
 """Points of an Edwards curve in Montgomery form in a circuit: cheaper, but with exceptions.
 
 The sum of points with equal u, and the double of a point of order two, are undefined: the
-constraints would leave a quotient 0/0 free. Functions add constraints that exclude these cases
-unless an argument says that the caller's constraints do. `multiply` and `multiply_fixed` never
-reach them for points whose order is a multiple of the prime: partial sums are odd multiples below
-2**k, and the addend is 2**k times an odd number, far below the order.
+constraints would leave a quotient 0/0 free. Methods add constraints that exclude these cases unless
+an argument says that the caller's constraints do. `multiply` and `multiply_fixed` never reach these
+cases if the point's order is a multiple of the subgroup's prime order: a partial sum is an odd
+multiple below 2**k of the point, and the addend is 2**k times an odd multiple, far below the order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ hide_frames_of(__file__)
 
 
 class MontgomeryPoint(NamedTuple):
-    """The coordinates u and v of a point that is shown to be on the curve and not at infinity.
+    """The coordinates u and v of a point that constraints put on the curve, not at infinity.
 
-    Functions of `MontgomeryPoints` return it. ``MontgomeryPoint(u, v)`` declares that other
-    constraints show it; the circuit is unsound if they do not.
+    Methods of `MontgomeryPoints` return it. ``MontgomeryPoint(u, v)`` declares that other
+    constraints imply this; if they do not, the circuit is unsound.
     """
 
     u: Signal
@@ -45,29 +45,29 @@ class MontgomeryPoint(NamedTuple):
 class MontgomeryPoints:
     """The points (u, v) with B*v^2 = u^3 + A*u^2 + u of an Edwards curve, in one system.
 
-    Errors are those of `EdwardsPoints`; `edwards` has the Edwards form of the curve.
+    Methods raise the errors of `EdwardsPoints`. `edwards` has the points in Edwards form.
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
         self.edwards = EdwardsPoints(system, curve)
         self.system, self.curve, self.form = self.edwards.system, curve, curve.montgomery
-        # Signed digits of as many bits add up to less than half the order.
-        self._most = curve.fr.bits - 2
+        # The number of bits whose signed digits add up to less than half the order.
+        self._signed_bits = curve.fr.bits - 2
 
     def point(self, operand: MontgomeryPoint) -> MontgomeryPoint:
-        """Return the point; InputError unless it is a `MontgomeryPoint` of this system."""
+        """Return the point; raises InputError unless it is a `MontgomeryPoint` of this system."""
         if not isinstance(operand, MontgomeryPoint):
             raise InputError(
-                f"a point is not shown to be on {self.curve.name}; pass the result of "
-                "from_edwards, or MontgomeryPoint(u, v) if other constraints show it"
+                f"a point is not known to be on {self.curve.name}; pass the result of "
+                "from_edwards, or MontgomeryPoint(u, v) if other constraints imply it"
             )
         return MontgomeryPoint(*signals(self.system, "a point", operand, 2))
 
     def from_edwards(self, operand: Point) -> MontgomeryPoint:
         """Convert a point: u = (1 + y)/(1 - y), v = u/x; 2 constraints for a `SubgroupPoint`.
 
-        For another point, one more constraint excludes x = 0: the points (0, 1) and (0, -1) have no
-        such v.
+        For any other point, one more constraint excludes x = 0, because v is undefined for the
+        points (0, 1) and (0, -1).
         """
         point = self.edwards.point(operand)
         if not isinstance(point, SubgroupPoint):
@@ -75,15 +75,15 @@ class MontgomeryPoints:
         return self._form_of(point)
 
     def _form_of(self, point: CurvePoint) -> MontgomeryPoint:
-        """The Montgomery form of a point whose x is not 0."""
+        """Return the Montgomery form of a point whose x is not 0."""
         u = self.system.divide(1 + point.y, 1 - point.y)
         return MontgomeryPoint(u, self.system.divide(u, point.x))
 
     def to_edwards(self, operand: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
-        """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, one excludes v = 0.
+        """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, including v != 0.
 
-        With `nonzero` the caller's constraints exclude it, and 2 remain. The point of order two,
-        (0, 0), would leave x free.
+        With `nonzero` the caller's constraints exclude v = 0, and 2 constraints remain. The point
+        of order two, (0, 0), would leave x free.
         """
         u, v = self.point(operand)
         if not flag("nonzero", nonzero):
@@ -95,8 +95,8 @@ class MontgomeryPoints:
     ) -> MontgomeryPoint:
         """Add two points; 4 constraints, one of which excludes equal u.
 
-        With `distinct` the caller's constraints exclude it, and 3 remain. Equal points would leave
-        the sum free.
+        With `distinct` the caller's constraints exclude equal u, and 3 constraints remain. Equal
+        points would leave the sum free.
         """
         first, (u2, v2) = self.point(left), self.point(right)
         if not flag("distinct", distinct):
@@ -110,7 +110,7 @@ class MontgomeryPoints:
         return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), point, u)
 
     def _on_line(self, slope: Signal, first: MontgomeryPoint, other: Signal) -> MontgomeryPoint:
-        """The negative of the third point on a line through two."""
+        """Return minus the third point on the line through `first` and a point with u = `other`."""
         u1, v1 = first
         u, v = self.system.wire(), self.system.wire()
         self.system.enforce(slope * self.form.b, slope, u + u1 + other + self.form.a)
@@ -122,8 +122,9 @@ class MontgomeryPoints:
     ) -> CurvePoint:
         """Multiply a point by a number with these bits, least first; return it in Edwards form.
 
-        Costs 8 constraints per bit and 12; bits beyond the order's length minus two cost about 12
-        each. InputError for a signal that is not shown to be a bit. Points of small order would
+        Costs 8 constraints per bit, plus 12. Each bit beyond the first `curve.fr.bits` - 2 costs
+        about 12. Raises InputError for a signal that is not known to be a bit. Points of small
+        order would
         leave the multiple free: for a point that is not a `SubgroupPoint`, 16 constraints (for the
         cofactor 8) exclude them, unless `not_small_order` says that the caller's constraints do
         (`EdwardsPoints.assert_not_small_order`).
@@ -132,9 +133,9 @@ class MontgomeryPoints:
         point, selectors = edwards.point(operand), bit_signals(system, "the bits", bits, least=1)
         if not flag("not_small_order", not_small_order) and not isinstance(point, SubgroupPoint):
             edwards.assert_not_small_order(point)
-        low, high = selectors[: self._most], selectors[self._most :]
+        low, high = selectors[: self._signed_bits], selectors[self._signed_bits :]
         base = self._form_of(point)
-        # Of an odd number digit i is 1 or -1, as bit i + 1 says; the last one is 1.
+        # Signed digit i of an odd number is 1 if bit i + 1 is 1, else -1; the last digit is 1.
         total: MontgomeryPoint | None = None
         for bit in [*low[1:], system.one]:
             base = base if total is None else self.double(base)
@@ -153,20 +154,20 @@ class MontgomeryPoints:
     def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
         """Multiply a constant point of prime order by a number; the result is in Edwards form.
 
-        Costs 6 constraints per three bits; bits beyond the order's length minus two cost as in
-        `EdwardsPoints.multiply_fixed`. InputError for a signal that is not shown to be a bit, and
-        for a point of another order.
+        Costs 6 constraints per three bits. Bits beyond the first `curve.fr.bits` - 2 cost as in
+        `EdwardsPoints.multiply_fixed`. Raises InputError for a signal that is not known to be a
+        bit, and for a point of another order.
         """
         system, edwards, group = self.system, self.edwards, edwards_group(self.curve)
         base = check_order(edwards, base)
         selectors = bit_signals(system, "the bits", bits, least=1)
-        low, high = selectors[: self._most], selectors[self._most :]
-        # As in `multiply`, three digits at a time: an odd number from -7 to 7.
+        low, high = selectors[: self._signed_bits], selectors[self._signed_bits :]
+        # As in `multiply`, but three digits at a time, which are an odd number from -7 to 7.
         digits = [*low[1:], system.one]
         total: MontgomeryPoint | None = None
         window = base
-        for at in range(0, len(digits), 3):
-            window_digits = digits[at : at + 3]
+        for index in range(0, len(digits), 3):
+            window_digits = digits[index : index + 3]
             points = [
                 self._constant(group.multiply(_signed(number, len(window_digits)), window))
                 for number in range(1 << len(window_digits))

@@ -28,7 +28,7 @@ def pack_elements(
     signals = bit_signals(system_over(system), "the bits", bits)
     most = system.prime.bit_length() - 1
     size = most if size is None else whole_number("size", size, 1, most)
-    return [system.pack(signals[at : at + size]) for at in range(0, len(signals), size)]
+    return [system.pack(signals[index : index + size]) for index in range(0, len(signals), size)]
 
 
 def unpack_elements(

@@ -1,7 +1,7 @@
 """circomlib's Pedersen hash in a circuit: seven constraints for four bits.
 
-Sums are in Montgomery form: a partial sum is less than half of what is added next, so that the two
-never have one u.
+Points are summed in Montgomery form. The multiple in a partial sum is less than half of the next
+addend's, so the two points never have the same u.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ hide_frames_of(__file__)
 
 
 def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePoint:
-    """The point that is the hash of bits; `quod.r1cs.reference.pedersen_point` natively.
+    """Hash bits to a point; the reference is `quod.r1cs.reference.pedersen_point`.
 
-    InputError for a signal that is not shown to be a bit.
+    Raises InputError for a signal that is not known to be a bit.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     message = bit_signals(system, "the bits", bits, least=1)
@@ -33,8 +33,8 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePo
         segment_bits = message[start : start + SEGMENT]
         segment_bits += [system.zero] * (-len(segment_bits) % WINDOW)
         base, total = pedersen_generator(segment), None
-        for at in range(0, len(segment_bits), WINDOW):
-            *digit, sign = segment_bits[at : at + WINDOW]
+        for index in range(0, len(segment_bits), WINDOW):
+            *digit, sign = segment_bits[index : index + WINDOW]
             multiples = [base]
             while len(multiples) < 1 << len(digit):
                 multiples.append(group.add(multiples[-1], base))
@@ -44,7 +44,7 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePo
             total = signed if total is None else points.add(total, signed, distinct=True)
             base = group.multiply(1 << SHIFT, base)
         assert total is not None
-        part = points.to_edwards(total, nonzero=True)
-        result = part if result is None else points.edwards.add(result, part)
+        segment_point = points.to_edwards(total, nonzero=True)
+        result = segment_point if result is None else points.edwards.add(result, segment_point)
     assert result is not None
     return result

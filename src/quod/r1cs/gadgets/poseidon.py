@@ -1,4 +1,4 @@
-"""circomlib's Poseidon in a circuit: three constraints an S-box, and the linear part costs none."""
+"""circomlib's Poseidon in a circuit: three constraints per S-box, none for the linear layer."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ hide_frames_of(__file__)
 def poseidon_hash(
     system: ConstraintSystem, inputs: Sequence[Operand], *, initial: Operand = 0
 ) -> Signal:
-    """The hash of 1 to 16 signals over BN254; `quod.r1cs.reference.poseidon_hash` natively."""
+    """Hash 1 to 16 signals over BN254; the reference is `quod.r1cs.reference.poseidon_hash`."""
     return poseidon_outputs(system, inputs, 1, initial=initial)[0]
 
 
 def poseidon_outputs(
     system: ConstraintSystem, inputs: Sequence[Operand], count: int, *, initial: Operand = 0
 ) -> list[Signal]:
-    """The first `count` elements of the state after the permutation of [initial, *inputs]."""
+    """Permute [initial, *inputs] and return the first `count` elements of the state."""
     system_over(system, BN254_FR)
     state = [signal_of(system, initial), *signals(system, "the inputs", inputs)]
     if not 2 <= len(state) <= MOST_INPUTS + 1:
         raise InputError(f"Poseidon takes 1 to {MOST_INPUTS} inputs, not {len(state) - 1}")
     count = whole_number("count", count, 1, len(state))
     parameters = poseidon_parameters(len(state))
-    for number, constants in enumerate(parameters.round_constants):
-        changed = len(state) if parameters.is_full(number) else 1
+    for round_index, constants in enumerate(parameters.round_constants):
+        sbox_count = len(state) if parameters.is_full(round_index) else 1
         state = [value + constant for value, constant in zip(state, constants, strict=True)]
-        state[:changed] = [value**5 for value in state[:changed]]
+        state[:sbox_count] = [value**5 for value in state[:sbox_count]]
         state = [system.sum(state, row) for row in parameters.matrix]
     return state[:count]

@@ -1,4 +1,4 @@
-"""SHA-256 (FIPS 180-4) in a circuit, of a message of bits, about 27,000 constraints a block."""
+"""SHA-256 (FIPS 180-4) of a message of bits in a circuit; about 27,000 constraints per block."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ Word = list[Signal]
 def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
     """Hash a message of bits to the 256 bits of its digest; each byte's highest bit comes first.
 
-    The length of the list is part of the circuit. InputError for a signal that is not shown to be a
+    The length of the list is part of the circuit. InputError for a signal that is not known to be a
     bit. The reference is `hashlib.sha256`.
     """
     bits = bit_signals(system_over(system), "the bits of the message", message)
     length = len(bits)
     zeros = -(length + 1 + 64) % _BLOCK
-    end = [*([1] + [0] * zeros), *(length >> at & 1 for at in reversed(range(64)))]
-    bits += [system.constant(bit) for bit in end]
+    padding = [*([1] + [0] * zeros), *(length >> index & 1 for index in reversed(range(64)))]
+    bits += [system.constant(bit) for bit in padding]
     state = [_constant(system, word) for word in start_words()]
-    for number, start in enumerate(range(0, len(bits), _BLOCK)):
-        with system.namespace(f"block[{number}]"):
-            block = [bits[at : at + _WORD][::-1] for at in range(start, start + _BLOCK, _WORD)]
+    for block_index, start in enumerate(range(0, len(bits), _BLOCK)):
+        with system.namespace(f"block[{block_index}]"):
+            block = [
+                bits[index : index + _WORD][::-1] for index in range(start, start + _BLOCK, _WORD)
+            ]
             state = sha256_compression(system, state, block)
     return [bit for word in state for bit in reversed(word)]
 
@@ -50,50 +52,50 @@ def sha256_compression(
     start = [bit_signals(system, "the bits of a word", word, _WORD) for word in state]
     words = [bit_signals(system, "the bits of a word", word, _WORD) for word in block]
     if (len(start), len(words)) != (8, 16):
-        raise InputError(
-            f"a state and a block are 8 words and 16, not {len(start)} and {len(words)}"
-        )
+        raise InputError(f"a state has 8 words and a block 16, not {len(start)} and {len(words)}")
     with system.namespace("schedule"):
-        for at in range(16, 64):
-            first = _mixed(system, words[at - 15], (7, 18), 3)
-            second = _mixed(system, words[at - 2], (17, 19), 10)
-            words.append(_sum(system, [words[at - 16], first, words[at - 7], second]))
+        for index in range(16, 64):
+            sigma_0 = _sigma(system, words[index - 15], (7, 18), 3)
+            sigma_1 = _sigma(system, words[index - 2], (17, 19), 10)
+            words.append(_sum(system, [words[index - 16], sigma_0, words[index - 7], sigma_1]))
     a, b, c, d, e, f, g, h = start
-    for at, constant in enumerate(round_constants()):
-        with system.namespace(f"round[{at}]"):
-            second = _mixed(system, e, (6, 11, 25))
-            chosen = [
+    for index, constant in enumerate(round_constants()):
+        with system.namespace(f"round[{index}]"):
+            sigma_1 = _sigma(system, e, (6, 11, 25))
+            choice = [
                 system.select(bit, if_one, if_zero)
                 for bit, if_one, if_zero in zip(e, f, g, strict=True)
             ]
-            parts = [h, second, chosen, words[at]]
-            first = _mixed(system, a, (2, 13, 22))
-            most = [majority(system, *three) for three in zip(a, b, c, strict=True)]
-            changed = _sum(system, [*parts, d], constant)
+            summands = [h, sigma_1, choice, words[index]]
+            sigma_0 = _sigma(system, a, (2, 13, 22))
+            majority_word = [majority(system, *three) for three in zip(a, b, c, strict=True)]
+            new_e = _sum(system, [*summands, d], constant)
             a, b, c, d, e, f, g, h = (
-                _sum(system, [*parts, first, most], constant), a, b, c, changed, e, f, g
+                _sum(system, [*summands, sigma_0, majority_word], constant), a, b, c, new_e, e, f, g
             )  # fmt: skip
     with system.namespace("sum"):
-        end = (a, b, c, d, e, f, g, h)
-        return [_sum(system, [old, new]) for old, new in zip(start, end, strict=True)]
+        final_state = (a, b, c, d, e, f, g, h)
+        return [_sum(system, [old, new]) for old, new in zip(start, final_state, strict=True)]
 
 
-def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: int = 0) -> Word:
-    """The exclusive or of a word's rotations by `turns` and, if not 0, its right shift."""
-    parts = [[word[(at + turn) % _WORD] for at in range(_WORD)] for turn in turns]
+def _sigma(
+    system: ConstraintSystem, word: Word, rotations: tuple[int, ...], shift: int = 0
+) -> Word:
+    """Return the exclusive or of a word's right rotations and, if `shift` is not 0, right shift."""
+    terms = [[word[(index + rotation) % _WORD] for index in range(_WORD)] for rotation in rotations]
     if shift:
-        parts.append(word[shift:] + [system.zero] * shift)
-    return [exclusive_or_of_three(system, *bits) for bits in zip(*parts, strict=True)]
+        terms.append(word[shift:] + [system.zero] * shift)
+    return [exclusive_or_of_three(system, *bits) for bits in zip(*terms, strict=True)]
 
 
 def _sum(system: ConstraintSystem, words: list[Word], constant: int = 0) -> Word:
     """Add words and a constant modulo 2**32; return the sum in constrained bits."""
     total = system.sum([constant, *(system.pack(word) for word in words)])
-    most = len(words) * ((1 << _WORD) - 1) + constant
-    if (number := total.constant) is not None:
-        return _constant(system, number & (1 << _WORD) - 1)
-    return system.bits(total, most.bit_length())[:_WORD]
+    max_total = len(words) * ((1 << _WORD) - 1) + constant
+    if (constant_total := total.constant) is not None:
+        return _constant(system, constant_total & (1 << _WORD) - 1)
+    return system.bits(total, max_total.bit_length())[:_WORD]
 
 
 def _constant(system: ConstraintSystem, word: int) -> Word:
-    return [system.constant(word >> at & 1) for at in range(_WORD)]
+    return [system.constant(word >> index & 1) for index in range(_WORD)]

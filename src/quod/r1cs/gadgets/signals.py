@@ -10,10 +10,10 @@ from quod.validation import in_order, shown
 
 
 def system_over(system: ConstraintSystem, field: Modulus | None = None) -> ConstraintSystem:
-    """Return the system; MismatchError if it is not over `field`."""
+    """Return the system; raises MismatchError if it is not over `field`."""
     if field is not None and system.prime != field.value:
         raise MismatchError(
-            f"this gadget is over {field.name}, the circuit over {system.field.name}"
+            f"this gadget is over {field.name}, but the circuit is over {system.field.name}"
         )
     return system
 
@@ -26,11 +26,12 @@ def signals(
     *,
     least: int = 0,
 ) -> list[Signal]:
-    """Return signals or numbers as signals.
+    """Return a sequence of signals or ints as signals.
 
-    InputError if there are not `count` of them, or fewer than `least`.
+    Raises InputError if there are not exactly `count`, or fewer than `least`. `name` is the name of
+    the sequence in messages.
     """
-    result = [signal_of(system, each) for each in in_order(name, operands)]
+    result = [signal_of(system, operand) for operand in in_order(name, operands)]
     if count is not None and len(result) != count:
         raise InputError(f"{name} must be {count} signals, not {len(result)}")
     if len(result) < least:
@@ -46,21 +47,21 @@ def bit_signals(
     *,
     least: int = 0,
 ) -> list[Signal]:
-    """Signals or numbers that are bits; see `signals`.
+    """Return a sequence of bits, signals or ints, as signals; see `signals`.
 
-    InputError for a signal that is not shown to be a bit (`ConstraintSystem.at_most`), and for
-    another constant.
+    Raises InputError for a signal that is not known to be a bit (`ConstraintSystem.at_most`), and
+    for another constant.
     """
     bits = signals(system, name, operands, count, least=least)
     for signal in bits:
-        most = system.at_most(signal)
-        if most is None or most > 1:
-            if (number := signal.constant) is not None:
-                raise InputError(f"{name} contain {shown(number)}, which is no bit")
+        bound = system.at_most(signal)
+        if bound is None or bound > 1:
+            if (constant := signal.constant) is not None:
+                raise InputError(f"{name} contain {shown(constant)}, which is not a bit")
             raise InputError(f"{name} contain a signal that {NOT_A_BIT}")
     return bits
 
 
 def most_size(system: ConstraintSystem) -> int:
-    """The bits of the largest numbers that comparisons take."""
+    """Return the largest size in bits of the numbers that comparisons take."""
     return system.prime.bit_length() - 3

@@ -21,7 +21,7 @@ from quod.validation import in_order
 hide_frames_of(__file__)
 
 Calculate = Callable[[list[int]], Sequence[int]]
-"""A function from the values of a template's inputs to those of all wires, in the file's order."""
+"""A function from the values of a template's inputs to the values of all wires of its file."""
 
 
 class Template:
@@ -29,7 +29,7 @@ class Template:
 
     inputs: the number of inputs, the public ones first.
     outputs: the number of outputs.
-    InputError for a file that lacks wires of some inputs: circom drops inputs that no constraint
+    Raises InputError if the file lacks the wire of an input: circom drops inputs that no constraint
     uses.
     """
 
@@ -40,16 +40,16 @@ class Template:
         self.inputs = r1cs.public_inputs + r1cs.private_inputs
         if not r1cs.has_labels:
             raise InputError(
-                "has no labels of wires, which say whether each input has a wire; compile the "
-                "template with circom",
+                "the file has no wire labels, so it is unknown whether each input has a wire; "
+                "compile the template with circom",
                 path=r1cs.path,
             )
         # circom numbers all signals: 1, the outputs and inputs of the template, then all others.
         labelled = 1 + self.outputs + self.inputs
         if sorted(r1cs.wire_labels[:labelled].tolist()) != list(range(labelled)):
             raise InputError(
-                "the template has inputs without a wire, which no constraint has; use each, or "
-                "compile with --O0",
+                "some inputs of the template have no wire, as no constraint uses them; use each "
+                "input in a constraint, or compile with --O0",
                 path=r1cs.path,
             )
         self._rows = [_rows(matrix, r1cs.fr) for matrix in r1cs.matrices]
@@ -59,11 +59,11 @@ class Template:
     ) -> list[Signal]:
         """Add the template's constraints to a system, in a namespace, and return its outputs.
 
-        MismatchError for a system over another field.
+        Raises MismatchError if the system is over another field.
         """
         if system_over(system).prime != self._file.fr.value:
             raise MismatchError(
-                f"the template is over {self._file.curve}, the circuit over {system.curve}"
+                f"the template is over {self._file.curve}, but the circuit is over {system.curve}"
             )
         input_signals = signals(system, "the inputs of the template", inputs, self.inputs)
         with system.namespace(name):
@@ -74,22 +74,24 @@ class Template:
             wires = [system.one, *outputs, *input_signals, *inner_wires]
             for row in zip(*self._rows, strict=True):
                 a, b, c = (
-                    system.sum([wires[at] for at, _ in terms], [value for _, value in terms])
+                    system.sum([wires[index] for index, _ in terms], [value for _, value in terms])
                     for terms in row
                 )
                 system.enforce(a, b, c)
         return outputs
 
     def _values(self, *inputs: int) -> list[int]:
-        """The values of the outputs, and of the wires after the inputs."""
-        values = list(in_order("what a template's calculator gives", self._calculate(list(inputs))))
-        first = 1 + self.outputs
+        """Return the values of the outputs, followed by those of the wires after the inputs."""
+        values = list(
+            in_order("the result of a template's calculator", self._calculate(list(inputs)))
+        )
+        first_input = 1 + self.outputs
         if len(values) != self._file.wires:
             raise MismatchError(
-                f"the calculator gave {len(values)} values and the template has "
+                f"the calculator returned {len(values)} values, but the template has "
                 f"{self._file.wires} wires"
             )
-        return values[1:first] + values[first + self.inputs :]
+        return values[1:first_input] + values[first_input + self.inputs :]
 
 
 def _rows(matrix: SparseMatrix, field: Modulus) -> list[list[tuple[int, int]]]:

@@ -1,8 +1,8 @@
 """The cache of witness programs, in the user's cache of compiled kernels.
 
-They are trusted like compiled kernels (`quod.device.cache.cache`). The key of a program is a digest
-of all that it depends on: Quod's sources, and the rows, steps and inputs of the traced system.
-Hints are always the functions of the traced system, never part of an entry.
+Cached programs are trusted like compiled kernels (`quod.device.cache.cache`). The key of a program
+is a digest of everything that the program depends on: Quod's sources, and the rows, steps and
+inputs of the traced system. Hints are always the functions of the traced system; an entry has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quod.r1cs.witness_program.instructions import Call, Program
 from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
 
-# Of marshal's formats the last that writes equal values as equal bytes, whoever else has them.
+# The last marshal format whose bytes depend on values only, not on reference counts.
 _MARSHAL = 2
 
 
@@ -82,8 +82,10 @@ def _described(step: Step) -> tuple[object, ...]:
 def program_parts(
     program: Program, system: ConstraintSystem
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return a program as facts and arrays for `pack`; hints become indices among the system's."""
-    numbers = {id(step): at for at, step in enumerate(s for s in system.steps if type(s) is Hint)}
+    """Return a program as a JSON value and arrays for `pack`; hints become indices of hints."""
+    numbers = {
+        id(step): index for index, step in enumerate(s for s in system.steps if type(s) is Hint)
+    }
     facts = {
         "registers": program.registers, "element_wires": program.element_wires,
         "bit_wires": program.bit_wires, "elements": program.elements,
@@ -97,9 +99,10 @@ def program_parts(
 def program_from(
     facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]], hints: Sequence[Hint], field: Modulus
 ) -> Program:
-    """Restore a program from the facts and arrays of `program_parts`.
+    """Restore a program from the result of `program_parts`.
 
-    `hints` are those of the system, in order. Malformed parts raise the errors of `unpack`.
+    hints: the hints of the system, in order.
+    Raises the errors of `unpack` for malformed parts.
     """
     instructions, terms, outputs, coefficients = arrays
     calls = [

@@ -1,9 +1,9 @@
 """Witness programs: instructions over registers of field elements, as data.
 
-`lowered` translates the steps of a circuit. Quotients are computed late: wires are fractions whose
-divisors multiply up as in projective coordinates, and all divisors are inverted in one batch at the
-end, or before a hint or the bits of a value need them (Montgomery's trick). Thus a chain of 252
-point additions takes one inversion, in any gadget.
+`lowered` translates the steps of a circuit. Divisions are deferred: a wire is a fraction, whose
+denominator is a product of divisors, as in projective coordinates. All divisors are inverted in one
+batch (Montgomery's trick) at the end, or earlier if a hint or the bits of a value need an inverse.
+Thus a chain of 252 point additions takes one inversion, in any gadget.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Call:
     """A call of a hint between two stretches of instructions.
 
     hint: the hint.
-    arguments: registers of its arguments, which hold integers.
-    results: the elements of the input that its results become.
+    arguments: the registers of the arguments, which hold integers.
+    results: the indices of the input elements to which the results are stored.
     """
 
     hint: Hint
@@ -67,14 +67,14 @@ class Program:
     """A compiled witness program.
 
     instructions: (n, 4) of op, d, a and b.
-    terms: (m, 2) of the index of a coefficient, and a register.
+    terms: (m, 2) of the index of a coefficient and a register.
     coefficients: integers below the prime.
     registers: the number of registers.
     outputs: the registers of all wires in the order of a witness.
     element_wires: the wires of the caller's field elements, the first elements of the input.
     bit_wires: the wires of the input's bits.
     elements: field elements of the input, including results of hints.
-    stretches: the ends of stretches of instructions; a call separates two stretches.
+    stretches: the exclusive end of each stretch of instructions; a call separates two stretches.
     calls: the calls of hints.
     """
 

@@ -21,7 +21,7 @@ Fraction = tuple[int, Monomial]
 Term = tuple[int, int, Monomial]
 """A coefficient, and a fraction."""
 
-_NONE: Monomial = ()
+_EMPTY: Monomial = ()
 
 
 def lowered(system: ConstraintSystem) -> Program:
@@ -42,12 +42,12 @@ class _Lowering:
         self.coefficients: dict[int, int] = {}
         self.registers = 2
         self.shared_registers: dict[tuple[int, ...], int] = {}
-        # The register of what is above for each wire, as `quod.r1cs.witness_program.replay` numbers
-        # them, and what is below for those where it is not 1.
+        # The register of each wire's numerator, in the wire order of
+        # `quod.r1cs.witness_program.replay`, and each denominator that is not 1.
         inner, public = len(system.wire_paths), len(system.public_names)
-        self.above = [ONE_REGISTER] + [ZERO] * (inner + public)
-        self.below: dict[int, Monomial] = {}
-        # Divisors without an inverse yet, those that have one, and inverses that are 0 for 0.
+        self.numerators = [ONE_REGISTER] + [ZERO] * (inner + public)
+        self.denominators: dict[int, Monomial] = {}
+        # Divisors to invert; inverses of divisors; wires of InverseOrZero with their operands.
         self.divisors: dict[int, None] = {}
         self.inverses: dict[int, int] = {}
         self.or_zero: dict[int, int] = {}
@@ -65,21 +65,21 @@ class _Lowering:
                 else (Op.INPUT, self.element_wires)
             )
             for wire in declaration.wires:
-                self.above[wire] = self.emit(op, len(wires), 0)
+                self.numerators[wire] = self.emit(op, len(wires), 0)
                 wires.append(wire)
         self.elements = len(self.element_wires)
 
     # --- instructions
 
     def emit(self, op: Op, a: int, b: int) -> int:
-        """Append an instruction, and return its register."""
+        """Append an instruction and return its result register."""
         d = self.registers
         self.registers += 1
         self.code += (op, d, a, b)
         return d
 
     def shared(self, op: Op, a: int, b: int) -> int:
-        """Return the register of an instruction; equal instructions are appended once."""
+        """Return an instruction's result register; an equal instruction is appended only once."""
         if a > b and op in (Op.ADD, Op.MULTIPLY):
             a, b = b, a
         key = (op, a, b)
@@ -88,7 +88,7 @@ class _Lowering:
         return register
 
     def product(self, a: int, b: int) -> int:
-        """The register of a * b."""
+        """Return the register of a * b."""
         if a == ONE_REGISTER:
             return b
         if b == ONE_REGISTER:
@@ -96,7 +96,7 @@ class _Lowering:
         return ZERO if ZERO in (a, b) else self.shared(Op.MULTIPLY, a, b)
 
     def linear(self, terms: Sequence[tuple[int, int]]) -> int:
-        """The register of a sum of (coefficient, register)."""
+        """Return the register of a sum of terms (coefficient, register)."""
         prime = self.prime
         if len(terms) == 1:
             ((coefficient, register),) = terms
@@ -117,17 +117,17 @@ class _Lowering:
         return ZERO if total is None else total
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
-        key = tuple([part for term in terms for part in term])
+        key = tuple([value for term in terms for value in term])
         if (sum_register := self.shared_registers.get(key)) is None:
             start = len(self.terms) // 2
             for coefficient, register in terms:
-                place = self.coefficients.setdefault(coefficient, len(self.coefficients))
-                self.terms += (place, register)
+                index = self.coefficients.setdefault(coefficient, len(self.coefficients))
+                self.terms += (index, register)
             sum_register = self.shared_registers[key] = self.emit(Op.LINEAR, start, len(terms))
         return sum_register
 
     def power_product(self, monomial: Monomial) -> int:
-        """The register of a product of divisors."""
+        """Return the register of a product of powers of divisors."""
         result = ONE_REGISTER
         for register, exponent in monomial:
             power, remaining = register, exponent
@@ -142,49 +142,49 @@ class _Lowering:
     # --- fractions
 
     def combined(self, terms: Iterable[Term]) -> Fraction:
-        """The sum of fractions, each times a coefficient."""
+        """Return the sum of fractions, each times a coefficient, over a common denominator."""
         groups: dict[Monomial, dict[int, int]] = {}
-        for coefficient, register, below in terms:
+        for coefficient, register, denominator in terms:
             if register != ZERO:
-                group = groups.setdefault(below, {})
+                group = groups.setdefault(denominator, {})
                 group[register] = (group.get(register, 0) + coefficient) % self.prime
         if not groups:
-            return ZERO, _NONE
-        common = _NONE
-        for below in groups:
-            common = _common(common, below)
+            return ZERO, _EMPTY
+        common = _EMPTY
+        for denominator in groups:
+            common = _common(common, denominator)
         numerators = []
-        for below, group in groups.items():
+        for denominator, group in groups.items():
             numerator = self.linear(
                 [(value, register) for register, value in group.items() if value]
             )
             if numerator != ZERO:
                 numerators.append(
-                    self.product(numerator, self.power_product(_quotient(common, below)))
+                    self.product(numerator, self.power_product(_quotient(common, denominator)))
                 )
         return self.linear([(1, register) for register in numerators]), common
 
     def of(self, wires: Sequence[int], coefficients: Sequence[int], factor: int = 1) -> list[Term]:
-        """The terms of a sum of wires, all times a factor."""
-        prime, above, below = self.prime, self.above, self.below
+        """Return the terms of a sum of wires, all times a factor."""
+        prime, numerators, denominators = self.prime, self.numerators, self.denominators
         if self.or_zero:
             for wire in wires:
                 if wire in self.or_zero:
                     self.invert()
                     break
         return [
-            (k * factor % prime, above[wire], below.get(wire, _NONE))
+            (k * factor % prime, numerators[wire], denominators.get(wire, _EMPTY))
             for wire, k in zip(wires, coefficients, strict=True)
         ]
 
     def lower(self, step: Step) -> None:
         """Append the instructions that compute a step's wires."""
         if type(step) is Solve:
-            above, below = self._solved(step)
-            self._set(step.wire, above, below)
+            numerator, denominator = self._solved(step)
+            self._set(step.wire, numerator, denominator)
         elif type(step) is Bit:
             register = self.shared(Op.INTEGER, self._register_of(step.signal), 0)
-            self._set(step.wire, self.emit(Op.BIT, register, step.position), _NONE)
+            self._set(step.wire, self.emit(Op.BIT, register, step.position), _EMPTY)
         elif type(step) is InverseOrZero:
             self.or_zero[step.wire] = self._register_of(step.signal)
         elif type(step) is Hint:
@@ -196,21 +196,24 @@ class _Lowering:
             results = range(self.elements, self.elements + len(step.wires))
             self.elements += len(step.wires)
             self.calls.append(Call(step, arguments, tuple(results)))
-            for wire, place in zip(step.wires, results, strict=True):
-                self._set(wire, self.emit(Op.INPUT, place, 0), _NONE)
+            for wire, element in zip(step.wires, results, strict=True):
+                self._set(wire, self.emit(Op.INPUT, element, 0), _EMPTY)
 
-    def _set(self, wire: int, above: int, below: Monomial) -> None:
-        self.above[wire] = above
-        if below:
-            self.below[wire] = below
+    def _set(self, wire: int, numerator: int, denominator: Monomial) -> None:
+        self.numerators[wire] = numerator
+        if denominator:
+            self.denominators[wire] = denominator
 
     def _solved(self, step: Solve) -> Fraction:
         system, prime = self.system, self.prime
         rows = [system.row(side, step.row) for side in range(3)]
         wires, coefficients = rows[step.side]
-        at = wires.index(step.wire)
-        coefficient = coefficients[at]
-        known_terms = (wires[:at] + wires[at + 1 :], coefficients[:at] + coefficients[at + 1 :])
+        index = wires.index(step.wire)
+        coefficient = coefficients[index]
+        known_terms = (
+            wires[:index] + wires[index + 1 :],
+            coefficients[:index] + coefficients[index + 1 :],
+        )
         if step.side == 2:
             scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
             return self.combined(
@@ -223,14 +226,16 @@ class _Lowering:
             scale = pow(coefficient * constant, -1, prime) if coefficient * constant % prime else 0
             return self.combined([(k * scale % prime, *fraction) for k, *fraction in terms])  # type: ignore[misc]
         scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
-        above, below = self.combined([(k * scale % prime, *pair) for k, *pair in terms])  # type: ignore[misc]
-        divisor, raised = self.combined(self.of(*other))
-        shared = _common(below, raised)
-        above = self.product(above, self.power_product(_quotient(shared, below)))
-        below = _times(_quotient(shared, raised), ((divisor, 1),))
+        numerator, denominator = self.combined([(k * scale % prime, *pair) for k, *pair in terms])  # type: ignore[misc]
+        divisor, divisor_denominator = self.combined(self.of(*other))
+        common_denominator = _common(denominator, divisor_denominator)
+        numerator = self.product(
+            numerator, self.power_product(_quotient(common_denominator, denominator))
+        )
+        denominator = _times(_quotient(common_denominator, divisor_denominator), ((divisor, 1),))
         if divisor not in self.inverses:
             self.divisors[divisor] = None
-        return above, below
+        return numerator, denominator
 
     def _product(
         self,
@@ -238,19 +243,21 @@ class _Lowering:
         right: tuple[Sequence[int], Sequence[int]],
         factor: int,
     ) -> list[Term]:
-        """The product of two sums as terms, times a factor."""
+        """Return the product of two sums of wires, times a factor, as terms."""
         for constant_side, varying_side in ((left, right), (right, left)):
             if (constant := _constant(*constant_side)) is not None:
                 scale = constant * factor % self.prime
                 return self.of(*varying_side, scale) if scale else []
-        a, below = self.combined(self.of(*left))
-        b, raised = self.combined(self.of(*right))
-        return [(factor % self.prime, self.product(a, b), _times(below, raised))]
+        a, left_denominator = self.combined(self.of(*left))
+        b, right_denominator = self.combined(self.of(*right))
+        return [
+            (factor % self.prime, self.product(a, b), _times(left_denominator, right_denominator))
+        ]
 
     def _register_of(self, signal: Signal) -> int:
         """Return a register with a signal's value, after inverting divisors if it is a fraction."""
         terms = self.of(signal.wires, signal.coefficients)
-        if any(below for _, _, below in terms):
+        if any(denominator for _, _, denominator in terms):
             self.invert()
             terms = self.of(signal.wires, signal.coefficients)
         return self.combined(terms)[0]
@@ -268,51 +275,59 @@ class _Lowering:
                 prefixes.append(self.emit(Op.MULTIPLY, prefixes[-1], guard))
             inverse = self.emit(Op.INVERT, prefixes[-1], 0)
             inverses = []
-            for at in reversed(range(1, len(guards))):
-                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[at - 1]))
-                inverse = self.emit(Op.MULTIPLY, inverse, guards[at][0])
+            for index in reversed(range(1, len(guards))):
+                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
+                inverse = self.emit(Op.MULTIPLY, inverse, guards[index][0])
             inverses.append(inverse)
             inverses.reverse()
             for divisor, reciprocal in zip(self.divisors, inverses, strict=False):
                 self.inverses[divisor] = reciprocal
-            for (wire, register), single in zip(
+            for (wire, register), reciprocal_or_zero in zip(
                 open_wires, inverses[len(self.divisors) :], strict=True
             ):
-                self._set(wire, self.emit(Op.UNLESS_ZERO, register, single), _NONE)
+                self._set(wire, self.emit(Op.UNLESS_ZERO, register, reciprocal_or_zero), _EMPTY)
         self.divisors.clear()
         self.or_zero.clear()
-        for wire, divided in self.below.items():
-            inverted = tuple((self.inverses[register], exponent) for register, exponent in divided)
-            self.above[wire] = self.product(self.above[wire], self.power_product(inverted))
-        self.below.clear()
+        for wire, denominator in self.denominators.items():
+            inverted = tuple(
+                (self.inverses[register], exponent) for register, exponent in denominator
+            )
+            self.numerators[wire] = self.product(
+                self.numerators[wire], self.power_product(inverted)
+            )
+        self.denominators.clear()
 
     def finished(self) -> Program:
-        """Return the program, after inverting the divisors that are left."""
+        """Return the program, after inverting the remaining divisors."""
         self.invert()
         self.stretches.append(len(self.code) // 4)
         system = self.system
         inner = len(system.wire_paths)
-        above = self.above
-        outputs = [above[0], *reversed(above[inner + 1 :]), *above[1 : inner + 1]]
+        numerators = self.numerators
+        outputs = [numerators[0], *reversed(numerators[inner + 1 :]), *numerators[1 : inner + 1]]
         arguments = [register for call in self.calls for register in call.arguments]
-        code, terms, new, registers = allocated(
+        code, terms, new_register, registers = allocated(
             self.code, self.terms, [*outputs, *arguments], self.registers
         )
         calls = [
-            Call(call.hint, tuple(new[register] for register in call.arguments), call.results)
+            Call(
+                call.hint,
+                tuple(new_register[register] for register in call.arguments),
+                call.results,
+            )
             for call in self.calls
         ]
         return Program(
             np.array(code, np.uint32).reshape(-1, 4), np.array(terms, np.uint32).reshape(-1, 2),
             list(self.coefficients), registers,
-            np.array([new[register] for register in outputs], np.uint32),
+            np.array([new_register[register] for register in outputs], np.uint32),
             tuple(self.element_wires), tuple(self.bit_wires), self.elements,
             tuple(self.stretches), tuple(calls),
         )  # fmt: skip
 
 
 def _constant(wires: Sequence[int], coefficients: Sequence[int]) -> int | None:
-    """The value of a sum without wires."""
+    """Return the value of a constant sum, or None if the sum has wires."""
     if not wires:
         return 0
     return coefficients[0] if len(wires) == 1 and wires[0] == ONE else None
@@ -328,7 +343,7 @@ def _times(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _common(left: Monomial, right: Monomial) -> Monomial:
-    """The least common multiple of two products of divisors."""
+    """Return the least common multiple of two products of divisors."""
     if left == right or not left or not right:
         return left or right
     exponents = dict(left)

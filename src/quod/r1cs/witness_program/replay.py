@@ -22,7 +22,7 @@ def replayed(
     """Compute all wires step by step, as a list indexed by wire.
 
     overrides: values of wires that replace the results of their steps.
-    InputError for a hint that returns something other than integers.
+    Raises the errors of `hinted`.
     """
     values = [1] + [0] * (len(system.wire_paths) + len(system.public_names))
     for wire, value in inputs:
@@ -76,8 +76,8 @@ def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
 def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
     """Call a hint's function and return its results modulo the prime.
 
-    InputError if it does not return one integer per wire, or raises something other than a
-    `QuodError`.
+    Raises InputError if the function does not return one integer per wire, or raises an exception
+    that is no `QuodError`. A `QuodError` of the function propagates.
     """
     name = getattr(hint.function, "__qualname__", "a function")
     output: object
@@ -92,9 +92,9 @@ def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
     results: Sequence[object] = output if isinstance(output, (list, tuple)) else [output]
     if len(results) != len(hint.wires):
         raise InputError(
-            f"the hint {name} gave {len(results)} values and has {len(hint.wires)} wires"
+            f"the hint {name} returned {len(results)} values for {len(hint.wires)} wires"
         )
-    return [whole_number(f"what the hint {name} gave", result) % prime for result in results]
+    return [whole_number(f"the result of the hint {name}", result) % prime for result in results]
 
 
 def _value(system: ConstraintSystem, signal: Signal, values: list[int]) -> int:
@@ -106,9 +106,9 @@ def _total(wires: Sequence[int], coefficients: Sequence[int], values: list[int])
 
 
 def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
-    """Solve a constraint for its wire; 0 if the divisor is 0.
+    """Solve a constraint for its wire; return 0 if the divisor is 0.
 
-    The constraint then fails, unless it is 0 = 0.
+    In that case the constraint fails, unless it is 0 = 0.
     """
     prime = system.prime
     totals: list[int] = []
@@ -124,11 +124,11 @@ def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
         totals.append(total % prime)
     a, b, c = totals
     if step.side == 2:
-        above, below = a * b - c, coefficient
+        numerator, denominator = a * b - c, coefficient
     else:
-        known_side, other = (a, b) if step.side == 0 else (b, a)
-        above, below = c - known_side * other, other * coefficient
-    below %= prime
-    if below == 1 or not below:
-        return above % prime * below
-    return above * pow(below, -1, prime) % prime
+        known_factor, other_factor = (a, b) if step.side == 0 else (b, a)
+        numerator, denominator = c - known_factor * other_factor, other_factor * coefficient
+    denominator %= prime
+    if denominator == 1 or not denominator:
+        return numerator % prime * denominator
+    return numerator * pow(denominator, -1, prime) % prime

@@ -1,7 +1,7 @@
-"""The steps of a witness program, as tracing records them.
+"""The steps of a witness computation, as tracing records them.
 
-A step computes one or more wires from the wires of earlier steps. A wire that a constraint
-determines is solved from that constraint, so that no formula is written twice.
+A step computes one or more wires from inputs and wires of earlier steps. A wire that a constraint
+determines is solved from that constraint, so no formula is written twice.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ HintFunction = Callable[..., "int | Sequence[int]"]
 class Input:
     """A named input.
 
-    wires: its wires.
+    wires: the input's wires.
     bits: whether the wires are the bits of one number, least first.
-    single: whether it is one number instead of a list.
+    single: whether the input is one number instead of a list.
+    public: whether the verifier knows the input.
     """
 
     __slots__ = ("bits", "name", "public", "single", "wires")
@@ -31,7 +32,7 @@ class Input:
 
 
 class Solve:
-    """A wire that is solved from a row, in which it occurs in A, B or C (`side` 0, 1 or 2)."""
+    """A step that solves a row for a wire, which occurs in A, B or C (`side` 0, 1 or 2)."""
 
     __slots__ = ("row", "side", "wire")
 
@@ -40,7 +41,7 @@ class Solve:
 
 
 class Bit:
-    """A bit of the integer below the prime that a signal is."""
+    """A step that computes bit `position` of a signal's residue in [0, prime)."""
 
     __slots__ = ("position", "signal", "wire")
 
@@ -49,7 +50,7 @@ class Bit:
 
 
 class InverseOrZero:
-    """The inverse of a signal, or 0 for 0."""
+    """A step that computes the inverse of a signal, or 0 if the signal is 0."""
 
     __slots__ = ("signal", "wire")
 

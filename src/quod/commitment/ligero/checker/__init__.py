@@ -1,1 +1,1 @@
-"""The check of Ligero's openings on a device, whose kernels share nothing with the prover's."""
+"""The check of Ligero's openings on a device; its kernels share no code with the prover's."""

@@ -2,8 +2,8 @@
 
 What a proof sends are canonical integers, as bytes have them. A kernel takes them for elements in
 the form of memory, which are so many times as large: both sides of a comparison are, or one is
-multiplied. A verdict is a record that only a check writes, the ticket of its run with `PASSED` or
-`FAILED` added.
+multiplied. A verdict is a record that only a check writes: the ticket of its run plus `PASSED` or
+`FAILED`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def expand_corners(
     *,
     field: FieldSpec,
 ) -> None:
-    """Write the eq table of a point: corners[out + c] is eq at hypercube point c.
+    """Write the eq table of a point to `corners`: entry out + c is eq at hypercube point c.
 
     The point's log_size coordinates begin at element `first` of `points`; n is 2**log_size.
     """

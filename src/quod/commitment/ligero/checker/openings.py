@@ -1,4 +1,4 @@
-"""The fast verifier of Ligero's openings: on a device, one opening after the other."""
+"""The fast verifier of Ligero's openings on a device; it checks one opening at a time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OpeningChecker:
     """
 
     def __init__(self, device: DeviceChoice, shape: LigeroShape) -> None:
-        """DeviceError where memory is short."""
+        """Allocate memory; raises DeviceError if there is too little."""
         self.device: AnyDevice = resolve_device(device)
         self._shape, code, field = shape, shape.code, shape.field
         self._paths = Paths(code.log_length, shape.opened)
@@ -86,7 +86,7 @@ class OpeningChecker:
     ) -> None:  # fmt: skip
         """Read an opening and verify it as `commitment.check` does; raises the same errors.
 
-        DeviceError if the device has not written all results.
+        Raises DeviceError if the device has not written all results.
         """
         again = reader.copy()
         if not self._passes(commitment, claims, reader, timeline):
@@ -137,14 +137,14 @@ class OpeningChecker:
         return np.frombuffer(reader.message(Label.OPENING, 4 * count, **absorbed), "<u4")
 
     def _upload(self, name: str, words: Words, first: int = 0) -> None:
-        """Sets the beginning of a buffer, or what is from byte `first` on."""
+        """Upload words to a buffer, from byte `first` on."""
         target = self._memory[name].slice(first, first + words.nbytes)
         self.device.upload(np.ascontiguousarray(words, np.uint32), into=target)
 
     # --- on the device
 
     def _leaves(self, columns: bytes) -> bytes:
-        """The leaves of opened columns, which the transcript takes in their place."""
+        """Hash opened columns to leaves, which the transcript absorbs instead of columns."""
         shape, device = self._shape, self.device
         self._upload("columns", np.frombuffer(columns, "<u4"))
         device.stream("leaves").replay(self._hashing).run()
@@ -166,7 +166,7 @@ class OpeningChecker:
     def _run(self, commitment: LigeroCommitment, claims: int, timeline: Timeline | None) -> bool:
         """Run all checks on the uploaded opening; return whether every one passes.
 
-        DeviceError if the device has not written every verdict.
+        Raises DeviceError if the device has not written every verdict.
         """
         device, memory = self.device, self._memory
         # A fresh ticket per run, so that verdicts of an earlier run are not taken for this one's.
@@ -241,6 +241,6 @@ class OpeningChecker:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """A kernel with so many instances."""
+        """Record a launch of a kernel with at least `count` instances."""
         compiled = self.device.compile(definition, **static)
         recording.launch(compiled, -(-count // compiled.lanes), *arguments)

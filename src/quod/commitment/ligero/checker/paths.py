@@ -16,7 +16,7 @@ class Paths:
     """The layout of nodes for `opened` of 2**log_leaves leaves.
 
     The leaves come first, then the digests of a proof, then the computed nodes level by level, each
-    level with room for its largest number of nodes.
+    level padded to its largest possible number of nodes.
     """
 
     log_leaves: int
@@ -45,21 +45,21 @@ class Paths:
     def rows(self, places: list[int]) -> tuple[Rows, int]:
         """Return a row per computed node, and the number of digests of a proof.
 
-        The indices of leaves must be ascending. Unused rows are `NONE`. The digests are those of
-        the nodes of `siblings`.
+        The indices of leaves must be ascending. Unused rows are `NONE`. The proof has a digest for
+        each node of `siblings`.
         """
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
-        at = np.arange(len(nodes))
+        index = np.arange(len(nodes))
         first, others, out = 0, self.opened, self.opened + self.most_others
         for width in self.widths:
             missing = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
             numbers = np.concatenate([nodes, missing])
             order = np.argsort(numbers)
-            where = np.concatenate([at, others + np.arange(len(missing))])[order]
+            where = np.concatenate([index, others + np.arange(len(missing))])[order]
             others += len(missing)
             nodes = numbers[order][::2] >> 1
-            at = out + np.arange(len(nodes))
-            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], at], axis=1)
+            index = out + np.arange(len(nodes))
+            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], index], axis=1)
             first, out = first + width, out + width
         return rows, others - self.opened

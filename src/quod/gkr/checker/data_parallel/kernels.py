@@ -121,11 +121,11 @@ def add_gates(
 def _sum_of_products(
     k: Builder, f: Any, count: Value, pair: Callable[[Value], tuple[Any, Any]]
 ) -> Any:
-    """The sum of the products of `count` pairs that one instance of a workgroup adds."""
+    """Sum the products of those of `count` pairs that this instance of a workgroup adds."""
     size, local = k.workgroup_size, k.local_id()
     unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
     with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:
-        pairs = [pair(loop.index + at * size) for at in range(_AT_ONCE)]
+        pairs = [pair(loop.index + index * size) for index in range(_AT_ONCE)]
         loop.next(f.carried(loop.carried + f.sum_of_products(pairs)))
     with k.range(unrolled + local, count, size, carry=loop.results) as remainder:
         remainder.next(f.carried(remainder.carried + f.sum_of_products([pair(remainder.index)])))

@@ -17,8 +17,8 @@ Places = NDArray[np.uint32]
 class LayerValues:
     """The values of a layer that the proof contains.
 
-    places: their wires.
-    first: the element of the first value; the outputs are 0 and no elements.
+    places: the wires of the values.
+    first: the index of the first value's element; outputs are 0 and have no elements.
     point: the point at which the values are combined.
     """
 
@@ -31,10 +31,10 @@ class LayerValues:
 class LayerMessages:
     """The messages of a layer in a proof.
 
-    above, below: The values of the layer, and of the layer below it.
-    across: The point of the instances.
-    row: Rounds, degree, first element, first challenge and first challenge of the point before;
-        then the range of the runs of the values below.
+    above, below: the values of the layer, and of the layer below it.
+    across: the point in the instance variables.
+    row: the number of rounds, the degree, the first element, the first challenge and the first
+        challenge of the previous point; then the range of runs of the values below.
     """
 
     number: int
@@ -45,7 +45,7 @@ class LayerMessages:
 
 
 class DataParallelMessages(Messages):
-    """`layers` are those of each layer, from the last one to the first."""
+    """The messages of all layers in `layers`, from the outputs to the inputs."""
 
     reduction = Reduction.COLUMNS
     layers: list[LayerMessages]

@@ -45,9 +45,9 @@ class DataParallelSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _weights(self, point: Point) -> tuple[int, int, int]:
-        """The logarithm of the size of a point's lower eq table, and both tables' first entries."""
-        at = max(0, len(point.coordinates) - _LOG_LOW)
-        upper, lower = point.coordinates[:at], point.coordinates[at:]
+        """Return log2 of the size of a point's lower eq table, and both tables' first entries."""
+        index = max(0, len(point.coordinates) - _LOG_LOW)
+        upper, lower = point.coordinates[:index], point.coordinates[index:]
         return len(lower), self._table(upper), self._table(lower)
 
     def _table(self, coordinates: tuple[int, ...]) -> int:
@@ -76,8 +76,16 @@ class DataParallelSchedule(Schedule):
         for upper, indices in self._by_upper(values.places, weights):
             begin = int(indices[0])
             for start, stop in tiles(len(indices), _VALUES_EACH):
-                at = begin + start
-                row = (upper, lower, values.first + at, 0, first + at, stop - start, self.parts)
+                index = begin + start
+                row = (
+                    upper,
+                    lower,
+                    values.first + index,
+                    0,
+                    first + index,
+                    stop - start,
+                    self.parts,
+                )
                 self.values.rows.append(row)
                 self.parts += 1
 

@@ -1,4 +1,4 @@
-"""The checks of each layer: that values are elements, and that they agree with those above."""
+"""The checks of each layer: values must be elements and agree with the claim from above."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def add_gates(
     *,
     form: SumForm,
 ) -> None:
-    """Compute a partial sum over gates: coefficient, weight of the output, eq of each input.
+    """Compute a partial sum over gates of coefficient * weight of the output * eq of each input.
 
     A row has the first entries of the tables of the weights and of both inputs, the first gate, the
     number of gates (`by_instance`: of instances of gates), and the partial sum. `gates` has columns

@@ -10,7 +10,7 @@ from quod.gkr.reduction import Reduction
 
 @frozen
 class Claims:
-    """Claims about a layer at `points`: the elements `values`, none for the outputs."""
+    """Claims about a layer at `points`: their elements are `values`; outputs have none."""
 
     points: tuple[Point, ...]
     across: tuple[int, ...]
@@ -18,7 +18,7 @@ class Claims:
 
     @property
     def row(self) -> Row:
-        """The number of values, the first two, and the challenge that combines them."""
+        """The number of claims, both elements, and the challenge that combines them."""
         scale = self.points[-1].scale if len(self.values) == 2 else 0
         first, second, *_ = (*self.values, 0, 0)
         return len(self.values), first, second, scale
@@ -42,7 +42,7 @@ class LayerMessages:
 
 
 class TwoPhaseMessages(Messages):
-    """`layers` are those of each layer, from the last one to the first."""
+    """The messages of all layers in `layers`, from the outputs to the inputs."""
 
     reduction = Reduction.PLACES
     layers: list[LayerMessages]

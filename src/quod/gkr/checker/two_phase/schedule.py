@@ -71,7 +71,7 @@ class TwoPhaseSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _chunk(self, entries: int) -> Chunk:
-        """The chunk for a layer with `entries` entries of tables."""
+        """Return the chunk to which a layer with `entries` table entries belongs."""
         chunk = self.chunks[-1]
         if chunk.entries and chunk.entries + entries > self._most_entries:
             chunk = Chunk(len(self.table_rows))

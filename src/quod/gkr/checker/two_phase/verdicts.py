@@ -1,4 +1,4 @@
-"""Both checks of each layer, from the sums over its gates."""
+"""The two checks of each layer, computed from the sums over its gates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_layers(
 ) -> None:
     """Compute both verdicts on each layer of each proof from the sums over its gates.
 
-    A row is a `layer_rows` of `quod.gkr.checker.two_phase.schedule`.
+    A row is as in `layer_rows` of `quod.gkr.checker.two_phase.schedule`.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):

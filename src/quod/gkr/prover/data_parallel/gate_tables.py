@@ -24,7 +24,7 @@ class Terms:
     kinds, count: the kinds of the terms, and the number of terms.
     bounds: the index of the first term of each kind, then the number of terms.
     operands: two wires below the layer per term.
-    folded: the operands as indices among the wires whose values are sent.
+    folded: the operands as indices among the wires whose values the proof contains.
     starts: the word offset of each term's gates, then the number of words.
     gates: an output and a coefficient's code per gate.
     form: the static parameters of kernels over the gates.
@@ -47,7 +47,7 @@ class DataParallelLayer:
     by_output: all gates, sorted by output.
     terms: the products of values below that its gates sum.
     constants: the constant gates whose outputs are claimed.
-    taken, positions: the wires below whose values are sent, and their number.
+    taken, positions: the wires below whose values the proof contains, and their number.
     """
 
     by_output: Runs

@@ -238,9 +238,9 @@ def evaluate_columns(
         # Terms of lower degree add nothing to the leading coefficient.
         has_full_degree = degree_by_columns(frozenset((kind,))) == form.degree
         own_points = [
-            at for at, point in enumerate(points) if has_full_degree or INFINITY not in point
+            index for index, point in enumerate(points) if has_full_degree or INFINITY not in point
         ]
-        start = tuple(totals[at] for at in own_points)
+        start = tuple(totals[index] for index in own_points)
         with k.range(
             begin + lanes.first, end, lanes.step * _TERMS_PER_REDUCTION, carry=start
         ) as loop:
@@ -254,23 +254,23 @@ def evaluate_columns(
                 operand = k.load(terms.operands, term * 2, 2)
                 rows_of = operand if kind == "multiply" else operand[:1]
                 factors = [corners(row) for row in rows_of]
-                for point_products, at in zip(products, own_points, strict=True):
-                    point_products.append((weight, value(kind, factors, points[at])))
+                for point_products, index in zip(products, own_points, strict=True):
+                    point_products.append((weight, value(kind, factors, points[index])))
             loop.next(
                 tuple(
                     f.carried(mixed.add(total, mixed.sum_of_products(point_products)))
                     for total, point_products in zip(loop.carried, products, strict=True)
                 )
             )
-        for at, total in zip(own_points, loop.results, strict=True):
-            totals[at] = total
+        for index, total in zip(own_points, loop.results, strict=True):
+            totals[index] = total
 
     eq = Equality(f, equality, sizes, lanes.proof)
     eq_weight = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
     workgroup_totals = sums.totals([f.carried(total * eq_weight) for total in totals])
     with k.if_(k.local_id() == 0):
-        for at, total in enumerate(workgroup_totals):
-            first = (lanes.proof * len(points) + at) * lanes.groups
+        for index, total in enumerate(workgroup_totals):
+            first = (lanes.proof * len(points) + index) * lanes.groups
             f.store(partial, first + lanes.group, total)
 
 

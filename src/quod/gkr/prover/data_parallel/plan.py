@@ -148,9 +148,9 @@ class DataParallelPlan(BatchPlan):
         folded = self.batch * positions * element
         parts = [
             self.groups(variables, self.chunks(variables, layer.terms.count))
-            * len(evaluated(self.rounds(at).degree, depth))
-            for at, layer in enumerate(self.layers)
-            for first, depth in self.passes(at)
+            * len(evaluated(self.rounds(index).degree, depth))
+            for index, layer in enumerate(self.layers)
+            for first, depth in self.passes(index)
             for variables in [self.log_instances - first - depth]
         ]
         sizes = {
@@ -196,7 +196,7 @@ class DataParallelPlan(BatchPlan):
 
 
 class _LayerRecorder:
-    """The recording of the reduction of the claim about a layer to one about the layer below."""
+    """Records the reduction of the claim about a layer to a claim about the layer below."""
 
     def __init__(self, plan: DataParallelPlan, recording: RecordingStream, steps: Layer) -> None:
         self._plan, self._recording = plan, recording

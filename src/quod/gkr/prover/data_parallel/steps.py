@@ -56,12 +56,12 @@ def digest_values(
     first = run * RUN_ELEMENTS
     zero = f.carried(f.zero())
     words: list[Value] = []
-    for at in range(RUN_ELEMENTS):
-        position = k.minimum(first + at, positions - 1)
+    for index in range(RUN_ELEMENTS):
+        position = k.minimum(first + index, positions - 1)
         value = f.carried(f.load(values, proof * positions + position))
-        words += message_words(f, f.select(first + at < positions, value, zero))
-    start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
-             for at in range(0, len(START), 4)]  # fmt: skip
+        words += message_words(f, f.select(first + index < positions, value, zero))
+    start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
+             for index in range(0, len(START), 4)]  # fmt: skip
     digest = chain.absorbed(tuple(start), Label.VALUES, words)
     nothing = k.constant(0, u32)
     digest = tuple(k.select(first < positions, word, nothing) for word in digest)
