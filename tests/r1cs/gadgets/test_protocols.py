@@ -117,7 +117,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="over bn254, but the circuit is over bls12_381"):
         called(r1cs.ConstraintSystem("bls12_381"), [1, 2])
     circuit = made(lambda system: called(system, system.private("x", 2)))
-    with pytest.raises(MismatchError, match="gave 2 values and the template has 6 wires"):
+    with pytest.raises(MismatchError, match="returned 2 values, but the template has 6 wires"):
         circuit.values({"x": [1, 2]})
     for answer, message in (
         ([1, 3.5, 1, 2, 5, 6], "must be a whole number, not 3.5"),
