@@ -43,7 +43,7 @@ def variants(group: Group) -> list[Tuning]:
     now = accumulate.tuning(group)
     slots = 256 if group.degree == 1 else 96
     ahead = group.coordinate_words <= 6
-    affine = replace(now, slots=slots, ahead=ahead, least_entries=0)
+    affine = replace(now, slots=slots, ahead=ahead, min_entries=0)
     chosen = (
         now,
         replace(now, slots=0),
@@ -86,7 +86,7 @@ class Case:
             device.stream("msm").replay(recording).submit(timeline).wait()
             stage.append(sum(row.seconds for row in timeline.rows() if row.name == "accumulate"))
         seconds = median(stage)
-        return seconds, median(totals), plan.most_entries / seconds, np.asarray(result).tobytes()
+        return seconds, median(totals), plan.max_entries / seconds, np.asarray(result).tobytes()
 
 
 def main(arguments: Sequence[str]) -> None:

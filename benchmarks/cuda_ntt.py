@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from statistics import median
 from time import perf_counter
+from typing import Literal
 
 import checkout  # noqa: F401
 
@@ -21,7 +22,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import NAMED
 from quod.ntt.gpu.schedule import Tuning
-from quod.ntt.gpu.transform import TileShape
+from quod.ntt.gpu.transform import PassParameters
 
 _REPEATS = 7
 
@@ -54,8 +55,8 @@ def products(tuning: Tuning, log2_size: int) -> float:
     split = tuning.split(log2_size)
     total = 0.0
     for number, log_rows in enumerate(split):
-        inner = "full" if number else "none"
-        shape = TileShape("descending", tuning.tile(log_rows), "upper", 1, inner)  # type: ignore[arg-type]
+        inner: Literal["none", "full"] = "full" if number else "none"
+        shape = PassParameters("descending", tuning.tile(log_rows), "upper", 1, inner)
         total += shape.products
     return total * (1 << log2_size)
 

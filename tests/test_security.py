@@ -19,7 +19,7 @@ from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.inference.files.proof import ProofFile
 from quod.inference.layout import Places
 from quod.inference.statement import FIELDS, MANY_IMAGES, field_for, terms_of
-from quod.security import LEAST_BITS, MOST_BITS, bits_of, check_bits
+from quod.security import MAX_BITS, MIN_BITS, bits_of, check_bits
 from quod.transcript import ProofReader
 from tests.support.bound_transcripts import bound
 
@@ -67,15 +67,15 @@ def test_every_public_prover_and_verifier_has_the_bound() -> None:
         parameters = inspect.signature(callables()[name]).parameters
         assert "allow_bits" in parameters, f"{name} enforces no least number of bits"
         assert parameters["allow_bits"].kind is inspect.Parameter.KEYWORD_ONLY, name
-        assert parameters["allow_bits"].default == LEAST_BITS == 100, name
+        assert parameters["allow_bits"].default == MIN_BITS == 100, name
 
 
 @pytest.mark.parametrize(
     ("terms", "bits"),
     [
-        ([], MOST_BITS), ([Fraction(1)], 0), ([Fraction(3)], 0), ([Fraction(1, 2)], 1),
+        ([], MAX_BITS), ([Fraction(1)], 0), ([Fraction(3)], 0), ([Fraction(1, 2)], 1),
         ([Fraction(1, 1 << 100)], 100), ([Fraction(1, (1 << 100) - 1)], 99),
-        ([Fraction(1, 1 << 101)] * 2, 100), ([Fraction(1, 10**4000)], MOST_BITS),
+        ([Fraction(1, 1 << 101)] * 2, 100), ([Fraction(1, 10**4000)], MAX_BITS),
     ],
 )  # fmt: skip
 def test_bits_are_of_all_terms_together(terms: list[Fraction], bits: int) -> None:
@@ -86,7 +86,7 @@ def test_the_bound_is_lowered_by_name_alone() -> None:
     terms = {"rounds": Fraction(1, 1 << 90), "columns": Fraction(1, 1 << 80)}
     said = "a proof shows 79 bits, and at least 100 .* term is 'columns'.* pass allow_bits=79"
     with pytest.raises(InputError, match=said):
-        check_bits("a proof", terms, LEAST_BITS)
+        check_bits("a proof", terms, MIN_BITS)
     with pytest.raises(InputError, match="at least 80"):
         check_bits("a proof", terms, 80)
     check_bits("a proof", terms, 79)
@@ -130,7 +130,7 @@ def test_many_lookups_over_a_large_field() -> None:
     wide = lookup.Statement(field, 1024, 12, lookup.Range(4))
     alone = bits_of(lookup.error_terms(wide).values())
     together = bits_of(lookup.error_terms(wide, scheme=Ligero()).values())
-    assert alone >= LEAST_BITS > together
+    assert alone >= MIN_BITS > together
     refused(lookup.verify_committed, wide, b"", scheme=Ligero())
     with pytest.raises(InputError, match="the proof ends"):
         lookup.verify_committed(wide, b"", scheme=Ligero(), allow_bits=together)
@@ -177,7 +177,7 @@ def test_the_largest_perceptron_takes_a_larger_field() -> None:
     images_and_logits = np.zeros((1, 4096), int), np.zeros((1, 4096), int)
     refused(inference.verify, old, *images_and_logits, b"")
     refused(old.check_weights)
-    for key, allowed in ((old, 99), (new, LEAST_BITS)):
+    for key, allowed in ((old, 99), (new, MIN_BITS)):
         with pytest.raises(InputError, match="section weights_proof"):
             inference.verify(key, *images_and_logits, b"", allow_bits=allowed)
 
@@ -188,13 +188,13 @@ def test_the_largest_perceptron_takes_a_larger_field() -> None:
 def test_new_keys_reach_the_bound_for_many_images(widths: tuple[int, ...]) -> None:
     field, images = field_for(widths, 16), 1
     while images <= MANY_IMAGES and (places := Places(widths, 16, images)).fits:
-        assert bits_of(terms_of(places, field).values()) >= LEAST_BITS
+        assert bits_of(terms_of(places, field).values()) >= MIN_BITS
         images *= 2
     assert images > 1
 
 
 def test_many_images_by_an_older_key() -> None:
     key = key_of((4096,) * 9, FIELDS[0])
-    key.check_bits(1, LEAST_BITS)
+    key.check_bits(1, MIN_BITS)
     with pytest.raises(InputError, match="at least 100 are required"):
-        key.check_bits(1 << 12, LEAST_BITS)
+        key.check_bits(1 << 12, MIN_BITS)

@@ -62,7 +62,7 @@ def test_values_that_stay_text() -> None:
         '{"k": "raw", "raw" : {"a": [1, {"raw": "}"}], "b": "\\"]"} , "x": '
         '[{"raw": null}, {"raw": 5}, {"raw": "a,}"}, {"raw":[]}]}'
     )
-    document = shallow_json.load(text, raw=["raw"], most_values=20)
+    document = shallow_json.load(text, raw=["raw"], max_values=20)
     assert document == {
         "k": "raw", "raw": '{"a": [1, {"raw": "}"}], "b": "\\"]"}',
         "x": [{"raw": None}, {"raw": "5"}, {"raw": '"a,}"'}, {"raw": "[]"}],
@@ -83,6 +83,6 @@ def test_texts_that_are_none(text: str) -> None:
 
 
 def test_values_are_counted_before_they_are_made() -> None:
-    assert shallow_json.load("[1, 2, [3]]", most_values=6)
+    assert shallow_json.load("[1, 2, [3]]", max_values=6)
     with pytest.raises(ValueError, match="more than 5 values"):
-        shallow_json.load("[1, 2, [3], 4, 5]", most_values=5)
+        shallow_json.load("[1, 2, [3], 4, 5]", max_values=5)

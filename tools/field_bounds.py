@@ -22,7 +22,7 @@ from random import Random
 import numpy as np
 
 from quod.field.element import Element
-from quod.field.moduli import M61, MOST_BITS, NAMED, Modulus
+from quod.field.moduli import M61, MAX_BITS, NAMED, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
@@ -231,30 +231,30 @@ def _modulus(rng: Random, least: int, most: int) -> Modulus:
     bits = min(most, max(least, bits))
     low, high = 1 << (bits - 1), (1 << bits) - 1
     value = rng.choice((low + 1, high, high - 2, rng.randrange(low, high + 1) | 1))
-    return Modulus.known(f"of.{bits}", max(value, 5))
+    return Modulus.unchecked(f"of.{bits}", max(value, 5))
 
 
-def cases(strategy: str, seed: int, most_bits: int = MOST_BITS) -> Iterator[tuple[Case, Random]]:
+def cases(strategy: str, seed: int, max_bits: int = MAX_BITS) -> Iterator[tuple[Case, Random]]:
     """All cases of a strategy in order, each with what its limbs are drawn with.
 
-    Moduli have up to `most_bits` bits, and of long ones 127, which each strategy takes.
+    Moduli have up to `max_bits` bits, and of long ones 127, which each strategy takes.
     """
     for number in itertools.count():
         rng = Random(f"{strategy} {seed} {number}")
-        f = _field(strategy, rng, max(most_bits, 127))
+        f = _field(strategy, rng, max(max_bits, 127))
         claims = (_claim(f, rng), _claim(f, rng))
         yield Case(strategy, f.modulus, claims, rng.random() < 0.3), rng
 
 
-def _field(strategy: str, rng: Random, most_bits: int) -> PrimeField:
+def _field(strategy: str, rng: Random, max_bits: int) -> PrimeField:
     """A field that the strategy takes."""
     make, machine = STRATEGIES[strategy]
     if strategy == "mersenne61":
         return make(Builder(machine), M61)
     if strategy.startswith("one_word"):
         return make(Builder(machine), _modulus(rng, 3, 64))
-    some = make(Builder(machine), Modulus.known("of.127", (1 << 127) - 1))
-    while not some._supports(modulus := _modulus(rng, 65, most_bits)):
+    some = make(Builder(machine), Modulus.unchecked("of.127", (1 << 127) - 1))
+    while not some._supports(modulus := _modulus(rng, 65, max_bits)):
         pass
     return make(Builder(machine), modulus)
 
@@ -266,7 +266,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=100, help="of each strategy")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--bits", type=int, default=MOST_BITS, help="the longest modulus")
+    parser.add_argument("--bits", type=int, default=MAX_BITS, help="the longest modulus")
     options = parser.parse_args()
     wrong = 0
     for strategy in [options.strategy] if options.strategy else STRATEGIES:

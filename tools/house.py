@@ -15,8 +15,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-MOST_MODULES = 22
-LEAST_FAMILY = 4
+MAX_MODULES = 22
+MIN_FAMILY = 4
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src"
@@ -50,7 +50,7 @@ def prefix_families(paths: Iterable[Path]) -> list[tuple[Path, str, int]]:
         (folder, word, size)
         for folder, sizes in words.items()
         for word, size in sizes.items()
-        if size >= LEAST_FAMILY
+        if size >= MIN_FAMILY
     )
 
 
@@ -225,13 +225,13 @@ def main() -> int:
     check = parser.parse_args().check
     named = modules(SOURCES)
     sizes = modules_per_folder(named.values())
-    crowded = [(folder, size) for folder, size in sizes.most_common() if size > MOST_MODULES]
+    crowded = [(folder, size) for folder, size in sizes.most_common() if size > MAX_MODULES]
     families = prefix_families(named.values())
     import_cycles = cycles(import_graph(named))
-    print(f"folders with more than {MOST_MODULES} modules: {len(crowded)}")
+    print(f"folders with more than {MAX_MODULES} modules: {len(crowded)}")
     for folder, size in crowded:
         print(f"  {size:4} {folder.relative_to(ROOT)}")
-    print(f"families of {LEAST_FAMILY} or more modules with one prefix: {len(families)}")
+    print(f"families of {MIN_FAMILY} or more modules with one prefix: {len(families)}")
     for folder, word, size in families:
         print(f"  {size:4} {folder.relative_to(ROOT)}/{word}*")
     print(f"import cycles: {len(import_cycles)}")

@@ -26,7 +26,7 @@ FIELDS = ("m31.4", "goldilocks.2")
 _BATCH = 1000
 
 
-_INSTANCES = {Reduction.PLACES: 1, Reduction.COLUMNS: 2}
+_INSTANCES = {Reduction.TWO_PHASE: 1, Reduction.DATA_PARALLEL: 2}
 
 
 def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:

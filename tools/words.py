@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.wrap import ROOT, WIDTH, pages, paragraphs, words
 
 SOURCES = ("src", "tests", "tools", "benchmarks", "examples")
-MOST_SUBJECT = 72
+MAX_SUBJECT = 72
 
 PRIVATE_NAMES = {
     "found", "own", "given", "made", "left", "more", "one", "whole", "known", "rest", "begun", "by",
@@ -196,8 +196,8 @@ def long_subjects(root: Path) -> list[str]:
     reports = []
     for line in log.splitlines():
         commit, _, subject = line.partition(" ")
-        if len(subject) > MOST_SUBJECT:
-            width = f"subject of {len(subject)} characters, {MOST_SUBJECT} allowed"
+        if len(subject) > MAX_SUBJECT:
+            width = f"subject of {len(subject)} characters, {MAX_SUBJECT} allowed"
             reports.append(f"commit {commit}: {width}: {subject}")
     return reports
 

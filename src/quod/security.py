@@ -14,10 +14,10 @@ from fractions import Fraction
 from quod.errors import InputError
 from quod.validation import whole_number
 
-LEAST_BITS = 100
+MIN_BITS = 100
 """The default minimum of bits, which callers lower with `allow_bits`."""
 
-MOST_BITS = 256
+MAX_BITS = 256
 """The maximum of bits, for a proof without error terms: the size of a digest in bits."""
 
 
@@ -25,9 +25,9 @@ def bits_of(terms: Iterable[Fraction]) -> int:
     """Return -log2 of the sum of error terms, rounded down; 0 for a sum of 1 or more."""
     total = sum(terms, Fraction(0))
     if not total:
-        return MOST_BITS
+        return MAX_BITS
     # Integer arithmetic, because a small sum may underflow a float.
-    return min(MOST_BITS, math.floor(1 / total).bit_length() - 1) if total < 1 else 0
+    return min(MAX_BITS, math.floor(1 / total).bit_length() - 1) if total < 1 else 0
 
 
 def check_bits(

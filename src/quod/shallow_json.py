@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-MOST_DEPTH = 32
+MAX_DEPTH = 32
 
 # Possessive quantifiers match a long string in one step; a match holds the GIL, so it must be fast.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -28,14 +28,14 @@ class Text(str):
 
 
 def load(
-    data: bytes | bytearray | str, *, raw: Collection[str] = (), most_values: int | None = None
+    data: bytes | bytearray | str, *, raw: Collection[str] = (), max_values: int | None = None
 ) -> Any:
     """Parse a document.
 
     raw: keys whose values stay unparsed (`Text`; None for null), at any depth.
-    most_values: the limit on the number of values, without those inside unparsed text.
+    max_values: the limit on the number of values, without those inside unparsed text.
     Raises ValueError for malformed JSON, nesting of more than 32 levels, two equal keys in one
-    object, NaN, infinities, and more than `most_values` values.
+    object, NaN, infinities, and more than `max_values` values.
     """
     text = data if isinstance(data, str) else data.decode()
     spans = _scan(text, raw)
@@ -49,10 +49,10 @@ def load(
             for index, (end, begin) in enumerate(zip(ends, begins))
             for piece in (text[end:begin], str(index) if index < len(spans) else "")
         )
-    if most_values is not None:
+    if max_values is not None:
         count = plain.count(",") + plain.count("[") + plain.count("{") + 1
-        if count > most_values:
-            raise ValueError(f"the document has more than {most_values} values")
+        if count > max_values:
+            raise ValueError(f"the document has more than {max_values} values")
     unused = set(range(len(spans)))
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
     """Check the nesting of a text; return begin and end of each value of the keys `raw`."""
     keys = {f'"{key}"' for key in raw}
     # The depth is at most the number of opening brackets, so most documents need no scan.
-    may_be_deep = text.count("[") + text.count("{") > MOST_DEPTH
+    may_be_deep = text.count("[") + text.count("{") > MAX_DEPTH
     if not may_be_deep and not any(key in text for key in keys):
         return []
     spans: list[tuple[int, int]] = []
@@ -87,8 +87,8 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
         first_character = text[start]
         if first_character in "[{":
             depth += 1
-            if depth > MOST_DEPTH:
-                raise ValueError(f"nested more than {MOST_DEPTH} times, at character {start}")
+            if depth > MAX_DEPTH:
+                raise ValueError(f"nested more than {MAX_DEPTH} times, at character {start}")
         elif first_character in "]}":
             depth -= 1
         elif begin < 0 and keys and text[start:end] in keys:

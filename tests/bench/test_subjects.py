@@ -117,7 +117,7 @@ def test_layered_circuits_are_proved_and_verified(
 
 
 def test_more_proofs_than_at_a_time() -> None:
-    settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": Reduction.PLACES}
+    settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": Reduction.TWO_PHASE}
     field = EXTENSIONS["m31.3"]
     prove, verify = bench_gkr.cases("cpu", field, "small", [1], proofs=3, **settings)
     assert (prove.parameters["proofs"], prove.operations, verify.operations) == (3, 3, 2)
@@ -130,7 +130,7 @@ def test_paths_of_a_tree_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
         bench_gkr.CIRCUITS, "merkle-paths", bench_gkr.merkle_paths.__wrapped__
     )  # fmt: skip
     settings: dict[str, Any] = {
-        "batch": 1, "commitment": "raw", "reduction": Reduction.COLUMNS, "threads": 1,
+        "batch": 1, "commitment": "raw", "reduction": Reduction.DATA_PARALLEL, "threads": 1,
     }  # fmt: skip
     field = EXTENSIONS["m31.4"]
     prove, verify = bench_gkr.cases("cpu", field, "merkle-paths", [2], **settings)

@@ -36,7 +36,7 @@ def _binary() -> Iterator[tuple[str, Row]]:
     ):  # fmt: skip
         yield reader.__name__, row(reader.open, path=EXAMPLE)
     yield "Gguf", row(
-        formats.Gguf.open, {"most_bytes": "huge"}, path=EXAMPLE, owned=False, most_bytes=None
+        formats.Gguf.open, {"max_bytes": "huge"}, path=EXAMPLE, owned=False, max_bytes=None
     )  # fmt: skip
     yield "describe", row(formats.describe, path=EXAMPLE / "witness.wtns")
     yield "coefficient_dtype", row(formats.coefficient_dtype, words=8)
@@ -100,7 +100,7 @@ def _layered() -> Iterator[tuple[str, Row]]:
     expander = circuit.to_circuit6(layered)
     yield "write_circuit6", row(formats.write_circuit6, INTO, path=NOWHERE, circuit=expander)
     yield "from_circuit6", row(
-        circuit.from_circuit6, {"most_gates": "huge"}, circuit=expander, most_gates=9
+        circuit.from_circuit6, {"max_gates": "huge"}, circuit=expander, max_gates=9
     )  # fmt: skip
     yield "read_verifying_key", row(
         gkr.read_verifying_key, path=inputs, circuit=layered, insecure=False

@@ -54,8 +54,8 @@ def _queue() -> Iterator[tuple[str, Row]]:
     yield "BlobStore", row(queue.BlobStore, {"folder": "text"}, folder=f"{FOLDER.name}/spool")
     jobs = queue.open_queue(FOLDER.name, sweep_seconds=None)
     job: dict[str, Any] = {"job": "1-" + "0" * 16}
-    yield "spool write", row(jobs.spool.write, payload="text")
-    yield "spool open", row(jobs.spool.open, name="0" * 32)
+    yield "spool write", row(jobs.blob_store.write, payload="text")
+    yield "spool open", row(jobs.blob_store.open, name="0" * 32)
     yield "submit", row(jobs.submit, submission=None)
     yield "submit_many", row(jobs.submit_many, submissions=[])
     yield "begin_submit", row(jobs.begin_submit, submissions=[])

@@ -122,7 +122,10 @@ def _quantised() -> Iterator[tuple[str, Row]]:
     yield "QuantisedMatrix", row(
         quantised.QuantisedMatrix, device=DEVICE, type_name="Q8_0", blocks=blocks
     )  # fmt: skip
-    yield "ProductLayout", row(quantised.ProductLayout, lanes=8, width=1, at_once=1, together=1)
+    yield (
+        "ProductLayout",
+        row(quantised.ProductLayout, lanes=8, width=1, rows_per_instance=1, row_groups=1),
+    )
     for name, shape, activations in (
         ("a vector", (32,), "exact"),
         ("rows", (2, 32), "int8"),

@@ -169,7 +169,7 @@ def _gkr() -> Iterator[tuple[str, Row]]:
     yield "evaluate", row(layered.evaluate, inputs=[1, 2], public=[])
     yield "VerifyingKey.of", row(
         gkr.VerifyingKey.of, circuit=layered, field=MODULUS, allow_bits=100,
-        recursive=False, reduction=gkr.Reduction.COLUMNS,
+        recursive=False, reduction=gkr.Reduction.DATA_PARALLEL,
     )  # fmt: skip
     batch: dict[str, Any] = {
         "device": DEVICE, "key": key, "circuit": layered, "instances": 1, "batch": 1,
@@ -189,7 +189,7 @@ def _gkr() -> Iterator[tuple[str, Row]]:
     for function in (gkr.error_terms, gkr.security_bits):
         yield f"gkr, {function.__name__}", row(
             function, circuit=layered, field=MODULUS, instances=1, hash=HASH,
-            reduction=gkr.Reduction.COLUMNS,
+            reduction=gkr.Reduction.DATA_PARALLEL,
         )  # fmt: skip
 
 

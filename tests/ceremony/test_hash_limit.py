@@ -13,7 +13,7 @@ from quod.ceremony.details import Details
 from quod.ceremony.powers import challenge, verification
 from quod.ceremony.powers.challenge import computed_challenge, first_challenge, known_challenge
 from quod.ceremony.powers.first_challenges import FIRST_CHALLENGES
-from quod.ceremony.powers.hash_limit import MOST_HASHES, check_hashes
+from quod.ceremony.powers.hash_limit import MAX_HASHES, check_hashes
 from quod.cli import entry
 from quod.curve.named import CURVES
 from quod.device.discovery import resolve_device
@@ -78,11 +78,11 @@ def test_the_bound_is_on_all_beacons_and_the_first_challenge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beacons = [Details("", Beacon(b"\1", 27)), Details("someone"), Details("", Beacon(b"\1", 27))]
-    check_hashes("x", beacons, MOST_HASHES)
+    check_hashes("x", beacons, MAX_HASHES)
     with pytest.raises(InputError, match="--max-hashes 29 "):
-        check_hashes("x", [*beacons, *beacons], MOST_HASHES)
+        check_hashes("x", [*beacons, *beacons], MAX_HASHES)
     with pytest.raises(InputError, match="--max-hashes 29 "):
-        check_hashes("x", beacons, MOST_HASHES, 1)
+        check_hashes("x", beacons, MAX_HASHES, 1)
     command = ["powersoftau", "verify", str(PTAU["bn254"]), "-q", "--max-hashes"]
     assert entry.run([*command, "9"]) == 3
     assert "--max-hashes 10 " in capsys.readouterr().err

@@ -35,7 +35,7 @@ def test_same_ratio(name: str) -> None:
 def test_powers_of_snarkjs_have_one_ratio(
     name: str, device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "MOST_BYTES", 700)
+    monkeypatch.setattr(windows, "MAX_BYTES", 700)
     file = PowersOfTau.open(PTAU[name])
     curve = file.curve_parameters
     group = GROUPS[f"{name}.g1"]

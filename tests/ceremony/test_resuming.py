@@ -29,7 +29,7 @@ def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", -1.0)
     monkeypatch.setattr(resumable, "kept", [])
     monkeypatch.setattr(resumable, "expected", [])
-    monkeypatch.setattr(windows, "MOST_BYTES", 1 << 9)
+    monkeypatch.setattr(windows, "MAX_BYTES", 1 << 9)
     monkeypatch.setattr(windows, "_WINDOWS_PER_BLOCK", 2)
     monkeypatch.chdir(tmp_path)
 
@@ -82,7 +82,7 @@ def test_new_powers_go_on_after_being_killed(
 ) -> None:
     kill_within(
         "from quod.ceremony import new_powers, windows",
-        "windows.MOST_BYTES = 512\nnew_powers('bn254', 4, sys.argv[2])", 20, tmp_path / "out.ptau",
+        "windows.MAX_BYTES = 512\nnew_powers('bn254', 4, sys.argv[2])", 20, tmp_path / "out.ptau",
     )  # fmt: skip
     new = ["powersoftau", "new", "bn254", "4"]
     assert entry.run([*new, "out.ptau"]) == 0
@@ -155,7 +155,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
     """Has a part of a verification fail by its number, in a cache of its own; gives a growing list
     of those looked at."""
     once = VerifiedParts.once
-    monkeypatch.setattr(windows, "MOST_BYTES", 1 << 11)
+    monkeypatch.setattr(windows, "MAX_BYTES", 1 << 11)
 
     def stop(last: int = -1, error: BaseException | None = None) -> list[str]:
         looked: list[str] = []

@@ -64,9 +64,9 @@ def searching(k: Builder, a: Pointer[U32], b: Pointer[U32]) -> None:
 def choosing(k: Builder, n: U32, a: Pointer[U32], b: Pointer[U32], c: Pointer[U32]) -> None:
     """A pointer that a branch chooses."""
     with k.if_(n == 0) as branch:
-        branch.give(a)
+        branch.yield_(a)
     with branch.otherwise():
-        branch.give(c)
+        branch.yield_(c)
     branch.results[n] = b[0]
 
 

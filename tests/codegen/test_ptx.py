@@ -149,9 +149,9 @@ def test_hints_and_names() -> None:
 def mixed(k: Builder, flag: Value, number: Value, word: Value, real: Value) -> Any:
     """One of each kind of register, in and out."""
     with k.if_(flag) as branch:
-        branch.give(number + 1, real * 2.0)
+        branch.yield_(number + 1, real * 2.0)
     with branch.otherwise():
-        branch.give(number ^ 0xFF, real)
+        branch.yield_(number ^ 0xFF, real)
     a, b = branch.results
     return ~flag, a, word * 3 + a.cast(types.u64), b
 
@@ -256,9 +256,9 @@ def test_a_branch_on_a_constant_is_no_branch() -> None:
     @kernel
     def known(k: Builder, x: Pointer[U32]) -> None:
         with k.if_(k.constant(3, types.u32) < 4) as branch:
-            branch.give(x[0])
+            branch.yield_(x[0])
         with branch.otherwise():
-            branch.give(x[1])
+            branch.yield_(x[1])
         x[2] = branch.results
 
     text = ptx.emit(known.trace(MACHINE), MACHINE)

@@ -18,7 +18,7 @@ FIELDS: dict[str, FieldSpec] = {
     "toy.17.4": Extension.binomial("toy.17.4", TOY_17, 4, 3),
     "toy.31.2": Extension.binomial("toy.31.2", TOY_31, 2, 3),
 }
-MOST_LOG_LENGTH = {"m31": 30, "goldilocks": 32, "baby_bear": 27, "toy.17": 4, "toy.31": 4}
+MAX_LOG_LENGTH = {"m31": 30, "goldilocks": 32, "baby_bear": 27, "toy.17": 4, "toy.31": 4}
 
 
 class Statement(NamedTuple):
@@ -75,7 +75,7 @@ def verify(
 
 def model(instance: Statement, **parameters: Any) -> reference.Ligero:
     """The plain prover of the statement's table."""
-    most = MOST_LOG_LENGTH[instance.field.modulus.name]
+    most = MAX_LOG_LENGTH[instance.field.modulus.name]
     return reference.Ligero(instance.field, instance.table, most, **parameters)
 
 

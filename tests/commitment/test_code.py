@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from quod.commitment.ligero.code import Code, circle_generator, most_log_length, points
+from quod.commitment.ligero.code import Code, circle_generator, max_log_length, points
 from quod.commitment.ligero.encode import encode_rows
 from quod.commitment.ligero.merkle import leaves_of, root, siblings
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
@@ -30,7 +30,7 @@ def test_words_are_values_at_the_points(name: str) -> None:
     modulus = MODULI[name]
     generator = random.Random(1)
     for log_message, log_length in ((0, 1), (0, 3), (1, 2), (2, 4), (3, 4), (1, 1), (4, 7)):
-        if log_length > most_log_length(modulus):
+        if log_length > max_log_length(modulus):
             continue
         code = Code(modulus, log_message, log_length)
         places = points(modulus, log_length)
@@ -51,7 +51,7 @@ def test_the_circle_of_m31() -> None:
     assert reference.circle_power(p, (x, y), 1 << 30) == (p - 1, 0)
     circle = points(NAMED["m31"], 8)
     assert all((x * x + y * y) % p == 1 for x, y in circle)  # type: ignore[misc]
-    assert [most_log_length(MODULI[name]) for name in MODULI] == [30, 32, 27, 24, 4, 4]
+    assert [max_log_length(MODULI[name]) for name in MODULI] == [30, 32, 27, 24, 4, 4]
 
 
 @pytest.mark.parametrize("modulus", [TOY_17, TOY_31], ids=["roots", "circle"])
@@ -163,5 +163,5 @@ def test_roots_of_some_leaves() -> None:
 
 
 def test_how_long_words_are_at_most() -> None:
-    assert most_log_length(Modulus("toy.13", 13)) == 2
-    assert most_log_length(Modulus("toy.19", 19)) == 1
+    assert max_log_length(Modulus("toy.13", 13)) == 2
+    assert max_log_length(Modulus("toy.19", 19)) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from quod import gkr
 from quod.commitment import Claim, Ligero
-from quod.commitment.ligero.shape import MOST_CLAIMS
+from quod.commitment.ligero.shape import MAX_CLAIMS
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, VerificationError
@@ -24,7 +24,7 @@ from quod.layered import CircuitBuilder
 from quod.transcript import Hash, Label, ProofWriter
 from tests.commitment.tables import (
     FIELDS,
-    MOST_LOG_LENGTH,
+    MAX_LOG_LENGTH,
     Statement,
     begun,
     model,
@@ -263,7 +263,7 @@ def test_what_has_no_matrix() -> None:
         Ligero(log_blowup=3).shape(Modulus("toy.13", 13), 4)
     with pytest.raises(InputError, match="too long"):
         scheme.shape(M31_4, 31)
-    instance = statement(M31_4, 2, MOST_CLAIMS + 1)
+    instance = statement(M31_4, 2, MAX_CLAIMS + 1)
     with pytest.raises(InputError, match="at most 8"):
         prove(scheme, open_device("cpu"), instance)
 
@@ -309,7 +309,7 @@ class Adapted(reference.Ligero):
 
     def __init__(self, instance: Statement) -> None:
         super().__init__(
-            instance.field, instance.table, MOST_LOG_LENGTH[instance.field.modulus.name], bits=1
+            instance.field, instance.table, MAX_LOG_LENGTH[instance.field.modulus.name], bits=1
         )
         (self.claim,) = instance.claims
         places = reference.points(instance.field.modulus, self.log_length)

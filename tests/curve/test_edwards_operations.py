@@ -124,7 +124,7 @@ def test_refusals(device: CpuDevice) -> None:
 
 
 def test_formulas_that_would_not_be_complete_are_refused() -> None:
-    square = EdwardsCurve.known(
+    square = EdwardsCurve.unchecked(
         "square_d", CURVE.fq, CURVE.fr, -1, 4, CURVE.generator, CURVE.cofactor
     )
     with pytest.raises(TraceError, match="square_d"):

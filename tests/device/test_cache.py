@@ -391,7 +391,7 @@ def test_texts_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_texts_do_not_pile_up(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_MOST_TEXTS", 3)
+    monkeypatch.setattr(cache_module, "_MAX_TEXTS", 3)
     for number in range(8):
         assert cache.keep_text("f.ll", str(number)) is not None
     assert len(files_of(folder_of(cache))) == 3

@@ -36,9 +36,9 @@ def transpose(
     inside = (column < width) & (row < height)
     index = k.local_id(1) * 4 + k.local_id(0)
     with k.if_(inside) as branch:
-        branch.give(x[row * width + column])
+        branch.yield_(x[row * width + column])
     with branch.otherwise():
-        branch.give(k.constant(0, u32))
+        branch.yield_(k.constant(0, u32))
     room[index] = branch.results + grid_0
     k.barrier()
     with k.if_(inside):

@@ -41,9 +41,9 @@ def mix(
     """
     i = k.global_id()
     with k.if_(i < n) as branch:
-        branch.give(w[i])
+        branch.yield_(w[i])
     with branch.otherwise():
-        branch.give(k.constant(0, u32))
+        branch.yield_(k.constant(0, u32))
     if triggers == "early":
         k.launch_dependents()
     if waits:

@@ -191,18 +191,18 @@ def test_addresses_are_never_used_twice(webgpu_device: WebGpuDevice) -> None:
 
 
 def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> None:
-    webgpu_device.session.memory.clear_away()
+    webgpu_device.session.memory.destroy_unreferenced()
     gc.collect()
-    webgpu_device.session.memory.clear_away()
+    webgpu_device.session.memory.destroy_unreferenced()
     before = webgpu_device.session.memory.in_use
     buffer = webgpu_device.allocate(1 << 20)
     part = buffer.slice(0, 16)
     assert webgpu_device.session.memory.in_use == before + (1 << 20)
     del buffer
-    webgpu_device.session.memory.clear_away()
+    webgpu_device.session.memory.destroy_unreferenced()
     assert webgpu_device.session.memory.in_use == before + (1 << 20)
     del part
-    webgpu_device.session.memory.clear_away()
+    webgpu_device.session.memory.destroy_unreferenced()
     assert webgpu_device.session.memory.in_use == before
 
 
@@ -499,9 +499,9 @@ def count_by_calls(k: Builder, rounds: U32, unused: U32, x: Pointer[U32]) -> Non
         (done,) = loop.carried
         is_less = k.call("is_less", lambda _, a, b: a < b, done, rounds)
         with k.if_(is_less) as branch:
-            branch.give(done < rounds)
+            branch.yield_(done < rounds)
         with branch.otherwise():
-            branch.give(k.constant(False, types.bool_))
+            branch.yield_(k.constant(False, types.bool_))
         loop.check(branch.results)
         loop.next((done + x[1],))
     x[0] = loop.results[0]

@@ -234,7 +234,7 @@ def test_memory_that_the_driver_does_not_have(
     def refuse(**_: Any) -> Any:
         raise error
 
-    own_device.session.memory.clear_away()
+    own_device.session.memory.destroy_unreferenced()
     before = own_device.session.memory.in_use
     with monkeypatch.context() as patch:
         patch.setattr(own_device.session.gpu, "create_buffer", refuse)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quod.device.cpu.device import CpuDevice
-from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, KernelForm
 from quod.device.protocol import AnyDevice
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
@@ -60,7 +60,7 @@ def test_inverse(device: CpuDevice, spec: FieldSpec) -> None:
      (MODULI["bls12_377.fq"], "ir")],
     ids=lambda part: part if isinstance(part, str) else part.name,
 )  # fmt: skip
-def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: Executor) -> None:
+def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: KernelForm) -> None:
     numbers = hostile_integers(modulus) + random_integers(modulus, 200, 4)
     powers = [1 << i for i in (29, 30, 31, 32, 59, 60, 63, 64)]
     values: list[Coefficients] = [(number,) for number in numbers + powers]

@@ -45,9 +45,9 @@ def fold(
         low, high = f.load(x, i), f.load(x, n + i)
         moved = low + r * (high - low)
         with k.if_(shift != 0) as branch:
-            branch.give(f.carried(moved + 1))
+            branch.yield_(f.carried(moved + 1))
         with branch.otherwise():
-            branch.give(f.carried(moved))
+            branch.yield_(f.carried(moved))
         f.store(x, i, branch.results)
 
 

@@ -22,7 +22,7 @@ def test_operators(field: FieldSpec) -> None:
     generator, p = random.Random(5), field.modulus.value
     for _ in range(20):
         a, b = (tuple(generator.randrange(p) for _ in range(field.degree)) for _ in range(2))
-        x, y = PlainElement.each(field, [a, b])
+        x, y = PlainElement.from_coefficients(field, [a, b])
         number = generator.randrange(-p, 2 * p)
         assert (x + y).coefficients == tuple((c + d) % p for c, d in zip(a, b, strict=True))
         assert (x - y).coefficients == tuple((c - d) % p for c, d in zip(a, b, strict=True))

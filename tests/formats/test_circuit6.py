@@ -15,7 +15,7 @@ from quod.formats import (
     write_circuit6,
     write_circuit6_witness,
 )
-from quod.formats.circuit6.file import MOST_TOTAL
+from quod.formats.circuit6.file import MAX_TOTAL
 from tests.formats import expander
 from tests.formats.expander import BN254, GOLDILOCKS, M31, RANDOM, Segment, circuit_bytes, u64
 from tests.formats.tiny import refused
@@ -158,7 +158,7 @@ def test_every_truncation_is_refused(prime: int) -> None:
 def test_what_copies_of_copies_come_to_is_counted_and_not_made() -> None:
     doubling = [Segment(2, 2, [(at + 1, [(0, 0)] * 2)]) for at in range(200)]
     circuit = read(circuit_bytes(M31, [*doubling, Segment(2, 2, add=[(0, 0, 1)])], [0]))
-    assert circuit.gates()["add"] == MOST_TOTAL
+    assert circuit.gates()["add"] == MAX_TOTAL
     deep = [Segment(2, 2, [(at + 1, [(0, 0)])]) for at in range(5000)]
     circuit = read(circuit_bytes(M31, [*deep, Segment(2, 2, add=[(0, 0, 1)])], [0, 0]))
     assert circuit.gates()["add"] == 2

@@ -13,8 +13,8 @@ import pytest
 
 from quod.errors import InputError, OutputError
 from quod.formats import GGUF_TYPES, Gguf, describe, write_gguf
-from quod.formats.gguf.file import MOST_PAIRS, MOST_TENSORS
-from quod.formats.gguf.metadata import MOST_STRINGS
+from quod.formats.gguf.file import MAX_PAIRS, MAX_TENSORS
+from quod.formats.gguf.metadata import MAX_STRINGS
 from tests.formats.gguf_files import DATA, PAIRS, TENSORS, array, gguf_file, sound, text, u32
 from tests.formats.tiny import refused
 
@@ -180,12 +180,12 @@ DIMENSIONS = 24 + 8 + 1 + 4
         (gguf_file([], counts=(2**63, 0)), [f"{2**63} tensors", "too short", "offset 8"]),
         (gguf_file([], counts=(0, 2**64 - 1)), ["pairs of metadata", "too short", "offset 16"]),
         (
-            gguf_file([], [], bytes(25 * MOST_TENSORS + 50), counts=(MOST_TENSORS + 1, 0)),
-            [f"more than the limit of {MOST_TENSORS}", "offset 8"],
+            gguf_file([], [], bytes(25 * MAX_TENSORS + 50), counts=(MAX_TENSORS + 1, 0)),
+            [f"more than the limit of {MAX_TENSORS}", "offset 8"],
         ),
         (
-            gguf_file([], [], bytes(14 * MOST_PAIRS + 50), counts=(0, MOST_PAIRS + 1)),
-            [f"more than the limit of {MOST_PAIRS}", "offset 16"],
+            gguf_file([], [], bytes(14 * MAX_PAIRS + 50), counts=(0, MAX_PAIRS + 1)),
+            [f"more than the limit of {MAX_PAIRS}", "offset 16"],
         ),
         (gguf_file([(b"", 0, b"\0")], [], ROOM), ["a key is empty", "offset 24"]),
         (gguf_file([(b"\xff", 0, b"\0")]), ["is not UTF-8", "offset 32"]),
@@ -209,8 +209,8 @@ DIMENSIONS = 24 + 8 + 1 + 4
             ["text 1 of 2 runs past the end", f"offset {VALUE + 12 + 9}"],
         ),
         (
-            pair(9, array(8, MOST_STRINGS + 1, bytes(8 * MOST_STRINGS + 8))),
-            ["'key'", f"the limit of {MOST_STRINGS}", f"offset {VALUE + 12}"],
+            pair(9, array(8, MAX_STRINGS + 1, bytes(8 * MAX_STRINGS + 8))),
+            ["'key'", f"the limit of {MAX_STRINGS}", f"offset {VALUE + 12}"],
         ),
         (pair(4, u32(24), b"general.alignment"), ["general.alignment", "power of two"]),
         (pair(4, u32(0), b"general.alignment"), ["general.alignment", "power of two"]),
@@ -299,9 +299,9 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_most_strings_are_found_in_time() -> None:
-    data = pair(9, array(8, MOST_STRINGS, bytes(8 * MOST_STRINGS)))
+    data = pair(9, array(8, MAX_STRINGS, bytes(8 * MAX_STRINGS)))
     start = time.process_time()
-    assert len(parsed(data).metadata["key"]) == MOST_STRINGS  # type: ignore[arg-type]
+    assert len(parsed(data).metadata["key"]) == MAX_STRINGS  # type: ignore[arg-type]
     assert time.process_time() - start < 5
 
 

@@ -65,9 +65,9 @@ def outcome(data: bytes, kind: JsonKind) -> object:
 def test_time_and_memory_at_the_limit(name: str) -> None:
     # All that the limits allow: of bytes, and of values where these are fewer.
     kind = PUBLIC
-    data = HOSTILE[name](kind.most_bytes)
-    assert kind.most_bytes // 5 < len(data) <= kind.most_bytes
-    for document in (data, HOSTILE[name](3 * kind.most_values)):
+    data = HOSTILE[name](kind.max_bytes)
+    assert kind.max_bytes // 5 < len(data) <= kind.max_bytes
+    for document in (data, HOSTILE[name](3 * kind.max_values)):
         begin = time.process_time()
         tracemalloc.start()
         try:
@@ -88,12 +88,12 @@ def test_an_open_string_ends_the_scan() -> None:
 
 @pytest.mark.parametrize("kind", one_and_others(KINDS, [PROOF, PUBLIC]), ids=lambda kind: kind.what)
 def test_limits_of_each_kind(kind: JsonKind) -> None:
-    text = b'"' + b"7" * (kind.most_bytes - 2) + b'"'
+    text = b'"' + b"7" * (kind.max_bytes - 2) + b'"'
     assert isinstance(parse_json(text, "file", kind), str)
     with pytest.raises(InputError, match=f"is longer than the limit for {kind.what}"):
         parse_json(text + b" ", "file", kind)
-    values = b"[" + b"1," * (kind.most_values - 2) + b"1]"
-    assert len(parse_json(values, "file", kind)) == kind.most_values - 1
+    values = b"[" + b"1," * (kind.max_values - 2) + b"1]"
+    assert len(parse_json(values, "file", kind)) == kind.max_values - 1
     with pytest.raises(InputError, match=f"has more values than the limit for {kind.what}"):
         parse_json(b"[1," + values[1:], "file", kind)
 

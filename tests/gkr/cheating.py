@@ -196,7 +196,7 @@ def accepted(
 ) -> bool:  # fmt: skip
     """Return whether the verifier takes a cheating prover's proof of a false statement."""
     statement = Statement(key, circuit, public, len(inputs), allow_bits=0)
-    cheater = CheatingByColumns if key.reduction is Reduction.COLUMNS else CheatingProver
+    cheater = CheatingByColumns if key.reduction is Reduction.DATA_PARALLEL else CheatingProver
     proof = cheater(statement, inputs, lies, both=both).prove()
     try:
         verify(key, circuit, public, proof, instances=len(inputs), allow_bits=0)

@@ -25,7 +25,9 @@ def sums(log_inputs: int, field: str) -> LayeredCircuit:
 
 def boundary(device: AnyDevice, field: str, log_inputs: int, instances: int) -> Boundary:
     circuit = sums(log_inputs, field)
-    key = VerifyingKey.of(circuit, EXTENSIONS[field], allow_bits=0, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(
+        circuit, EXTENSIONS[field], allow_bits=0, reduction=Reduction.DATA_PARALLEL
+    )
     prover = Prover(device, key, circuit, instances=instances, batch=2, allow_bits=0)
     return prover._in_progress[0].boundary
 

@@ -42,7 +42,7 @@ class Proven:
     def __init__(
         self, field: FieldSpec, seed: int, *, commitment: Scheme | None = None,
         instances: int = 1, allow_bits: int = 100, hash: Hash | None = None,
-        recursive: bool = False, reduction: Reduction = Reduction.PLACES, **form: Any,
+        recursive: bool = False, reduction: Reduction = Reduction.TWO_PHASE, **form: Any,
     ) -> None:  # fmt: skip
         parts = satisfied(field.modulus, seed, instances=instances, **form)
         self.circuit: LayeredCircuit = parts[0]
@@ -87,9 +87,9 @@ BOTH = pytest.mark.parametrize("reduction", Reduction)
 @pytest.mark.parametrize(
     ("instances", "name", "reduction"),
     one_and_others(
-        [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
-         (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
-        always=[(1, "m31.4", Reduction.PLACES)],
+        [(1, "m31.4", Reduction.TWO_PHASE), *((3, name, Reduction.TWO_PHASE) for name in FIELDS),
+         (3, "m31.4", Reduction.DATA_PARALLEL), (3, "bn254.fr", Reduction.DATA_PARALLEL)],
+        always=[(1, "m31.4", Reduction.TWO_PHASE)],
     ),
 )  # fmt: skip
 def test_honest_proofs_and_wrong_ones(
@@ -134,7 +134,7 @@ def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
 
 @pytest.mark.parametrize(
     "reduction",
-    [Reduction.PLACES, pytest.param(Reduction.COLUMNS, marks=pytest.mark.thorough)],
+    [Reduction.TWO_PHASE, pytest.param(Reduction.DATA_PARALLEL, marks=pytest.mark.thorough)],
 )
 def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
     proven = Proven(
@@ -148,9 +148,9 @@ def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
 
 
 SMALL: dict[Any, dict[str, int]] = {
-    checker_factors: {"_TILE": 2, "_LEAST_LOG_LOW": 1},
+    checker_factors: {"_TILE": 2, "_MIN_LOG_LOW": 1},
     checker_schedule: {"_TILE": 2, "_ROWS": 2, "_GATES_EACH": 3},
-    columns_schedule: {"_VALUES_EACH": 3, "_LOG_LOW": 1, "_LEAST_LOG_FACTOR": 1},
+    columns_schedule: {"_VALUES_EACH": 3, "_LOG_LOW": 1, "_MIN_LOG_FACTOR": 1},
 }
 
 
@@ -174,7 +174,9 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
     assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
-@pytest.mark.parametrize("reduction", one_and_others([Reduction.COLUMNS, Reduction.PLACES]))
+@pytest.mark.parametrize(
+    "reduction", one_and_others([Reduction.DATA_PARALLEL, Reduction.TWO_PHASE])
+)
 def test_layers_of_several_tiles(reduction: Reduction) -> None:
     proven = Proven(M31_4, 4, log_inputs=12, gates=1500, layers=2, reduction=reduction)
     verifier = proven.verifier()
@@ -189,8 +191,12 @@ def test_layers_of_several_tiles(reduction: Reduction) -> None:
 @pytest.mark.parametrize(
     ("reduction", "randoms"),
     one_and_others(
-        [(Reduction.PLACES, False), (Reduction.PLACES, True), (Reduction.COLUMNS, True)],
-        always=[(Reduction.PLACES, True), (Reduction.COLUMNS, True)],
+        [
+            (Reduction.TWO_PHASE, False),
+            (Reduction.TWO_PHASE, True),
+            (Reduction.DATA_PARALLEL, True),
+        ],
+        always=[(Reduction.TWO_PHASE, True), (Reduction.DATA_PARALLEL, True)],
     ),
 )
 def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: bool) -> None:
@@ -306,7 +312,7 @@ class OtherInputs(reference.ModelByColumns):
     place = 0
 
     def _layer(self, number: int, below: reference.Level) -> None:
-        is_by_columns = self.statement.key.reduction is Reduction.COLUMNS
+        is_by_columns = self.statement.key.reduction is Reduction.DATA_PARALLEL
         model = reference.ModelByColumns if is_by_columns else reference.ModelProver
         model._layer(self, number, below)
 
@@ -352,7 +358,7 @@ def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> 
     device.leaves = lambda name: names.append(name) or 0  # type: ignore[func-returns-value]
     verifier = proven.verifier(device)
     verifier.verify(publics, proven.proof)
-    assert len(set(names)) == (9 if reduction is Reduction.COLUMNS else 7)
+    assert len(set(names)) == (9 if reduction is Reduction.DATA_PARALLEL else 7)
     for name in set(names):
         for count in (1, 1 << 20):
             device.leaves = lambda kernel, skipped=name, many=count: (

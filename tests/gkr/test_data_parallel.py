@@ -27,7 +27,7 @@ def check(
     device: AnyDevice | str, field: FieldSpec, seed: int, hash: Hash = Hash.SHA3_256, **form: Any
 ) -> None:
     circuit, inputs, public = satisfied(field.modulus, seed, **form)
-    key = VerifyingKey.of(circuit, field, hash=hash, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, hash=hash, reduction=Reduction.DATA_PARALLEL)
     prover = Prover(device, key, circuit, instances=len(inputs))
     proof = prover.prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
@@ -69,7 +69,7 @@ def test_circuits_without_rounds_read_no_memory_of_them(
     if instances == 1:
         layer.multiply(1, 0, 1)
     circuit, inputs = builder.finished(zeros=1), [[2, 1]] * instances
-    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=Reduction.DATA_PARALLEL)
     prover = Prover(gpu_device, key, circuit, instances=instances, batch=2)
     statements, public = [inputs, inputs], [[[]] * instances] * 2
     proofs = prover.prove_many(statements, public, check=False)
@@ -83,7 +83,7 @@ def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
     circuit, inputs, public = satisfied(
         field.modulus, instances, instances=instances, layers=2, log_inputs=2, gates=6
     )
-    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS, allow_bits=0)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL, allow_bits=0)
     prover = Prover("cpu", key, circuit, instances=instances, allow_bits=0)
     proof = prover.prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
@@ -108,7 +108,7 @@ def test_several_proofs_side_by_side(device: AnyDevice, randoms: bool) -> None:
     circuit, inputs, public = satisfied(
         field.modulus, 7, instances=6, log_inputs=2, layers=2, randoms=randoms
     )
-    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
     pairs = [slice(at, at + 2) for at in (0, 2, 4)]
     proofs = Prover(device, key, circuit, instances=2, batch=2).prove_many(
         [inputs[pair] for pair in pairs], [public[pair] for pair in pairs]
@@ -121,7 +121,7 @@ def test_several_proofs_side_by_side(device: AnyDevice, randoms: bool) -> None:
 def test_a_commitment_opens_one_claim() -> None:
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 3, instances=12, log_inputs=3)
-    key = VerifyingKey.of(circuit, field, commitment=Ligero(), reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, commitment=Ligero(), reduction=Reduction.DATA_PARALLEL)
     proof = Prover("cpu", key, circuit, instances=12).prove(inputs, public)
     verify(key, circuit, public, proof, instances=12)
 
@@ -131,7 +131,7 @@ def test_wrong_outputs_are_told() -> None:
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 5, instances=3)
     public[1][2] = (public[1][2] + 7) % field.modulus.value
-    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
     with pytest.raises(InputError, match="output 0 of the circuit of instance 1 is 7"):
         Prover("cpu", key, circuit, instances=3).prove(inputs, public)
 
@@ -141,7 +141,7 @@ def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
     """Runs of values and their digests are absorbed as elements."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 4, instances=3, log_inputs=2, layers=2)
-    key = VerifyingKey.of(circuit, field, recursive=True, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, recursive=True, reduction=Reduction.DATA_PARALLEL)
     proof = Prover(device, key, circuit, instances=3).prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
     verify(key, circuit, public, proof, instances=3)
@@ -152,7 +152,7 @@ def test_a_verifier_made_from_the_text_agrees(seed: int, instances: int) -> None
     """It agrees on proofs, and on proofs with another bit."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, seed, instances=instances)
-    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
     assert from_the_text.digest(circuit) == circuit.digest
     proof = Prover("cpu", key, circuit, instances=instances).prove(inputs, public)
     from_the_text.check(circuit, key.chain, public, proof)
@@ -180,7 +180,7 @@ def test_the_text_has_challenges_and_gates_without_a_claim() -> None:
     last.multiply(0, 0, 0, Random(1))
     last.add(0, 0, Random(0))
     circuit = builder.finished(zeros=1)
-    key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
     inputs = [[a, a, 2, a + 5] for a in range(6)]
     proof = Prover("cpu", key, circuit, instances=6).prove(inputs, [[]] * 6)
     from_the_text.check(circuit, key.chain, [[]] * 6, proof)

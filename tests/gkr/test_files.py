@@ -139,7 +139,7 @@ def test_what_is_no_key_is_refused(changes: dict[str, Any], said: str) -> None:
 
 
 def test_a_key_by_columns_and_back(tmp_path: Path) -> None:
-    key = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS)
+    key = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.DATA_PARALLEL)
     write_verifying_key(tmp_path / "key.json", key, CIRCUIT)
     data = (tmp_path / "key.json").read_bytes()
     assert json.loads(data) == json.loads(document(reduction="columns"))
@@ -437,7 +437,7 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
     [
         (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], recursive=True),
          "hash is 'sha3-256', and the key's 'poseidon2-m31'"),
-        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.COLUMNS),
+        (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.DATA_PARALLEL),
          "reduction is 'places', and the key's 'columns'"),
         (VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Ligero()),
          "commitment is 'raw', and the key's 'ligero 1/4 110 sha3-256'"),

@@ -250,7 +250,7 @@ Proven = tuple[VerifyingKey, LayeredCircuit, Rows, Rows, bytes]
 
 
 # Of one instance a proof by columns has no rounds: the values of all layers, whatever is drawn.
-PROVEN = [(1, Reduction.PLACES), (2, Reduction.PLACES), (2, Reduction.COLUMNS)]
+PROVEN = [(1, Reduction.TWO_PHASE), (2, Reduction.TWO_PHASE), (2, Reduction.DATA_PARALLEL)]
 
 
 @pytest.fixture(scope="module", params=PROVEN, ids=str)
@@ -447,11 +447,11 @@ def test_terms_by_columns() -> None:
     layer.power(1, 2, 5)
     builder.layer(4).add(0, 1)
     circuit = builder.finished()
-    terms = error_terms(circuit, field, instances=9, reduction=Reduction.COLUMNS)
+    terms = error_terms(circuit, field, instances=9, reduction=Reduction.DATA_PARALLEL)
     likely = terms["the outputs' point"] / (4 + 4)
     assert terms["rounds of sumchecks"] == 5 * 4 * likely
     assert terms["claims combined"] == (3 + 2) * likely
-    alone = error_terms(circuit, field, reduction=Reduction.COLUMNS)
+    alone = error_terms(circuit, field, reduction=Reduction.DATA_PARALLEL)
     assert "rounds of sumchecks" not in alone
     assert alone["claims combined"] == terms["claims combined"]
 

@@ -63,7 +63,7 @@ class Case:
         self.reduction = reduction
         self.key = VerifyingKey.of(CIRCUIT, FIELD, reduction=reduction, recursive=recursive)
         self.inputs = [INPUTS]
-        if reduction is Reduction.COLUMNS:
+        if reduction is Reduction.DATA_PARALLEL:
             self.inputs.append([9, 0, 3, 1])
         self.public = [PUBLIC] * len(self.inputs)
         self.proof = reference.prove(self.key, CIRCUIT, self.inputs, self.public)
@@ -74,8 +74,8 @@ class Case:
 
 
 CASES = {reduction: Case(reduction) for reduction in Reduction}
-RECURSIVE = Case(Reduction.PLACES, recursive=True)
-KEY, PROOF = CASES[Reduction.PLACES].key, CASES[Reduction.PLACES].proof
+RECURSIVE = Case(Reduction.TWO_PHASE, recursive=True)
+KEY, PROOF = CASES[Reduction.TWO_PHASE].key, CASES[Reduction.TWO_PHASE].proof
 
 
 @pytest.fixture(params=Reduction)
@@ -124,7 +124,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Verifier:
         Traced.trace, Traced.changed = trace, changed
         proof = case.proof if proof is None else proof
         # By columns true values agree with what is claimed wherever they are combined.
-        is_lenient = case.reduction is Reduction.COLUMNS
+        is_lenient = case.reduction is Reduction.DATA_PARALLEL
         refused = suppress(VerificationError) if is_lenient else pytest.raises(VerificationError)
         with refused if changed else nullcontext():
             verify(case.key, CIRCUIT, case.public, proof, instances=len(case.public))
@@ -158,7 +158,7 @@ def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
 ) -> None:
     honest = traced(RECURSIVE)
     first = challenges(honest)[0]
-    assert first != challenges(traced(CASES[Reduction.PLACES]))[0]
+    assert first != challenges(traced(CASES[Reduction.TWO_PHASE]))[0]
     for place, label in enumerate(STATEMENT):
         what, message = honest[place]
         assert what == label
@@ -189,7 +189,7 @@ def test_bytes_read_are_bytes_absorbed(case: Case, traced: Verifier) -> None:
     messages = [(label, message) for label, message in traced(case) if isinstance(message, bytes)]
     assert dict(messages)[Label.COMMITMENT] == digest_of_run(proof[:inputs])
     sent = [(label, message) for label, message in messages if label in (Label.ROUND, Label.VALUES)]
-    if case.reduction is Reduction.PLACES:
+    if case.reduction is Reduction.TWO_PHASE:
         assert b"".join(message for _, message in sent) == proof[inputs:]
         return
     assert [label for label, _ in sent] == [Label.ROUND, Label.VALUES] * 2
@@ -228,7 +228,7 @@ def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Ve
     chain = [Label.CHAIN] * case.key.chain
     begin = [*STATEMENT, *chain, None, *chain, *[None] * CIRCUIT.log_outputs]
     rounds = [Label.ROUND, None]
-    if case.reduction is Reduction.COLUMNS:
+    if case.reduction is Reduction.DATA_PARALLEL:
         # A round over the instances, and a point at which 2 values, then 4, are combined.
         expected = [None, *rounds, Label.VALUES, None, *rounds, Label.VALUES, None, None]
     else:

@@ -150,7 +150,7 @@ def test_odd_circuits_agree_with_the_model(
 @pytest.mark.parametrize("make", [sums_alone, gates_in_no_claim])
 def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus], Made]) -> None:
     """There are no rounds."""
-    check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.COLUMNS, 1)
+    check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.DATA_PARALLEL, 1)
 
 
 @pytest.mark.thorough
@@ -161,10 +161,10 @@ def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus],
      for field in FIELDS],
 )  # fmt: skip
 def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
-    check(field, gates_that_cancel(field.modulus), Reduction.PLACES)
+    check(field, gates_that_cancel(field.modulus), Reduction.TWO_PHASE)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("field", [FIELDS[-1]], ids=lambda field: field.name)
 def test_other_fields_by_columns_agree_with_the_model(field: FieldSpec) -> None:
-    check(field, gates_that_cancel(field.modulus), Reduction.COLUMNS)
+    check(field, gates_that_cancel(field.modulus), Reduction.DATA_PARALLEL)

@@ -47,7 +47,7 @@ def shown(step: Step) -> tuple[object, ...]:
 
 
 def test_the_steps_of_two_phases() -> None:
-    steps = protocol_steps(three_layers(randoms=True), Reduction.PLACES, 3)
+    steps = protocol_steps(three_layers(randoms=True), Reduction.TWO_PHASE, 3)
     assert [shown(step) for step in steps.steps] == [
         ("delay",), ("challenges", 1),
         ("delay",), ("challenges", 1), ("challenges", 3),
@@ -64,7 +64,7 @@ def test_the_steps_of_two_phases() -> None:
 
 
 def test_the_steps_of_data_parallel_proofs() -> None:
-    steps = protocol_steps(three_layers(randoms=False), Reduction.COLUMNS, 3)
+    steps = protocol_steps(three_layers(randoms=False), Reduction.DATA_PARALLEL, 3)
     assert [shown(step) for step in steps.steps] == [
         ("delay",), ("challenges", 1), ("challenges", 3),
         # The sums: no rounds, and the one wire that they take.
@@ -81,7 +81,7 @@ def test_two_claims_are_combined_above_the_inputs() -> None:
     builder = CircuitBuilder(FIELD.modulus, 2)
     for _ in range(2):
         builder.layer(2).multiply(0, 1, 2)
-    steps = protocol_steps(builder.finished(zeros=1), Reduction.PLACES, 0)
+    steps = protocol_steps(builder.finished(zeros=1), Reduction.TWO_PHASE, 0)
     assert [layer.challenges.count for layer in steps.layers] == [1, 0]
 
 
@@ -105,7 +105,7 @@ def test_offsets_follow_one_another(reduction: Reduction, log_instances: int) ->
 
 
 def test_a_step_is_neither_left_out_nor_taken_twice() -> None:
-    steps = protocol_steps(three_layers(randoms=True), Reduction.PLACES, 1)
+    steps = protocol_steps(three_layers(randoms=True), Reduction.TWO_PHASE, 1)
     every = list(steps.steps)
     order = StepsInOrder(steps)
     for step in every:
@@ -142,4 +142,4 @@ def test_steps_are_made_once_a_circuit() -> None:
         for reduction in Reduction for log_instances in (0, 1)
     ]  # fmt: skip
     assert len({id(each) for each in steps}) == 4
-    assert protocol_steps(circuit, Reduction.PLACES, 0) is steps[0]
+    assert protocol_steps(circuit, Reduction.TWO_PHASE, 0) is steps[0]

@@ -35,7 +35,7 @@ from tests.reference.gkr import ModelByColumns, ModelProver, prove
 FIELD = EXTENSIONS["m31.4"]
 INPUTS = [[3, 4, 0, 9], [5, 6, 0, 1]]
 MESSAGES: dict[Reduction, type[Messages]] = {
-    Reduction.PLACES: TwoPhaseMessages, Reduction.COLUMNS: DataParallelMessages,
+    Reduction.TWO_PHASE: TwoPhaseMessages, Reduction.DATA_PARALLEL: DataParallelMessages,
 }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_the_device_verifier_hashes_twice(reduction: Reduction) -> None:
 
 @pytest.mark.parametrize(
     "reduction",
-    [Reduction.PLACES, pytest.param(Reduction.COLUMNS, marks=pytest.mark.thorough)],
+    [Reduction.TWO_PHASE, pytest.param(Reduction.DATA_PARALLEL, marks=pytest.mark.thorough)],
 )
 def test_provers_and_verifiers_agree(gpu_device: AnyDevice, reduction: Reduction) -> None:
     key = VerifyingKey.of(WITH, FIELD, reduction=reduction)
@@ -99,7 +99,7 @@ class OneDelayByColumns(OneDelay, ModelByColumns):
 @pytest.mark.parametrize("reduction", Reduction)
 def test_a_proof_with_one_delay_is_refused(reduction: Reduction) -> None:
     key = VerifyingKey.of(WITH, FIELD, reduction=reduction)
-    provers = {Reduction.PLACES: OneDelay, Reduction.COLUMNS: OneDelayByColumns}
+    provers = {Reduction.TWO_PHASE: OneDelay, Reduction.DATA_PARALLEL: OneDelayByColumns}
     proof = provers[reduction](Statement(key, WITH, [[], []], 2), INPUTS).prove()
     assert len(proof) == len(prove(key, WITH, INPUTS))
     with pytest.raises(VerificationError):
@@ -111,8 +111,11 @@ def test_a_proof_with_one_delay_is_refused(reduction: Reduction) -> None:
 @pytest.mark.parametrize(
     ("reduction", "digest"),
     [
-        (Reduction.PLACES, "73d3de68f24ca2efb0a3cfb20cadacacc7e30b57bb064a6a53c343c6093f3218"),
-        (Reduction.COLUMNS, "1e4b75bb03b16f7f52a6e6bbac69d26572e65166fbe661ab655091b1a1c3b654"),
+        (Reduction.TWO_PHASE, "73d3de68f24ca2efb0a3cfb20cadacacc7e30b57bb064a6a53c343c6093f3218"),
+        (
+            Reduction.DATA_PARALLEL,
+            "1e4b75bb03b16f7f52a6e6bbac69d26572e65166fbe661ab655091b1a1c3b654",
+        ),
     ],
     ids=str,
 )

@@ -49,7 +49,7 @@ def linear_circuit(p: int) -> LayeredCircuit:
 
 def rate(
     circuit: LayeredCircuit, lies: Callable[[Place], bool], trials: int, *, instances: int = 1,
-    both: bool = False, reduction: Reduction = Reduction.PLACES,
+    both: bool = False, reduction: Reduction = Reduction.TWO_PHASE,
 ) -> float:  # fmt: skip
     """Return the rate of accepted false statements among the trials."""
     p, passed = circuit.field.value, 0
@@ -161,7 +161,7 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
     """Those in values alone, and those in all rounds, too."""
     circuit, instances, degree = COLUMNS[name]
-    p, trials, reduction = circuit.field.value, 400, Reduction.COLUMNS
+    p, trials, reduction = circuit.field.value, 400, Reduction.DATA_PARALLEL
     terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
     combined = sum(circuit.log_below(number) for number in range(len(circuit.layers)))
     assert round(terms["claims combined"] * p) == combined
@@ -185,7 +185,7 @@ def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
 )
 def test_a_lie_in_one_round_by_columns_passes_as_often_as_its_degree_says(name: str) -> None:
     circuit, instances, degree = COLUMNS[name]
-    p, trials, reduction = circuit.field.value, 400, Reduction.COLUMNS
+    p, trials, reduction = circuit.field.value, 400, Reduction.DATA_PARALLEL
     terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
     last = (len(circuit.layers) - 1, "s", 0)
     measured = rate(

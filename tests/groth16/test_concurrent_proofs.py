@@ -35,7 +35,7 @@ def test_each_has_a_proof_of_its_own(proving_set: Made) -> None:
     proving_set.batches.sizes.clear()
     pending_proofs = [
         pending(proof_or_error)
-        for proof_or_error in proving_set.key.begin_together(opened(proving_set.witnesses[:_MOST]))
+        for proof_or_error in proving_set.key.begin_batch(opened(proving_set.witnesses[:_MOST]))
     ]
     assert proving_set.batches.sizes == [_MOST]
     # In any order, whoever asks first.
@@ -63,7 +63,7 @@ def test_computed_and_verified_once(
         return original(self, *arguments)
 
     monkeypatch.setattr(PendingBatch, name, counted)
-    for proof_or_error in proving_set.key.begin_together(opened(proving_set.witnesses[:2])):
+    for proof_or_error in proving_set.key.begin_batch(opened(proving_set.witnesses[:2])):
         pending(proof_or_error).check(pending(proof_or_error).compute())
     assert calls == [2]
 
@@ -78,7 +78,7 @@ def test_what_one_of_them_lacks_is_told_of_it_alone(proving_set: Made) -> None:
         (Witness.open(proving_set.other), MismatchError, "values and the key"),
     ):
         proving_set.batches.sizes.clear()
-        first, failure, last = proving_set.key.begin_together([good, bad, good])
+        first, failure, last = proving_set.key.begin_batch([good, bad, good])
         assert isinstance(failure, error)
         with pytest.raises(error, match=text):
             raise failure
@@ -88,7 +88,7 @@ def test_what_one_of_them_lacks_is_told_of_it_alone(proving_set: Made) -> None:
         assert proving_set.batches.sizes == [2]
     # One that is left is begun alone.
     proving_set.batches.sizes.clear()
-    failure, proof = proving_set.key.begin_together([absent, good])
+    failure, proof = proving_set.key.begin_batch([absent, good])
     assert isinstance(failure, InputError)
     proof = pending(proof)
     proof.check(proof.compute())
@@ -100,7 +100,7 @@ def test_only_the_wrong_one_does_not_verify(proving_set: Made) -> None:
     wrong = Witness.open(proving_set.wrong)
     good, bad, other = (
         pending(proof)
-        for proof in proving_set.key.begin_together(
+        for proof in proving_set.key.begin_batch(
             [*opened(proving_set.witnesses[:1]), wrong, *opened(proving_set.witnesses[1:2])]
         )
     )
@@ -113,8 +113,7 @@ def test_only_the_wrong_one_does_not_verify(proving_set: Made) -> None:
 
 def test_one_that_is_not_wanted_leaves_the_others(proving_set: Made) -> None:
     first, second = (
-        pending(proof)
-        for proof in proving_set.key.begin_together(opened(proving_set.witnesses[:2]))
+        pending(proof) for proof in proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     )
     first.cancel()
     first.close()
@@ -122,8 +121,7 @@ def test_one_that_is_not_wanted_leaves_the_others(proving_set: Made) -> None:
     second.check(second.compute())
     second.close()
     first, second = (
-        pending(proof)
-        for proof in proving_set.key.begin_together(opened(proving_set.witnesses[:2]))
+        pending(proof) for proof in proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     )
     cancellation = first._shared.batch.context.cancellation
     first.cancel()
@@ -141,8 +139,7 @@ def test_one_that_is_not_wanted_leaves_the_others(proving_set: Made) -> None:
 
 def test_what_ended_before_it_was_cancelled_wants_nothing(proving_set: Made) -> None:
     first, second = (
-        pending(proof)
-        for proof in proving_set.key.begin_together(opened(proving_set.witnesses[:2]))
+        pending(proof) for proof in proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     )
     cancellation = first._shared.batch.context.cancellation
     first.close()
@@ -155,11 +152,11 @@ def test_what_ended_before_it_was_cancelled_wants_nothing(proving_set: Made) -> 
 
 def test_an_error_is_that_of_all(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     proving_set.batches.error = DeviceError("lost")
-    errors = proving_set.key.begin_together(opened(proving_set.witnesses[:2]))
+    errors = proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     proving_set.batches.error = None
     assert [str(proof_or_error) for proof_or_error in errors] == ["lost", "lost"]
     monkeypatch.setattr(PendingBatch, "compute", failing(DeviceError("gone")))
-    for proof_or_error in proving_set.key.begin_together(opened(proving_set.witnesses[:2])):
+    for proof_or_error in proving_set.key.begin_batch(opened(proving_set.witnesses[:2])):
         with pytest.raises(DeviceError, match="gone"):
             pending(proof_or_error).compute()
         pending(proof_or_error).close()
@@ -169,7 +166,7 @@ def test_an_error_is_that_of_all(proving_set: Made, monkeypatch: pytest.MonkeyPa
 def test_the_times_of_each(proving_set: Made) -> None:
     """Copies come one behind the other; all are computed at the same time."""
     meter = BusyMeter()
-    pending_proofs = proving_set.key.begin_together(opened(proving_set.witnesses[:2]), meter=meter)
+    pending_proofs = proving_set.key.begin_batch(opened(proving_set.witnesses[:2]), meter=meter)
     first, second = (pending(proof) for proof in pending_proofs)
     spans = first._shared.batch.context.spans
     spans |= {"upload": (100, 200), "compute": (200, 900)}
@@ -182,18 +179,18 @@ def test_the_times_of_each(proving_set: Made) -> None:
 def test_how_many(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[int] = []
     monkeypatch.setattr(proving_set.batches, "wait", lambda waiting: waits.append(waiting()))
-    assert proving_set.key.most_together == _MOST
+    assert proving_set.key.max_batch == _MOST
     proving_set.key.wait_for_turn(lambda: 2)
     assert waits == [2]
     with pytest.raises(InputError, match=r"4 witnesses are too many for a batch.*give at most 3"):
-        proving_set.key.begin_together(opened(proving_set.witnesses[: _MOST + 1]))
+        proving_set.key.begin_batch(opened(proving_set.witnesses[: _MOST + 1]))
     # A processor proves one at a time.
     key = ProvingKey(proving_set.key.zkey)
-    assert key.most_together == 1
+    assert key.max_batch == 1
     key.wait_for_turn(lambda: 2)
-    [proof] = key.begin_together(opened(proving_set.witnesses[:1]))
+    [proof] = key.begin_batch(opened(proving_set.witnesses[:1]))
     assert pending(proof).finish()[1] == proving_set.expected[0][1]
     with pytest.raises(InputError, match="give at most 1"):
-        key.begin_together(opened(proving_set.witnesses[:2]))
-    assert proving_set.key.begin_together([]) == []
+        key.begin_batch(opened(proving_set.witnesses[:2]))
+    assert proving_set.key.begin_batch([]) == []
     key.close()

@@ -11,7 +11,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS
 from quod.gkr.checker.reading import hash_runs
-from quod.gkr.key import least_chain
+from quod.gkr.key import minimum_chain
 from quod.gkr.prover.steps import begin_proofs
 from quod.hash import Hash
 from quod.hash.function import header
@@ -50,7 +50,7 @@ def test_on_the_host() -> None:
     assert transcript.state == toy(bytes(32) + b"\x0a\0\0\1test 1 toy")
     assert (TOY.field, TOY.is_algebraic, TOY.has_kernel) == (None, False, True)
     circuit, _, _ = satisfied(FIELD.modulus, 3, layers=1, log_inputs=2)
-    assert least_chain(circuit, TOY) == 64
+    assert minimum_chain(circuit, TOY) == 64
 
 
 def test_kernels_agree_with_the_host(device: AnyDevice) -> None:

@@ -40,13 +40,15 @@ class Toy(KernelDigest):
         mark = self._k.constant(_MARK, types.u32)
         return self._finished(self._after(self._start, [*message, mark]))
 
-    def of_run(self, load: Load, words: int, level: Value) -> Words:
+    def digest_run(self, load: Load, words: int, level: Value) -> Words:
         """The digest of so many words and the byte of a level."""
         with self._k.range(0, words, carry=tuple(self._start)) as loop:
             loop.next(tuple(self._after(loop.carried, load(loop.index, 1))))
         return self._finished(self._after(loop.results, [level | (_MARK << 8)]))
 
-    def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> Words:
+    def digest_prefix(
+        self, before: Sequence[Value], message: Sequence[Value], length: Value
+    ) -> Words:
         """The digest of some words and the first `length` words of a message."""
         k, state = self._k, self._start
         words = self.padded(before, message, length, _MARK, len(before) + len(message) + 1)

@@ -385,7 +385,7 @@ def test_more_images_than_a_proof_takes(
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
         error_terms(shared_prover.key, most)
-    monkeypatch.setattr("quod.inference.layout.MOST_VARIABLES", 4)
+    monkeypatch.setattr("quod.inference.layout.MAX_VARIABLES", 4)
     monkeypatch.setattr(prover, "run", None)
     with pytest.raises(InputError, match=r"^2 images at a time are too many .* take fewer$"):
         shared_prover.prove(image_rows(2, shared_prover.key.widths[0], 1))

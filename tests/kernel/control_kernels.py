@@ -88,13 +88,13 @@ def _both_sides() -> tuple[KernelDefinition, dict[int, list[int]]]:
         i = k.global_id()
         with k.if_(x[i] < 10) as outer:
             with k.if_((x[i] & 1) == 1) as inner:
-                inner.give(x[i] * 2, x[i])
+                inner.yield_(x[i] * 2, x[i])
             with inner.otherwise():
-                inner.give(x[i] * 3, k.constant(7, u32))
+                inner.yield_(x[i] * 3, k.constant(7, u32))
             a, b = inner.results
-            outer.give(a + b)
+            outer.yield_(a + b)
         with outer.otherwise():
-            outer.give(x[i] - 1)
+            outer.yield_(x[i] - 1)
         y[i] = outer.results
 
     def model(i: int) -> int:
@@ -111,13 +111,13 @@ def _uniform_if() -> tuple[KernelDefinition, dict[int, list[int]]]:
     def uniform_if(k: Builder, n: U32, y: Pointer[U32]) -> None:
         i = k.global_id()
         with k.if_(n > 8) as branch:
-            branch.give(i + n)
+            branch.yield_(i + n)
         with branch.otherwise():
-            branch.give(i)
+            branch.yield_(i)
         with k.if_(n > 100) as other:
-            other.give(n)
+            other.yield_(n)
         with other.otherwise():
-            other.give(n + 1)
+            other.yield_(n + 1)
         y[i] = branch.results + other.results
 
     return uniform_if, {1: [i + 19 for i in range(N)]}
@@ -151,9 +151,9 @@ def _nested_loops() -> tuple[KernelDefinition, dict[int, list[int]]]:
             count, total = outer.carried
             with k.range(0, outer.index, carry=total) as inner:
                 with k.if_((inner.index & 1) == 0) as branch:
-                    branch.give(inner.carried + inner.index)
+                    branch.yield_(inner.carried + inner.index)
                 with branch.otherwise():
-                    branch.give(inner.carried ^ i)
+                    branch.yield_(inner.carried ^ i)
                 inner.next(branch.results)
             outer.next((count + 1, inner.results))
         y[i], z[i] = outer.results
@@ -300,9 +300,9 @@ def _functions() -> tuple[KernelDefinition, dict[int, list[int]]]:
     @function
     def clamp(k: Builder, a: Value, *, limit: int) -> Value:
         with k.if_(a > limit) as branch:
-            branch.give(k.constant(limit, u32))
+            branch.yield_(k.constant(limit, u32))
         with branch.otherwise():
-            branch.give(square(k, a))
+            branch.yield_(square(k, a))
         return branch.results  # type: ignore[no-any-return]
 
     @function
@@ -369,9 +369,9 @@ def _pointers() -> tuple[KernelDefinition, dict[int, list[int]]]:
     def pointers(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         i = k.global_id()
         with k.if_(i % 2 == 0) as branch:
-            branch.give(k.pointer_add(x, N))
+            branch.yield_(k.pointer_add(x, N))
         with branch.otherwise():
-            branch.give(y)
+            branch.yield_(y)
         chosen = branch.results
         with k.range(0, i % 4, carry=chosen) as loop:
             loop.next(k.pointer_add(loop.carried, 0))
@@ -457,9 +457,9 @@ def _flags() -> tuple[KernelDefinition, dict[int, list[int]]]:
         i = k.global_id()
         a, b = x[i] < 20, (x[i] & 1) == 0
         with k.if_(a) as branch:
-            branch.give(b ^ True)
+            branch.yield_(b ^ True)
         with branch.otherwise():
-            branch.give(~(a | ~b))
+            branch.yield_(~(a | ~b))
         y.cast(bool_)[i] = branch.results & (x[i] != 3)
 
     values = [((i % 2 == 1) if i < 20 else i % 2 == 0) and i != 3 for i in range(N)]

@@ -155,9 +155,9 @@ class _Player:
             far = k.select(b < c, self._base, k.constant(0xFFFF_FFF0, types.u32))
             with k.if_(b < c) as branch:
                 place = far + (a & 7).cast(types.u32)
-                branch.give(*k.load(self._x, place, 4), k.pointer_add(self._x, place)[1])
+                branch.yield_(*k.load(self._x, place, 4), k.pointer_add(self._x, place)[1])
             with branch.otherwise():
-                branch.give(d, a, b, c, d)
+                branch.yield_(d, a, b, c, d)
             return list(branch.results)
         if kind == "carry":
             low, carry = k.emit_many("mad_lo_cc", (a, b, c))
@@ -179,9 +179,9 @@ class _Player:
         k, (a, b, c, d) = self._k, picked
         if kind == "if":
             with k.if_(a < b) as branch:
-                branch.give(self._play(inner[0], values)[-1], c)
+                branch.yield_(self._play(inner[0], values)[-1], c)
             with branch.otherwise():
-                branch.give(self._play(inner[1], values)[-1], d)
+                branch.yield_(self._play(inner[1], values)[-1], d)
             return list(branch.results)
         if kind == "for":
             with k.range(a & 3, b & 7, carry=(c, d)) as loop:
@@ -200,9 +200,9 @@ class _Player:
 
 def _fold(k: Builder, a: Value, b: Value) -> Value:
     with k.if_((a & 1) == 0) as branch:
-        branch.give(a ^ b)
+        branch.yield_(a ^ b)
     with branch.otherwise():
-        branch.give(_scaled(k, a, b))
+        branch.yield_(_scaled(k, a, b))
     return branch.results  # type: ignore[no-any-return]
 
 

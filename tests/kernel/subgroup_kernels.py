@@ -208,9 +208,9 @@ def uniform_loops(k: Builder, counts: Pointer[U32], x: Pointer[U32], y: Pointer[
     with k.range(0, k.uniform(counts[0]), carry=x[i]) as loop:
         loop.next(turn(k, room, other, loop.carried))
     with k.if_(k.uniform(counts[1] > 3)) as branch:
-        branch.give(k.shuffle(loop.results, 0))
+        branch.yield_(k.shuffle(loop.results, 0))
     with branch.otherwise():
-        branch.give(loop.results)
+        branch.yield_(loop.results)
     y[i] = branch.results
 
 
@@ -227,9 +227,9 @@ def in_uniform_branches(k: Builder, n: U32, x: Pointer[U32], y: Pointer[U32]) ->
     with k.if_(k.workgroup_id() % 2 == 0) as branch:
         with k.range(0, n, carry=x[i]) as loop:
             loop.next(k.shuffle(loop.carried, k.lane_id() ^ 1) + loop.index)
-        branch.give(loop.results)
+        branch.yield_(loop.results)
     with branch.otherwise():
-        branch.give(k.ballot(x[i] > n))
+        branch.yield_(k.ballot(x[i] > n))
     y[i] = branch.results
 
 

@@ -44,9 +44,9 @@ def weighted(k: Builder, n: U32, w: Pointer[U32], x: Pointer[U32], y: Pointer[U3
     """y[i] = w[i] x[i], where w is asked for before the launches before have ended."""
     i = k.global_id()
     with k.if_(i < n) as branch:
-        branch.give(w[i])
+        branch.yield_(w[i])
     with branch.otherwise():
-        branch.give(k.constant(0, u32))
+        branch.yield_(k.constant(0, u32))
     k.launch_dependents()
     k.dependency_wait()
     with k.if_(i < n):

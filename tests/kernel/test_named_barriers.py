@@ -112,9 +112,9 @@ def _halved(k: Builder, x: Value) -> Value:
             with k.range(0, half & 3, carry=half) as loop:
                 loop.next(loop.carried >> 1)
             half = loop.results
-        even.give(half)
+        even.yield_(half)
     with even.otherwise():
-        even.give(x)
+        even.yield_(x)
     return even.results
 
 

@@ -34,10 +34,10 @@ def test_effects_between_a_branch_and_its_otherwise() -> None:
 
     def giving(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
-            branch.give(n)
+            branch.yield_(n)
         x = y[1]  # here
         with branch.otherwise():
-            branch.give(x)
+            branch.yield_(x)
 
     text = "is between a branch and its `otherwise`, and would run before or after both sides; "
     hint = "move it before the branch or after `otherwise`"
@@ -65,7 +65,7 @@ def left(word: str) -> str:
     return (
         f"`{word}` leaves the region of a `with` while the kernel is traced, for every instance, "
         "and what follows is not recorded; put what follows in a branch of its own, or give a "
-        "value with branch.give(...) or loop.next(...)"
+        "value with branch.yield_(...) or loop.next(...)"
     )
 
 
@@ -164,9 +164,7 @@ def test_no_kernel_of_the_package_leaves_a_region() -> None:
 
 
 def never(what: str, spelling: str) -> str:
-    return (
-        f"the result of {what} was never entered, so it has no effect; write `with {spelling}:`"
-    )
+    return f"the result of {what} was never entered, so it has no effect; write `with {spelling}:`"
 
 
 def test_forms_that_are_never_entered() -> None:
@@ -221,7 +219,7 @@ def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
     def behind(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
             pass
-        branch.give(n)  # here
+        branch.yield_(n)  # here
 
     where = (
         "must be directly in the region of its own `with`, neither in a nested region nor after "
@@ -229,7 +227,7 @@ def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
     )
     refuses(twice, TraceError, "`with k.if_(condition)` was entered twice; write another one")
     refuses(deeper, TraceError, f"loop.next(...) {where}")
-    refuses(behind, TraceError, f"branch.give(...) {where}")
+    refuses(behind, TraceError, f"branch.yield_(...) {where}")
 
 
 def test_an_error_that_is_caught_outside_its_region() -> None:

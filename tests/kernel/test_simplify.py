@@ -176,9 +176,9 @@ def test_dead_code_is_removed() -> None:
         k.emit_many("add_cc", (n, n))
         pure(k, n)
         with k.if_(n < 3) as branch:
-            branch.give(n * 3)
+            branch.yield_(n * 3)
         with branch.otherwise():
-            branch.give(n)
+            branch.yield_(n)
         with k.range(0, n, carry=n) as loop:
             loop.next(pure(k, loop.carried))
         writes(k, n, y)

@@ -60,9 +60,9 @@ def look_up(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
     at = x[i]
     number = taken(k, wide, at % len(WIDE))
     with k.if_(at % 2 == 0) as branch:
-        branch.give(halves[at % 3] + octets[at % 6])
+        branch.yield_(halves[at % 3] + octets[at % 6])
     with branch.otherwise():
-        branch.give(k.bitcast(floats[at % 3], u32))
+        branch.yield_(k.bitcast(floats[at % 3], u32))
     y[i] = branch.results ^ number.cast(u32) ^ (number >> 32).cast(u32)
 
 

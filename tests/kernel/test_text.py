@@ -190,9 +190,9 @@ def _walk(k: Builder, n: U32, seed: U64, x: Pointer[U64], y: Pointer[U64]) -> No
         state = _next_random(k, state, step=0x9E3779B97F4A7C15)
         with k.if_((state & 1) == 1) as branch:
             low, carry = k.emit_many("add_cc", (state, x[i]))
-            branch.give(low, k.emit("addc", (k.constant(0, u64), state, carry)))
+            branch.yield_(low, k.emit("addc", (k.constant(0, u64), state, carry)))
         with branch.otherwise():
-            branch.give(state, k.bitcast(state.cast(f64) * 0.5, u64))
+            branch.yield_(state, k.bitcast(state.cast(f64) * 0.5, u64))
         low, high = branch.results
         loop.next((low ^ high, count + 1))
     with k.while_(loop.results) as turns:

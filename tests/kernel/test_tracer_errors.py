@@ -166,24 +166,24 @@ def test_loop_results_inside() -> None:
 
 
 ONE_SIDED = (
-    "the branch has values on one side only; add `with branch.otherwise():` with branch.give(...)"
+    "the branch has values on one side only; add `with branch.otherwise():` with branch.yield_(...)"
 )
 
 
 def test_one_sided_branch() -> None:
     def asked(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:  # here
-            branch.give(n)
+            branch.yield_(n)
         y[0] = branch.results
 
     def never_asked(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:  # here
             y[0] = n
-            branch.give(n)
+            branch.yield_(n)
 
     def in_a_loop(k: Builder, n: U32) -> None:
         with k.range(0, n) as loop, k.if_(loop.index < 3) as branch:  # here
-            branch.give(n)
+            branch.yield_(n)
 
     for body in (asked, never_asked, in_a_loop):
         refuses(body, TraceError, ONE_SIDED)
@@ -195,19 +195,19 @@ def test_branch_without_values() -> None:
             y[0] = n
         y[1] = branch.results  # here
 
-    refuses(nothing, TraceError, "the branch has no results; set them by branch.give(...)")
+    refuses(nothing, TraceError, "the branch has no results; set them by branch.yield_(...)")
 
 
 def test_sides_that_differ() -> None:
     def types_differ(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
-            branch.give(n)
+            branch.yield_(n)
         with branch.otherwise():
-            branch.give(n.cast(f32))  # here
+            branch.yield_(n.cast(f32))  # here
 
     def counts_differ(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
-            branch.give(n, n)
+            branch.yield_(n, n)
         with branch.otherwise():  # here
             y[0] = n
 
@@ -215,7 +215,7 @@ def test_sides_that_differ() -> None:
         with k.if_(n < 3) as branch:
             y[0] = n
         with branch.otherwise():
-            branch.give(n)  # here
+            branch.yield_(n)  # here
 
     where = "a branch gives {} where its condition holds and {} where it does not"
     refuses(types_differ, TraceError, where.format("(u32)", "(f32)"))
@@ -226,17 +226,17 @@ def test_sides_that_differ() -> None:
 def test_otherwise_out_of_place() -> None:
     def twice(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
-            branch.give(n)
+            branch.yield_(n)
         with branch.otherwise():
-            branch.give(n)
+            branch.yield_(n)
         with branch.otherwise():  # here
-            branch.give(n)
+            branch.yield_(n)
 
     def deeper(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
-            branch.give(n)
+            branch.yield_(n)
         with k.if_(n < 4), branch.otherwise():  # here
-            branch.give(n)
+            branch.yield_(n)
 
     refuses(twice, TraceError, "a branch can have only one `otherwise`")
     refuses(deeper, TraceError, "`otherwise` must be in the same region as its branch")

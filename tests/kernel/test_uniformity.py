@@ -44,9 +44,9 @@ def test_branches_and_loops() -> None:
         i = k.local_id()
         for condition in (n < 3, i < 3):
             with k.if_(condition) as branch:
-                branch.give(n, n)
+                branch.yield_(n, n)
             with branch.otherwise():
-                branch.give(n, i)
+                branch.yield_(n, i)
             x[0], x[1] = branch.results
         for stop in (n, i):
             with k.range(0, stop, carry=n) as loop:

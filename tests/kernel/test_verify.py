@@ -47,9 +47,9 @@ def test_value_of_another_side() -> None:
     def crossed(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
             kept = y[0]  # made
-            branch.give(kept)
+            branch.yield_(kept)
         with branch.otherwise():
-            branch.give(kept)  # here
+            branch.yield_(kept)  # here
         y[1] = branch.results
 
     line = line_of(crossed, "# made")
@@ -149,9 +149,9 @@ def test_carry_over_a_call_a_barrier_and_a_region() -> None:
 def test_carry_out_of_a_region() -> None:
     def given(k: Builder, a: U32, y: Pointer[U32]) -> None:
         with k.if_(a < 5) as branch:
-            branch.give(k.emit_many("add_cc", (a, a))[1])  # here
+            branch.yield_(k.emit_many("add_cc", (a, a))[1])  # here
         with branch.otherwise():
-            branch.give(k.emit_many("add_cc", (a, a))[1])
+            branch.yield_(k.emit_many("add_cc", (a, a))[1])
         y[0] = k.emit("addc", (a, a, branch.results))
 
     message = "yield cannot take a carry; use addc to turn it into a number"
@@ -281,9 +281,9 @@ def test_uniform_barriers_are_accepted() -> None:
     @kernel
     def uniform(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(k.workgroup_id() < n) as branch:
-            branch.give(wait(k, n))
+            branch.yield_(wait(k, n))
         with branch.otherwise():
-            branch.give(n * 2)
+            branch.yield_(n * 2)
         with k.while_(branch.results) as loop:
             loop.check(loop.carried < k.num_workgroups())
             wait(k, loop.carried)

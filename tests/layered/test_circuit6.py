@@ -111,8 +111,8 @@ def test_files_are_refused_for_what_cannot_be_proved() -> None:
         from_circuit6(hollow)
     four = read(circuit_bytes(M31, [*doubling[:2], segment], [0]))
     with pytest.raises(InputError, match="more than 3 gates"):
-        from_circuit6(four, most_gates=3)
-    assert len(from_circuit6(four, most_gates=7).layers[0].gates["add"]) == 4
+        from_circuit6(four, max_gates=3)
+    assert len(from_circuit6(four, max_gates=7).layers[0].gates["add"]) == 4
     layers = read(circuit_bytes(M31, [segment], [0] * 4097))
     with pytest.raises(InputError, match="more than 4096 layers"):
         from_circuit6(layers)

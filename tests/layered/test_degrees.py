@@ -21,8 +21,10 @@ def test_degrees_are_of_values_and_not_of_layers() -> None:
     # Degree 5 in the challenge, beside much more in the inputs, and 2 in two challenges.
     deep = x[5]
     for _ in range(4):
-        deep = (deep**5).held()
-    program.assert_zero(deep - x[0] + (challenge * x[1]).held() * (other * x[2]).held(), "deep")
+        deep = (deep**5).as_value()
+    program.assert_zero(
+        deep - x[0] + (challenge * x[1]).as_value() * (other * x[2]).as_value(), "deep"
+    )
     assert program.finished().circuit.degree_in_randoms == 5
 
 

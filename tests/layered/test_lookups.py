@@ -230,7 +230,7 @@ def test_odd_sizes_at_many_depths(rows: int, count: int) -> None:
     wire: Wire = program.input("x")
     values: list[Wire | int] = [1, wire]
     while len(values) < count:
-        wire = (wire * wire + 1).held()
+        wire = (wire * wire + 1).as_value()
         values.append(wire)
     expected = [1, 3, 10, 101, 10202, 104080805, (104080805**2 + 1) % M31.value][:count]
     table = Table([expected[at] if at < count else 50 + at for at in range(rows)])
@@ -296,7 +296,7 @@ def deep(field: Modulus, count: int) -> Layout:
     x = program.inputs("x", count)
     for number, wire in enumerate(x):
         program.assert_equal(wire * wire, wire, f"bit[{number}]")
-        program.assert_equal((wire * wire).held() * wire, wire, f"cube[{number}]")
+        program.assert_equal((wire * wire).as_value() * wire, wire, f"cube[{number}]")
     for number in range(count // 2):
         program.assert_in_table([program.input(f"y[{number}]")], Table(range(9)), f"y[{number}]")
     return program.finished()
@@ -332,10 +332,10 @@ def test_assertions_are_added_up_only_where_that_saves(
     x = program.inputs("x", 30)
     program.assert_equal([wire * wire for wire in x[:asserted]], x[:asserted], "bits")
     for _ in range(9):
-        x = [(wire * wire).held() for wire in x]
-    late = (program.sum(x) * program.random()).held()
+        x = [(wire * wire).as_value() for wire in x]
+    late = (program.sum(x) * program.random()).as_value()
     for _ in range(5):
-        late = (late * late).held()
+        late = (late * late).as_value()
     program.assert_zero(late, "late")
     circuit = program.finished().circuit
     assert (circuit.zeros, circuit.randoms) == (zeros, randoms)

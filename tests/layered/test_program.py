@@ -25,7 +25,7 @@ MADE: dict[str, Any] = {
     "**": lambda a, b, number: a ** abs(number),
     "scale": lambda a, b, number: number * a,
     "offset": lambda a, b, number: number - a,
-    "held": lambda a, b, number: a.held() if isinstance(a, Wire) else a,
+    "held": lambda a, b, number: a.as_value() if isinstance(a, Wire) else a,
     "committed": lambda a, b, number: a,
     "sums": lambda a, b, number: (a + b + number) * (a - 2 * b),
 }
@@ -96,7 +96,7 @@ def test_a_wrong_value_is_told_with_its_assertion() -> None:
         return x * y
 
     with program.scope("outer"):
-        (result,) = program.each("product", product, [a], [b])
+        (result,) = program.map_rows("product", product, [a], [b])
     program.assert_equal(result, program.public_input("result"), "result")
     layout = program.finished()
     assert layout.assertions == ["outer/product[0]/three", "result"]
@@ -143,7 +143,7 @@ def test_values_are_carried_once_and_as_little_as_possible() -> None:
     a, b, _ = program.inputs("x", 3)
     deep = a
     for _ in range(4):
-        deep = (deep * deep).held()
+        deep = (deep * deep).as_value()
     _ = deep * b  # dead
     with program.scope("late"):
         program.assert_zero(deep * b + b, "first")
@@ -180,9 +180,9 @@ def test_equal_values_are_one() -> None:
 def test_public_inputs_are_constants_where_they_are_needed() -> None:
     program = Program(M31)
     a = program.input("a")
-    deep = (a**2).held() ** 2
+    deep = (a**2).as_value() ** 2
     for _ in range(3):
-        deep = deep.held() ** 2
+        deep = deep.as_value() ** 2
     root = program.public_input("root")
     program.assert_equal(deep, root, "root")
     # One constant in the last layer, and no relay of it.
@@ -244,12 +244,12 @@ def test_wrong_programs_are_refused() -> None:
     with pytest.raises(InputError, match="lists of 1 and 2"):
         program.assert_equal([a], [a, a], "lists")
     with pytest.raises(InputError, match="equal length"):
-        program.each("rows", lambda x, y: x, [a], [a, a])
+        program.map_rows("rows", lambda x, y: x, [a], [a, a])
     with pytest.raises(InputError, match="weights"):
         program.sum([a], [1, 2])
     challenge = program.random()
     with pytest.raises(InputError, match="advice depends on a challenge"):
-        program.committed([(challenge * a).held() + 1])
+        program.committed([(challenge * a).as_value() + 1])
     assert (np.int64(3) * a).terms == (3 * a).terms
 
 

@@ -188,7 +188,7 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
     for _ in range(2):
         trees.begin(writer.transcript.state)
         device.stream().replay(recorded).submit().wait()
-        data = trees.sent()
+        data = trees.download_messages()
     points = reference.prove_sums(writer, field, forms, leaves)
     assert data == writer.getvalue()
     reader = ProofReader(data, begun(1))

@@ -47,7 +47,7 @@ CASES: list[tuple[Ordering, bool, int | None]] = [
     ("NN", False, None), ("NR", True, 3), ("RN", False, 3), ("NN", True, 3), ("RR", True, None),
 ]  # fmt: skip
 
-SMALL = Tuning(log_tile=5, log_elements=2, most_levels=3, resident=0)
+SMALL = Tuning(log_tile=5, log_elements=2, max_levels=3, resident=0)
 
 each_field = pytest.mark.parametrize(
     "modulus",

@@ -213,7 +213,7 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
             with pytest.raises(InputError, match="is not known to be a bit"):
                 act(wrong)
         system.boolean(bit)
-        system.declare_at_most(other, 1)
+        system.declare_upper_bound(other, 1)
         every = bit, other, 1 - bit, bit * x, system.is_zero(other), other + 0
         for right in every[:1] if act in hashes else every:
             act(right)
@@ -277,17 +277,21 @@ def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
 def test_what_is_declared_of_signals() -> None:
     system = System("bn254")
     x = system.private("x")
-    assert system.at_most(x) is None
-    assert system.at_most(system.declare_at_most(x, 7)) == system.at_most(3 * x - 2 * x) == 7
-    assert system.at_most(x + x + 1) == 15
-    assert system.at_most(x - 1) is None
-    assert system.at_most(7 - x) == 7
-    assert system.at_most(5) == 5
-    assert system.at_most(x * (system.prime // 7 + 1)) is None
+    assert system.upper_bound(x) is None
+    assert (
+        system.upper_bound(system.declare_upper_bound(x, 7))
+        == system.upper_bound(3 * x - 2 * x)
+        == 7
+    )
+    assert system.upper_bound(x + x + 1) == 15
+    assert system.upper_bound(x - 1) is None
+    assert system.upper_bound(7 - x) == 7
+    assert system.upper_bound(5) == 5
+    assert system.upper_bound(x * (system.prime // 7 + 1)) is None
     with pytest.raises(InputError, match="8 exceeds the bound 7"):
-        system.declare_at_most(8, 7)
+        system.declare_upper_bound(8, 7)
     with pytest.raises(InputError, match="the upper bound"):
-        system.declare_at_most(x, system.prime)
+        system.declare_upper_bound(x, system.prime)
 
 
 def test_factors_are_numbers_of_the_field() -> None:

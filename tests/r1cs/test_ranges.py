@@ -58,7 +58,7 @@ def bits_that_are_shown() -> dict[str, Callable[[System], Any]]:
 def test_bits_by_other_constraints(name: str) -> None:
     system = System("bn254")
     bit = bits_that_are_shown()[name](system)
-    assert system.at_most(bit) == 1
+    assert system.upper_bound(bit) == 1
     system.select(bit, system.private("chosen"), system.private("other"))
 
 
@@ -70,8 +70,8 @@ def test_constraints_that_show_no_bit() -> None:
         (x, 2 - x, 0), (x, y, x),
     ):  # fmt: skip
         system.enforce(a, b, c)
-        assert system.at_most(x) is None
-        assert system.at_most(y) is None
+        assert system.upper_bound(x) is None
+        assert system.upper_bound(y) is None
 
 
 def test_small_numbers() -> None:
@@ -81,16 +81,16 @@ def test_small_numbers() -> None:
     system.bits(x, 8)
     system.bits(y, 4)
     (bit,), digits = system.private_bits("bit", 1), system.private_bits("digits", 3)
-    assert system.at_most(bit * x) == 255
-    assert system.at_most(x * y) == 255 * 15
-    assert system.at_most(gadgets.choose_at(system, system.private("at"), [x, y, 7])) == 255
-    assert system.at_most(gadgets.choose_at(system, system.private("i"), [x, x - y])) is None
+    assert system.upper_bound(bit * x) == 255
+    assert system.upper_bound(x * y) == 255 * 15
+    assert system.upper_bound(gadgets.choose_at(system, system.private("at"), [x, y, 7])) == 255
+    assert system.upper_bound(gadgets.choose_at(system, system.private("i"), [x, x - y])) is None
     (looked_up,) = gadgets.look_up(system, digits, [[9, 2, 3, 4, 5, 6, 7, 200]])
-    assert system.at_most(looked_up) == 200
+    assert system.upper_bound(looked_up) == 200
     gadgets.assert_less(system, looked_up, bit * x, 8)
     long = system.private("long")
     system.bits(long, 200)
-    assert system.at_most(long * long) is None
+    assert system.upper_bound(long * long) is None
 
 
 def test_no_solution_exceeds_a_range() -> None:
@@ -105,7 +105,7 @@ def test_no_solution_exceeds_a_range() -> None:
             x, y = system.private("x"), system.private("y")
             if most < 12:
                 for signal in (x, y):
-                    system.declare_at_most(signal, most)
+                    system.declare_upper_bound(signal, most)
 
             def sides(x: Any, y: Any, terms: Any = (left, right, (over_y, end))) -> tuple[Any, ...]:
                 (j, m), (k, n), (over, end) = terms
@@ -126,7 +126,7 @@ def test_no_solution_exceeds_a_range() -> None:
                 )
             }  # fmt: skip
             for signal, reached in values.items():
-                bound = system.at_most(signal)
+                bound = system.upper_bound(signal)
                 assert bound is None or max(reached, default=0) <= bound, (most, left, right)
                 compared += bound is not None
     assert compared > 5_000

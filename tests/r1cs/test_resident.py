@@ -14,7 +14,7 @@ import pytest
 
 from quod import r1cs
 from quod.device import open_device
-from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, KernelForm
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError
@@ -151,7 +151,7 @@ def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: st
 
 
 @pytest.mark.parametrize("form", ["ir", "wgsl"])
-def test_many_take_more_than_one_buffer(form: Executor) -> None:
+def test_many_take_more_than_one_buffer(form: KernelForm) -> None:
     """A buffer has room for 32 to 63 witnesses; an error names the index of the one that fails."""
 
     def function(system: r1cs.ConstraintSystem) -> None:
@@ -177,7 +177,7 @@ def test_many_take_more_than_one_buffer(form: Executor) -> None:
 @pytest.mark.parametrize(
     ("form", "room", "buffers"), [("ptx", 31, 1), ("wgsl", 5, 2), ("ir", 1, 6)]
 )
-def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int) -> None:
+def test_a_buffer_may_have_room_for_few(form: KernelForm, room: int, buffers: int) -> None:
     """For fewer than a workgroup's instances: those of long circuits where kernels reach little."""
     circuit = r1cs.trace(small)
     row = circuit.field.bytes * max(circuit.wires, circuit.program._program.registers)

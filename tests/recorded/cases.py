@@ -188,11 +188,11 @@ def _circuit_key(curve: str) -> Case:
 
 
 CASES: dict[str, Case] = {
-    "gkr-places-raw": _gkr("m31.4", Reduction.PLACES, Raw(), Hash.SHA3_256, 1),
-    "gkr-places-ligero": _gkr("goldilocks.2", Reduction.PLACES, Ligero(), Hash.SHA_256, 4),
-    "gkr-places-bn254": _gkr("bn254.fr", Reduction.PLACES, Raw(), Hash.SHA3_256, 2),
-    "gkr-columns-raw": _gkr("m31.4", Reduction.COLUMNS, Raw(), Hash.SHA3_256, 4),
-    "gkr-columns-ligero": _gkr("koala_bear.4", Reduction.COLUMNS, Ligero(), Hash.SHA3_256, 4),
+    "gkr-places-raw": _gkr("m31.4", Reduction.TWO_PHASE, Raw(), Hash.SHA3_256, 1),
+    "gkr-places-ligero": _gkr("goldilocks.2", Reduction.TWO_PHASE, Ligero(), Hash.SHA_256, 4),
+    "gkr-places-bn254": _gkr("bn254.fr", Reduction.TWO_PHASE, Raw(), Hash.SHA3_256, 2),
+    "gkr-columns-raw": _gkr("m31.4", Reduction.DATA_PARALLEL, Raw(), Hash.SHA3_256, 4),
+    "gkr-columns-ligero": _gkr("koala_bear.4", Reduction.DATA_PARALLEL, Ligero(), Hash.SHA3_256, 4),
     "lookup-raw": _lookup("m31.4", Raw(), Hash.SHA3_256),
     "lookup-ligero": _lookup("koala_bear.4", Ligero(), Hash.SHA_256),
     "opening-raw": _opening(Raw(), "m31.4"),

@@ -26,7 +26,7 @@ def prove(
 ) -> bytes:  # fmt: skip
     """The proof that Quod's prover makes, with raw inputs."""
     public = [[] for _ in inputs] if public is None else public
-    model = ModelByColumns if key.reduction is Reduction.COLUMNS else ModelProver
+    model = ModelByColumns if key.reduction is Reduction.DATA_PARALLEL else ModelProver
     return model(Statement(key, circuit, public, len(inputs), allow_bits=0), inputs).prove()
 
 

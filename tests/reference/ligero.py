@@ -21,9 +21,9 @@ from tests.reference.sumcheck import embed, equality, multilinear
 Plain = tuple[int, ...]
 
 
-def sizes(log2_size: int, log_blowup: int, most_log_length: int) -> tuple[int, int, int]:
+def sizes(log2_size: int, log_blowup: int, max_log_length: int) -> tuple[int, int, int]:
     """The logarithms of rows, of a row's entries and of a word's."""
-    log_columns = min(log2_size, -(-(log2_size + 4) // 2), most_log_length - log_blowup)
+    log_columns = min(log2_size, -(-(log2_size + 4) // 2), max_log_length - log_blowup)
     return log2_size - log_columns, log_columns, log_columns + log_blowup
 
 
@@ -135,14 +135,14 @@ class Ligero:
     """A prover of one table; `prove` commits, and opens claims as (point, value)."""
 
     def __init__(
-        self, field: FieldSpec, table: Sequence[int], most_log_length: int, log_blowup: int = 2,
+        self, field: FieldSpec, table: Sequence[int], max_log_length: int, log_blowup: int = 2,
         bits: int = 110, hashed: Hashed = sha3,
     ) -> None:  # fmt: skip
         self.hashed = hashed
         self.field, self.p = field, field.modulus.value
         log_size = len(table).bit_length() - 1
         self.log_rows, self.log_columns, self.log_length = sizes(
-            log_size, log_blowup, most_log_length
+            log_size, log_blowup, max_log_length
         )
         columns, length = 1 << self.log_columns, 1 << self.log_length
         self.rows = [table[at : at + columns] for at in range(0, len(table), columns)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from quod.errors import InputError
 from quod.service.payload import (
-    MOST_INPUT_BYTES,
+    MAX_INPUT_BYTES,
     PayloadKind,
     Section,
     open_witness,
@@ -95,8 +95,8 @@ DAMAGED = {
     "a huge body": (HEADER[:16] + b"\xff" * 8, f"states {(1 << 64) - 1} bytes for partition 0"),
     "of another job": (payload_header(PayloadKind.WTNS, [1, 1]) + b"ab", "for 2 partitions"),
     "huge inputs": (
-        struct.pack("<8sIIQ", b"QUODJOB\x01", 3, 1, MOST_INPUT_BYTES + 1),
-        f"states {MOST_INPUT_BYTES + 1} bytes for partition 0",
+        struct.pack("<8sIIQ", b"QUODJOB\x01", 3, 1, MAX_INPUT_BYTES + 1),
+        f"states {MAX_INPUT_BYTES + 1} bytes for partition 0",
     ),
 }
 
@@ -126,7 +126,7 @@ def test_a_payload_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
         ([], "not 0"),
         ([1] * 1025, "1 to 1024 partitions with one witness each, not 1025"),
         ([5, 0], "the bytes of partition 1 must be a whole number from 1"),
-        ([MOST_INPUT_BYTES + 1], "the bytes of partition 0"),
+        ([MAX_INPUT_BYTES + 1], "the bytes of partition 0"),
     ],
 )
 def test_lengths_that_are_refused(lengths: list[int], message: str) -> None:

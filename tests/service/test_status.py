@@ -91,7 +91,7 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     activity.record(stage(999.0))
     with open_queue(tmp_path / "queue") as queue:
         for number in range(SHOWN_JOBS + 5):
-            payload = queue.spool.write(b"a secret witness")
+            payload = queue.blob_store.write(b"a secret witness")
             queue.submit(Submission("ann", "k", bytes(32), payload, priority=number % 2))
         [lease] = queue.claim("gpu 0")
         queue.fail(lease, "BAD_WITNESS", "line 7 is not satisfied", retry=False)

@@ -49,7 +49,7 @@ class WgslRunner:
         offered = set(adapter.features)
         wanted = sorted(offered & {"shader-int64", "subgroup"})
         self._device = adapter.request_device_sync(required_features=wanted)
-        self._most_bindings: int = adapter.limits["max-storage-buffers-per-shader-stage"]
+        self._max_bindings: int = adapter.limits["max-storage-buffers-per-shader-stage"]
         size = self._subgroup_size() if "subgroup" in wanted else 0
         self.strengths = {
             "portable": PORTABLE,
@@ -63,7 +63,7 @@ class WgslRunner:
         """Run so many workgroups on arrays, which are changed in place, and numbers."""
         arrays = [a for a in arguments if isinstance(a, np.ndarray)]
         sizes = [-(-max(a.nbytes, 4) // 4) for a in arrays]
-        if merged := merged or len(arrays) > self._most_bindings:
+        if merged := merged or len(arrays) > self._max_bindings:
             starts = np.cumsum([0, *sizes]).tolist()
             bindings = tuple(Binding(0, offset=True) for _ in arrays)
             contents = [b"".join(map(_padded, arrays))]

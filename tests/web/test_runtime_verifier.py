@@ -190,9 +190,9 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
         return [LIMITS, found, long, many, twice];
         """
     )
-    assert limits["input"]["length"] == CIRCUIT_INPUT.most_bytes
+    assert limits["input"]["length"] == CIRCUIT_INPUT.max_bytes
     for name, kind in kinds.items():
-        assert limits[name] == {"length": kind.most_bytes, "values": kind.most_values}
+        assert limits[name] == {"length": kind.max_bytes, "values": kind.max_values}
     for at, limit in enumerate(limits.values()):
         length, values, fits = answers[3 * at : 3 * at + 3]
         assert length[0] == values[0] == "InputError"

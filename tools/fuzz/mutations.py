@@ -20,7 +20,7 @@ _LENGTHS = [1, 2, 4, 8, 12, 32, 44, 64]
 _DIGITS = [1, 9, 10, 20, 21, 78, 160, 161, 400, 4300, 4301, 5000]
 _DEPTHS = [2, 8, 31, 33, 65, 300, 2000]
 # What a repeated piece is made into: more than any limit on small seeds, less than takes long.
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 def of_bytes(random: Random, data: bytes) -> bytes:
@@ -49,7 +49,7 @@ def of_bytes(random: Random, data: bytes) -> bytes:
                 result[at:at] = random.randbytes(length)
             case 8:
                 piece = bytes(result[at : at + length]) or b"\x80"
-                result[at:at] = piece * random.choice((2, 100, _MOST_BYTES // length))
+                result[at:at] = piece * random.choice((2, 100, _MAX_BYTES // length))
     return bytes(result)
 
 
@@ -193,4 +193,4 @@ def of_text(random: Random, data: bytes) -> bytes:
             case 8:
                 return of_bytes(random, "".join(tokens).encode("utf-8", "surrogatepass"))
         tokens = tokens or [" "]
-    return "".join(tokens).encode("utf-8", "surrogatepass")[: 4 * _MOST_BYTES]
+    return "".join(tokens).encode("utf-8", "surrogatepass")[: 4 * _MAX_BYTES]

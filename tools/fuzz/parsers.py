@@ -174,7 +174,7 @@ def _inspect(data: bytes) -> None:
     describe_bytes(memoryview(data), "file")
 
 
-_MOST_GATES = 1 << 16
+_MAX_GATES = 1 << 16
 """Limit for circuits whose segments are taken apart: a small file may ask for any number."""
 
 
@@ -182,7 +182,7 @@ def _expander(data: bytes) -> None:
     circuit = Circuit6.parse(memoryview(data), "circuit")
     circuit.gates()
     if circuit.field.modulus is not None:
-        from_circuit6(circuit, most_gates=_MOST_GATES)
+        from_circuit6(circuit, max_gates=_MAX_GATES)
 
 
 def _described(data: bytes) -> None:

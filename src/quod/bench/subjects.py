@@ -204,7 +204,8 @@ def gkr(
         raise WrongUsage(f"there is no circuit {circuit!r}; choose one of {', '.join(CIRCUITS)}")
     bench_cases = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
-        commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
+        commitment=commitment,
+        reduction=Reduction.DATA_PARALLEL if columns else Reduction.TWO_PHASE,
         proofs=proofs, threads=threads,
     )  # fmt: skip
     settings.measure("gkr", bench_cases)

@@ -15,8 +15,8 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import plain_bytes, whole_number
 
-LEAST_EXPONENT, MOST_EXPONENT = 10, 63
-MOST_BYTES = 255
+MIN_EXPONENT, MAX_EXPONENT = 10, 63
+MAX_BYTES = 255
 
 # The number of hashes between two reports of progress.
 _HASHES_PER_REPORT = 1 << 16
@@ -34,15 +34,15 @@ class Beacon:
     exponent: int
 
     def __post_init__(self) -> None:
-        low, high = LEAST_EXPONENT, MOST_EXPONENT
+        low, high = MIN_EXPONENT, MAX_EXPONENT
         exponent = whole_number("the exponent of a beacon", self.exponent, low, high)
         value = plain_bytes("the value of a beacon", self.value)
         # Store an int and immutable bytes; a NumPy exponent could overflow.
         object.__setattr__(self, "exponent", exponent)
         object.__setattr__(self, "value", value)
-        if not 1 <= len(self.value) <= MOST_BYTES:
+        if not 1 <= len(self.value) <= MAX_BYTES:
             raise InputError(
-                f"the value of a beacon must have 1 to {MOST_BYTES} bytes, not {len(self.value)}"
+                f"the value of a beacon must have 1 to {MAX_BYTES} bytes, not {len(self.value)}"
             )
 
     @classmethod

@@ -8,7 +8,7 @@ beacon, after its u8 length.
 
 from __future__ import annotations
 
-from quod.ceremony.beacon import LEAST_EXPONENT, MOST_EXPONENT, Beacon
+from quod.ceremony.beacon import MAX_EXPONENT, MIN_EXPONENT, Beacon
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.frozen import frozen
@@ -92,7 +92,7 @@ class Details:
         if kind == 0:
             return cls(name)
         exponent, value = fields[_EXPONENT][0], fields[_VALUE]
-        if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT or not value:
+        if not MIN_EXPONENT <= exponent <= MAX_EXPONENT or not value:
             fail(f"are not a valid beacon: its value is hashed 2**{exponent} times")
         return cls(name, Beacon(value, exponent))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quod.curve.group import Group
 
-MOST_BYTES = 1 << 23
+MAX_BYTES = 1 << 23
 """The bytes of the points of a window; processing takes a few times as much memory."""
 
 # The number of windows of a block, which is half a gigabyte.
@@ -29,4 +29,4 @@ def blocks(group: Group, count: int) -> Iterator[tuple[int, int]]:
 
 def window_length(group: Group) -> int:
     """Return the number of points of a window."""
-    return MOST_BYTES // (8 * group.point_words)
+    return MAX_BYTES // (8 * group.point_words)

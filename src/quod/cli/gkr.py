@@ -87,16 +87,16 @@ def info(
     )
     from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
-    from quod.security import LEAST_BITS
+    from quod.security import MIN_BITS
 
     summary = circuit_summary(layered)
-    reduction = Reduction.COLUMNS if columns else Reduction.PLACES
+    reduction = Reduction.DATA_PARALLEL if columns else Reduction.TWO_PHASE
     key = VerifyingKey.of(
         layered, challenges, commitment=scheme, allow_bits=0, recursive=recursive,
         reduction=reduction,
     )  # fmt: skip
     summary |= soundness_summary(layered, challenges, scheme, instances, key.hash, reduction)
-    summary["least_bits"] = LEAST_BITS
+    summary["least_bits"] = MIN_BITS
     summary["chain"] = key.chain
     summary["bytes_of_values"] = value_bytes(layered, challenges, instances)
     rows = layer_rows(layered) if layers else []
@@ -148,17 +148,17 @@ def compile_key(
     from quod.gkr.reduction import Reduction
     from quod.hash.table import hash_named
     from quod.layered.file import circuit_writer
-    from quod.security import LEAST_BITS
+    from quod.security import MIN_BITS
 
     made_by = None if hash is None else hash_named(hash)
-    reduction = Reduction.COLUMNS if columns else Reduction.PLACES
-    allowed = LEAST_BITS if allow_bits is None else allow_bits
+    reduction = Reduction.DATA_PARALLEL if columns else Reduction.TWO_PHASE
+    allowed = MIN_BITS if allow_bits is None else allow_bits
     with _options_named():
         key = VerifyingKey.of(
             layered, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
             recursive=recursive, reduction=reduction,
         )  # fmt: skip
-    if allowed < LEAST_BITS:
+    if allowed < MIN_BITS:
         warn(f"{output}: proofs for this key may have as few as {allowed} bits")
     if key.recursive:
         warn(f"{output}: {ALGEBRAIC}")
@@ -203,9 +203,9 @@ def prove(
     from quod.gkr.files.proof import proof_writer
     from quod.gkr.security import log_instances
     from quod.layered import read_circuit
-    from quod.security import LEAST_BITS
+    from quod.security import MIN_BITS
 
-    allowed = LEAST_BITS if allow_bits is None else allow_bits
+    allowed = MIN_BITS if allow_bits is None else allow_bits
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("read circuit"):
@@ -284,9 +284,9 @@ def verify(
     from quod.gkr import Verifier, read_proof, read_public_inputs, read_verifying_key
     from quod.gkr import verify as verify_in_python
     from quod.layered import read_circuit
-    from quod.security import LEAST_BITS
+    from quod.security import MIN_BITS
 
-    allowed = LEAST_BITS if allow_bits is None else allow_bits
+    allowed = MIN_BITS if allow_bits is None else allow_bits
     layered = read_circuit(circuit)
     verifying = read_verifying_key(key, layered, insecure=insecure_srs)
     if public is not None:
@@ -303,7 +303,7 @@ def verify(
         )
     file = read_proof(proof)
     file.check(verifying, len(rows))
-    if verifying.bits < LEAST_BITS:
+    if verifying.bits < MIN_BITS:
         warn(f"{key}: the key accepts proofs with as few as {verifying.bits} bits")
     if verifying.recursive:
         warn(f"{key}: {ALGEBRAIC}")

@@ -40,7 +40,7 @@ Files = Annotated[
     Option(metavar="FILE", help="Witness file; may be repeated, one a partition."),
 ]
 
-_MOST_TOKEN_BYTES = 1 << 12
+_MAX_TOKEN_BYTES = 1 << 12
 
 NOWHERE = "unix:data/grpc.sock"
 """The server of `quod serve --data data` in the same folder."""
@@ -59,7 +59,7 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
     if token_file is not None:
         from quod.formats.source import read_small
 
-        content = read_small(token_file, limit=_MOST_TOKEN_BYTES, what="a token")
+        content = read_small(token_file, limit=_MAX_TOKEN_BYTES, what="a token")
         token = content.decode(errors="replace").strip()
     from quod.service.errors import UnauthenticatedError, UnavailableError
 

@@ -122,7 +122,7 @@ def _absorb_claims(
         transcript.absorb_elements(Label.POINT, field, claim.point)
         transcript.absorb_elements(Label.CLAIM, field, [claim.value])
     drawn = transcript.challenges(field, len(claims) - 1)
-    return [PlainElement.one(field), *PlainElement.each(field, drawn)]
+    return [PlainElement.one(field), *PlainElement.from_coefficients(field, drawn)]
 
 
 def _sum(

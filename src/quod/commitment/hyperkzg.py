@@ -17,7 +17,7 @@ from quod.commitment.claim_reduction import verify_reduction
 from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_scheme_bits
+from quod.commitment.scheme import MAX_LOG2_SIZE, Claim, check_scheme_bits
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
 from quod.curve.array import Point
 from quod.curve.pairing.products import pairing_product_is_one
@@ -26,7 +26,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -57,7 +57,7 @@ class HyperKzg:
         The degree of folds is below the largest number of powers of a reference string.
         """
         log2_size, likely = group_size(field, log2_size), most_likely(field)
-        degree = 2 * (1 << MOST_LOG2_SIZE) + 1
+        degree = 2 * (1 << MAX_LOG2_SIZE) + 1
         return {
             **combined_errors(field, log2_size),
             "folds at one point": log2_size * degree * likely,
@@ -66,7 +66,7 @@ class HyperKzg:
 
     def committer(
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> HyperKzgCommitter:  # fmt: skip
         """Upload the powers for a table to a device, and return a prover.
 
@@ -79,7 +79,7 @@ class HyperKzg:
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> HyperKzgCommitment:  # fmt: skip
         """Read a commitment; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)

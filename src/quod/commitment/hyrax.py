@@ -27,7 +27,7 @@ from quod.errors import VerificationError
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck.eq_reference import equalities
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
@@ -59,7 +59,7 @@ class Hyrax:
 
     def committer(
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> HyraxCommitter:  # fmt: skip
         """Upload the bases to a device, and return a prover."""
         check_scheme_bits(self, field, log2_size, allow_bits)
@@ -67,7 +67,7 @@ class Hyrax:
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> HyraxCommitment:  # fmt: skip
         """Read the commitments to all rows; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
@@ -110,7 +110,7 @@ class HyraxCommitment:
         rows = len(claim.point) - log_columns
         total = PlainElement.zero(field)
         weights = equalities(field, claim.point[rows:])
-        for entry, weight in zip(PlainElement.each(field, row), weights, strict=True):
+        for entry, weight in zip(PlainElement.from_coefficients(field, row), weights, strict=True):
             total += entry * weight
         if total.coefficients != claim.value:
             raise VerificationError("the sum of the table's rows has a different value at a point")

@@ -19,7 +19,7 @@ from quod.field.element_bytes import Plain
 from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck.eq_reference import equalities
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -48,7 +48,7 @@ class Raw:
 
     def committer(
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> RawCommitter:  # fmt: skip
         """Return a prover, with memory for canonical elements if memory has another form."""
         check_scheme_bits(self, field, log2_size, allow_bits)
@@ -56,7 +56,7 @@ class Raw:
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> RawCommitment:  # fmt: skip
         """Read a table; raises InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)

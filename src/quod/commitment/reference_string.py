@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from quod.commitment.scalars import GROUP, points_of
-from quod.commitment.scheme import MOST_LOG2_SIZE
+from quod.commitment.scheme import MAX_LOG2_SIZE
 from quod.curve.array import from_points, to_points
 from quod.curve.encoding.points import encode_point
 from quod.curve.groups import GROUPS
@@ -231,4 +231,4 @@ def _is_known(tau: G1Point) -> bool:
 
 
 def _size(log2_size: object) -> int:
-    return whole_number("log2_size", log2_size, 1, MOST_LOG2_SIZE)
+    return whole_number("log2_size", log2_size, 1, MAX_LOG2_SIZE)

@@ -20,11 +20,11 @@ from quod.errors import InputError
 from quod.field.element_bytes import Plain, check_elements
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.security import LEAST_BITS, check_bits
+from quod.security import MIN_BITS, check_bits
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.validation import instance, whole_number
 
-MOST_LOG2_SIZE = 32
+MAX_LOG2_SIZE = 32
 """The largest number of variables of a committed polynomial."""
 
 
@@ -84,13 +84,13 @@ class Scheme(Protocol):
         """
 
     def committer(
-        self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = LEAST_BITS
+        self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = MIN_BITS
     ) -> Committer:
         """Allocate a prover; InputError if `error_terms` leave fewer than `allow_bits` bits."""
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> Commitment:  # fmt: skip
         """Read a commitment.
 
@@ -100,8 +100,8 @@ class Scheme(Protocol):
 
 
 def check_size(field: FieldSpec, log2_size: int) -> int:
-    """Return the number of variables; InputError unless it is in 0 to `MOST_LOG2_SIZE`."""
-    return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
+    """Return the number of variables; InputError unless it is in 0 to `MAX_LOG2_SIZE`."""
+    return whole_number("log2_size", log2_size, 0, MAX_LOG2_SIZE)
 
 
 def check_scheme_bits(

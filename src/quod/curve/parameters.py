@@ -77,7 +77,7 @@ class Tower:
     @cached_property
     def fq2(self) -> Extension:
         """Fq2 as an extension field for kernels."""
-        return Extension.known(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
+        return Extension.unchecked(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
 
     def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
         """The product of two elements of Fq2."""

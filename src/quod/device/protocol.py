@@ -172,7 +172,7 @@ class RecordingDevice(Device[Any], Protocol):
     def is_constant(self, buffer: Buffer) -> bool:
         """Report whether the buffer's allocation had data before any recording ran."""
 
-    def whole(self, buffer: Buffer) -> Buffer:
+    def whole_allocation(self, buffer: Buffer) -> Buffer:
         """Return the whole allocation of a buffer."""
 
 

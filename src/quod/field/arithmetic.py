@@ -199,9 +199,9 @@ class FieldArithmetic(ABC, Generic[E]):
                 total, remaining_bits = bits.carried
                 squared = self.carried(self.square(total))
                 with k.if_(remaining_bits >> 31 != 0) as branch:
-                    branch.give(self.carried(self.multiply(squared, a)))
+                    branch.yield_(self.carried(self.multiply(squared, a)))
                 with branch.otherwise():
-                    branch.give(squared)
+                    branch.yield_(squared)
                 bits.next((branch.results, remaining_bits << 1))
             words.next(bits.results[0])
         result: E = words.results

@@ -16,7 +16,7 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.names import NameTable
 
-MOST_BITS = 521
+MAX_BITS = 521
 """Bits of the largest moduli, such as NIST's P-521."""
 
 _GOLDILOCKS = (1 << 64) - (1 << 32) + 1
@@ -45,8 +45,8 @@ class Modulus:
         subject = f"the modulus {shown_value} of {self.name}"
         if self.value < 5:
             raise InputError(f"{subject} is too small; take a prime of 5 or more")
-        if self.bits > MOST_BITS:
-            raise InputError(f"{subject} is too large; take a prime of at most {MOST_BITS} bits")
+        if self.bits > MAX_BITS:
+            raise InputError(f"{subject} is too large; take a prime of at most {MAX_BITS} bits")
         if self.value % 2 == 0:
             raise InputError(f"{subject} is even; take an odd prime")
         # Imported only for new moduli; the named ones are not tested for primality here.
@@ -56,7 +56,7 @@ class Modulus:
             raise InputError(f"{subject} is composite; a field has a prime number of elements")
 
     @classmethod
-    def known(cls, name: str, value: int) -> Self:
+    def unchecked(cls, name: str, value: int) -> Self:
         """Create a modulus without a primality test, which saves time at import.
 
         Quod's own moduli are checked in the tests.
@@ -124,44 +124,44 @@ class Modulus:
         return pow(self.montgomery_radix, -1, self.value)
 
 
-BN254_FQ = Modulus.known(
+BN254_FQ = Modulus.unchecked(
     "bn254.fq", 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47
 )
-BN254_FR = Modulus.known(
+BN254_FR = Modulus.unchecked(
     "bn254.fr", 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 )
-BLS12_381_FQ = Modulus.known(
+BLS12_381_FQ = Modulus.unchecked(
     "bls12_381.fq",
     0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB,
 )
-BLS12_381_FR = Modulus.known(
+BLS12_381_FR = Modulus.unchecked(
     "bls12_381.fr", 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 )
-BLS12_377_FQ = Modulus.known(
+BLS12_377_FQ = Modulus.unchecked(
     "bls12_377.fq",
     0x01AE3A4617C510EAC63B05C06CA1493B1A22D9F300F5138F1EF3622FBA094800170B5D44300000008508C00000000001,
 )
-BLS12_377_FR = Modulus.known(
+BLS12_377_FR = Modulus.unchecked(
     "bls12_377.fr", 0x12AB655E9A2CA55660B44D1E5C37B00159AA76FED00000010A11800000000001
 )
 
 
-M31 = Modulus.known("m31", (1 << 31) - 1)
-BABY_BEAR = Modulus.known("baby_bear", (1 << 31) - (1 << 27) + 1)
-KOALA_BEAR = Modulus.known("koala_bear", (1 << 31) - (1 << 24) + 1)
-GOLDILOCKS = Modulus.known("goldilocks", _GOLDILOCKS)
-M61 = Modulus.known("m61", (1 << 61) - 1)
-SECP256K1_FQ = Modulus.known("secp256k1.fq", (1 << 256) - (1 << 32) - 977)
-SECP256K1_FR = Modulus.known(
+M31 = Modulus.unchecked("m31", (1 << 31) - 1)
+BABY_BEAR = Modulus.unchecked("baby_bear", (1 << 31) - (1 << 27) + 1)
+KOALA_BEAR = Modulus.unchecked("koala_bear", (1 << 31) - (1 << 24) + 1)
+GOLDILOCKS = Modulus.unchecked("goldilocks", _GOLDILOCKS)
+M61 = Modulus.unchecked("m61", (1 << 61) - 1)
+SECP256K1_FQ = Modulus.unchecked("secp256k1.fq", (1 << 256) - (1 << 32) - 977)
+SECP256K1_FR = Modulus.unchecked(
     "secp256k1.fr", 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 )
-PALLAS_FQ = Modulus.known(
+PALLAS_FQ = Modulus.unchecked(
     "pallas.fq", 0x40000000000000000000000000000000224698FC094CF91B992D30ED00000001
 )
-PALLAS_FR = Modulus.known(
+PALLAS_FR = Modulus.unchecked(
     "pallas.fr", 0x40000000000000000000000000000000224698FC0994A8DD8C46EB2100000001
 )
-CURVE25519_FQ = Modulus.known("curve25519.fq", (1 << 255) - 19)
+CURVE25519_FQ = Modulus.unchecked("curve25519.fq", (1 << 255) - 19)
 
 _OF_PAIRINGS = (BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR)
 _OTHERS = (

@@ -41,7 +41,7 @@ class PlainElement:
         return cls(field, (number % field.modulus.value, *([0] * (field.degree - 1))))
 
     @classmethod
-    def each(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
+    def from_coefficients(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
         """Return an element for each tuple of coefficients."""
         return [cls(field, value) for value in values]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
-from quod.field.moduli import MOST_BITS, Modulus
+from quod.field.moduli import MAX_BITS, Modulus
 from quod.kernel.builder.builder import Builder
 from quod.kernel.builder.tracer import FunctionBody
 from quod.kernel.errors import TraceError, an
@@ -75,7 +75,7 @@ class PrimeField(FieldArithmetic[Element]):
         """Raise UnsupportedModulusError, with the supported sizes, for an unsupported modulus."""
         if not self._supports(modulus):
             # Test the largest integer of each size in place of all moduli of that size.
-            largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
+            largest = {n: Modulus.unchecked("", (1 << n) - 1) for n in range(3, MAX_BITS + 1)}
             sizes = [n for n, candidate in largest.items() if self._supports(candidate)]
             raise UnsupportedModulusError(
                 f"the modulus of {modulus.name} has {modulus.bits} bits, but "

@@ -19,7 +19,7 @@ from quod.frozen import frozen
 Coefficient: TypeAlias = "int | tuple[int, ...]"
 """An element of K: an integer, or a tuple of integers if K is an extension."""
 
-MOST_DEGREE = 16
+MAX_DEGREE = 16
 """The highest degree over the prime field; a product takes degree**2 products of coefficients."""
 
 
@@ -50,7 +50,7 @@ class Extension:
             )
         coefficients = self._checked(self.polynomial)
         self.__dict__.update(polynomial=coefficients)
-        degree, max_degree = len(coefficients) - 1, MOST_DEGREE // self.base.degree
+        degree, max_degree = len(coefficients) - 1, MAX_DEGREE // self.base.degree
         if degree < 2:
             raise InputError(
                 f"the polynomial of {self.name} has degree {degree}; an extension needs degree 2 "
@@ -81,17 +81,17 @@ class Extension:
         parts = root if isinstance(root, tuple) else (root,)
         if (
             type(integer) is not int
-            or not 2 <= integer <= MOST_DEGREE
+            or not 2 <= integer <= MAX_DEGREE
             or any(type(part) is not int for part in parts)
         ):
             raise InputError(
-                f"the binomial of {name} needs a degree from 2 to {MOST_DEGREE} and a root that is "
+                f"the binomial of {name} needs a degree from 2 to {MAX_DEGREE} and a root that is "
                 f"an int, or over an extension a tuple of int, not {degree!r} and {root!r}"
             )
         return cls(name, base, _binomial(base, degree, root))
 
     @classmethod
-    def known(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
+    def unchecked(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
         """Return K[x]/(x^degree - root) without a test, which saves time at import.
 
         Quod's own extensions are checked in the tests. `root` must be centred between -p/2 and p/2.

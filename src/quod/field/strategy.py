@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from quod.field.moduli import MOST_BITS, Modulus
+from quod.field.moduli import MAX_BITS, Modulus
 from quod.field.prime import PrimeField, UnsupportedModulusError
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
@@ -46,7 +46,7 @@ class Candidate:
     made_for: Capability | None = None
 
 
-_61_BITS, _SHORT, _LONG = range(61, 62), range(65), range(65, MOST_BITS + 1)
+_61_BITS, _SHORT, _LONG = range(61, 62), range(65), range(65, MAX_BITS + 1)
 
 CANDIDATES = (
     Candidate("mersenne61", _61_BITS),

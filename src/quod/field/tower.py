@@ -102,9 +102,9 @@ class Fq12Arithmetic(ABC, Generic[E]):
             squared = self.cyclotomic_square(loop.carried)
             with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
                 factor = self.select(digit_at(k, minus, loop.index), inverse, a)
-                branch.give(self.multiply(squared, factor))
+                branch.yield_(self.multiply(squared, factor))
             with branch.otherwise():
-                branch.give(squared)
+                branch.yield_(squared)
             loop.next(branch.results)
         result: E = loop.results
         return result

@@ -38,8 +38,8 @@ _SECTION_HEADER_BYTES = 12
 _U32 = np.dtype("<u4")
 
 # No format has more than 20.
-_MOST_SECTIONS = 256
-_MOST_TEXT = 1 << 12
+_MAX_SECTIONS = 256
+_MAX_TEXT = 1 << 12
 
 
 class SectionReader:
@@ -106,8 +106,8 @@ class SectionReader:
         """Read a u32 length and so many printable ASCII characters; errors call them `name`."""
         start = self._position
         length = self.u32(f"the length of the {name}")
-        if length > _MOST_TEXT:
-            self.fail(f"the {name} has {length} bytes, more than the limit of {_MOST_TEXT}", start)
+        if length > _MAX_TEXT:
+            self.fail(f"the {name} has {length} bytes, more than the limit of {_MAX_TEXT}", start)
         data = bytes(self.take(length, f"the {name}"))
         if not data.isascii() or not data.decode().isprintable():
             self.fail(f"the {name} is not text; the file is damaged, copy it again", start)
@@ -235,9 +235,9 @@ class Iden3File:
                 4,
             )
         count = int.from_bytes(data[8:12], "little")
-        if count > _MOST_SECTIONS:
+        if count > _MAX_SECTIONS:
             fail(
-                f"has {count} sections, more than the limit of {_MOST_SECTIONS}; the "
+                f"has {count} sections, more than the limit of {_MAX_SECTIONS}; the "
                 "file is damaged, make or copy it again",
                 8,
             )

@@ -204,8 +204,8 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
         # Of a file beyond the limit, only the start is read.
-        content = bytes(data[: ANY.most_bytes if len(data) <= ANY.most_bytes else _LEADING_SPACE])
-        check_length(len(data), ANY.most_bytes, ANY.what, path)
+        content = bytes(data[: ANY.max_bytes if len(data) <= ANY.max_bytes else _LEADING_SPACE])
+        check_length(len(data), ANY.max_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)
     except InputError as error:
         if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):

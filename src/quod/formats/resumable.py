@@ -52,7 +52,7 @@ expected: list[str] = []
 """Targets of work that is about to begin, and may resume an earlier run."""
 
 _PIECE = 1 << 24
-_MOST_JOURNAL = 1 << 24
+_MAX_JOURNAL = 1 << 24
 _MARK_KEYS = {"at", "length", "blake2b"}
 _PART, _JOURNAL = "part", "journal"
 
@@ -126,7 +126,7 @@ class Parts:
             os.close(descriptor)
             return None
         with os.fdopen(descriptor, "rb") as file:
-            lines = file.read(_MOST_JOURNAL).split(b"\n")[:-1]
+            lines = file.read(_MAX_JOURNAL).split(b"\n")[:-1]
         if not lines or _object(lines[0]) != {"identity": self._identity}:
             return None
         size = os.fstat(self.file.fileno()).st_size

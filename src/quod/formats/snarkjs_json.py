@@ -55,8 +55,8 @@ _OLD_CURVE = "bn254"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest modulus has 116 digits; longer text is not passed to int().
-_MOST_DIGITS = 160
-_MOST = 10**_MOST_DIGITS
+_MAX_DIGITS = 160
+_MOST = 10**_MAX_DIGITS
 
 
 @frozen
@@ -127,7 +127,7 @@ class _Reader:
                 f"must be a decimal integer without sign, spaces or leading zeros, "
                 f"not {shown(value)}",
             )
-        number = int(value) if len(value) <= _MOST_DIGITS else modulus.value
+        number = int(value) if len(value) <= _MAX_DIGITS else modulus.value
         if number >= modulus.value:
             self.fail(key, f"must be below the modulus {modulus.name}; reduced forms only")
         return number

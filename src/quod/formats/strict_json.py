@@ -24,15 +24,15 @@ class JsonKind:
     """A kind of document: its name in messages, and its limits.
 
     what: The name, for messages.
-    most_bytes: The most bytes; text that is not ASCII counts fourfold, as it does in Python's
+    max_bytes: The most bytes; text that is not ASCII counts fourfold, as it does in Python's
         memory.
-    most_values: The most values.
+    max_values: The most values.
     secret: Errors do not show values.
     """
 
     what: str
-    most_bytes: int
-    most_values: int
+    max_bytes: int
+    max_values: int
     secret: bool = False
 
 
@@ -44,9 +44,9 @@ VERIFICATION_KEY = JsonKind("a verification key", 32 << 20, 1 << 19)
 CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19, secret=True)
 ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)
 
-_MOST_DEPTH = 32
+_MAX_DEPTH = 32
 # The most digits of integers without quotes; a 64-bit one has 20.
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 # Bytes that are scanned in one step.
 _STEP = 1 << 18
 _QUOTE, _COMMA = b'",'
@@ -58,7 +58,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def read_json(path: Path, kind: JsonKind) -> bytes:
     """Read the bytes of a JSON file or pipe; `InputError` if they exceed the kind's limit."""
-    return read_small(path, limit=kind.most_bytes, what=kind.what)
+    return read_small(path, limit=kind.max_bytes, what=kind.what)
 
 
 def parse_json(
@@ -91,16 +91,16 @@ def parse_json(
         return refused
 
     def count(text: str) -> int:
-        return int(text) if len(text) <= _MOST_DIGITS else no("a number with too many digits")(text)
+        return int(text) if len(text) <= _MAX_DIGITS else no("a number with too many digits")(text)
 
     if not isinstance(data, str | bytes):
         refuse(f"must be given as str or bytes, not {type(data).__name__}")
     try:
         if isinstance(data, str):
             data = data.encode()
-        if len(data) * (1 if data.isascii() else 4) > kind.most_bytes:
+        if len(data) * (1 if data.isascii() else 4) > kind.max_bytes:
             refuse(
-                f"is longer than the limit for {kind.what} ({kind.most_bytes:,} bytes); "
+                f"is longer than the limit for {kind.what} ({kind.max_bytes:,} bytes); "
                 "check that the right file was given"
             )
         _check_size(data, kind, refuse)
@@ -154,16 +154,16 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
         steps = np.where(quoted, np.int32(0), _DEPTH[piece])
         depths = depth + np.cumsum(steps, dtype=np.int32)
         depth = int(depths[-1])
-        if (depths > _MOST_DEPTH).any():
+        if (depths > _MAX_DEPTH).any():
             refuse(
                 "is nested too deeply; check that this is the right file",
-                start + int((depths > _MOST_DEPTH).argmax()),
+                start + int((depths > _MAX_DEPTH).argmax()),
             )
         values += int((steps > 0).sum()) + int(((piece == _COMMA) & ~quoted).sum())
-        if values > kind.most_values:
+        if values > kind.max_values:
             refuse(
                 f"has more values than the limit for {kind.what} "
-                f"({kind.most_values:,}); check that this is the right file",
+                f"({kind.max_values:,}); check that this is the right file",
                 start,
             )
 

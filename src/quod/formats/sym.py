@@ -16,7 +16,7 @@ from quod.errors import InputError, MismatchError
 from quod.formats.r1cs import R1cs
 from quod.formats.source import Path, read_small
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 _NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
@@ -30,9 +30,9 @@ class SymbolRow(NamedTuple):
     name: str
 
 
-def read_symbol_file(path: Path, *, most_bytes: int = _MOST_BYTES) -> bytes:
-    """Read the bytes of a .sym file or pipe; `InputError` if there are more than `most_bytes`."""
-    return read_small(path, limit=most_bytes, what="a .sym file")
+def read_symbol_file(path: Path, *, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Read the bytes of a .sym file or pipe; `InputError` if there are more than `max_bytes`."""
+    return read_small(path, limit=max_bytes, what="a .sym file")
 
 
 def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:

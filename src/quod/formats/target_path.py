@@ -14,8 +14,8 @@ import os
 import re
 import stat
 
-_MOST_LINKS = 40
-_MOST_DIGITS = 9
+_MAX_LINKS = 40
+_MAX_DIGITS = 9
 _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd")
 
 
@@ -40,7 +40,7 @@ def follow(path: str) -> str | int:
             continue
         if part.isascii() and part.isdecimal() and not any(parts) and _has_descriptors(place):
             # Longer numbers are not descriptors, and exceed a C int.
-            if len(part) > _MOST_DIGITS:
+            if len(part) > _MAX_DIGITS:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             return int(part)
         below = os.path.join(place, part)
@@ -53,7 +53,7 @@ def follow(path: str) -> str | int:
             place = below
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         _check_owner(below, status, os.stat(place))
         if not any(parts) and _DESCRIPTORS.fullmatch(place):

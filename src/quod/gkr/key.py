@@ -13,12 +13,12 @@ from quod.gkr.reduction import Reduction
 from quod.gkr.security import check_challenges, error_terms
 from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import Hash, check_tree_hash, checked_hash, recursive_hash
-from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
-from quod.security import LEAST_BITS, check_bits
+from quod.layered.circuit import MAX_RANDOMS, LayeredCircuit
+from quod.security import MIN_BITS, check_bits
 from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
 
-MOST_CHAIN = 1 << 20
+MAX_CHAIN = 1 << 20
 """The largest number of hashes of a delay: about a second of a verifier's time."""
 
 _MIN_CHAIN = 64
@@ -52,7 +52,7 @@ class VerifyingKey:
     bits: int
     hash: Hash = Hash.SHA3_256
     recursive: bool = False
-    reduction: Reduction = Reduction.PLACES
+    reduction: Reduction = Reduction.TWO_PHASE
     randoms: int = 0
 
     def __post_init__(self) -> None:
@@ -65,16 +65,16 @@ class VerifyingKey:
         checked_hash(self.hash, self.recursive).check_challenges(self.field)
         instance("the reduction", self.reduction, Reduction, "take one of quod.gkr.Reduction")
         # whole_number rejects bool and NaN, which would otherwise pass comparisons.
-        chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
-        randoms = whole_number("the random coefficients", self.randoms, 0, MOST_RANDOMS)
+        chain = whole_number("the chain", self.chain, 1, MAX_CHAIN)
+        randoms = whole_number("the random coefficients", self.randoms, 0, MAX_RANDOMS)
         bits = whole_number("the bits", self.bits, 0)
         self.__dict__.update(chain=chain, bits=bits, randoms=randoms)
 
     @classmethod
     def of(
         cls, circuit: LayeredCircuit, field: FieldSpec, *, commitment: Scheme | None = None,
-        allow_bits: int = LEAST_BITS, hash: Hash | None = None, recursive: bool = False,
-        reduction: Reduction = Reduction.PLACES,
+        allow_bits: int = MIN_BITS, hash: Hash | None = None, recursive: bool = False,
+        reduction: Reduction = Reduction.TWO_PHASE,
     ) -> Self:  # fmt: skip
         """Return the key of a circuit.
 
@@ -91,7 +91,7 @@ class VerifyingKey:
         if hash is None:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
         checked_hash(hash, recursive)
-        chain = least_chain(circuit, hash)
+        chain = minimum_chain(circuit, hash)
         key = cls(
             circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction,
             circuit.randoms,
@@ -112,7 +112,7 @@ class VerifyingKey:
                 f"this one has {circuit.randoms}; keys made before Quod applied the hash chain "
                 "after random coefficients have none: compile the circuit again"
             )
-        min_chain = least_chain(circuit, self.hash)
+        min_chain = minimum_chain(circuit, self.hash)
         if self.chain < min_chain:
             raise InputError(
                 f"the key's chain of {self.chain} hashes is too short for {len(circuit.layers)} "
@@ -138,7 +138,7 @@ class VerifyingKey:
         return Transcript(state, bound=bound, hash=self.hash, recursive=self.recursive)
 
 
-def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
+def minimum_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
     """Return the smallest length of the hash chain for a circuit.
 
     One hash of the chain is counted as `Hash.circuit_layers` layers of a circuit.

@@ -15,10 +15,10 @@ from quod.validation import member
 class Reduction(Enum):
     """The protocol for one layer: the variables its sumchecks bind; its value names it in keys."""
 
-    PLACES = "places"
+    TWO_PHASE = "places"
     """Two-phase (Libra): sumchecks over wires and instances. Proofs are short."""
 
-    COLUMNS = "columns"
+    DATA_PARALLEL = "columns"
     """Data-parallel: sumchecks over the instances alone, for many instances. The prover sends the
     value of every wire that gates read, at the point of the instances. Linear maps, permutations
     and repeated gates cost it nothing, as the verifier applies them to the weights."""
@@ -30,9 +30,9 @@ T = TypeVar("T")
 def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
     """Return the argument for a reduction. There is one per member, so none is a default."""
     match reduction:
-        case Reduction.PLACES:
+        case Reduction.TWO_PHASE:
             return places
-        case Reduction.COLUMNS:
+        case Reduction.DATA_PARALLEL:
             return columns
         case _:
             assert_never(reduction)

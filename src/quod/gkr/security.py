@@ -16,7 +16,7 @@ from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.validation import whole_number
 
-MOST_LOG_INSTANCES = 24
+MAX_LOG_INSTANCES = 24
 
 _CHALLENGE_BITS = 120
 
@@ -50,14 +50,14 @@ def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
 
 def log_instances(instances: int) -> int:
     """Return log2 of a number of instances, rounded up; raise InputError if it is out of range."""
-    number = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
+    number = whole_number("the instances", instances, 1, 1 << MAX_LOG_INSTANCES)
     return (number - 1).bit_length()
 
 
 def error_terms(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
-    reduction: Reduction = Reduction.PLACES,
+    reduction: Reduction = Reduction.TWO_PHASE,
 ) -> dict[str, Fraction]:  # fmt: skip
     """Return the soundness error of each part of the protocol, for uniformly random challenges.
 
@@ -85,7 +85,7 @@ def error_terms(
 def security_bits(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
-    reduction: Reduction = Reduction.PLACES,
+    reduction: Reduction = Reduction.TWO_PHASE,
 ) -> int:  # fmt: skip
     """Return -log2 of the sum of all error terms, rounded down; 0 if the sum exceeds 1.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quod.commitment.scheme import MOST_LOG2_SIZE
+from quod.commitment.scheme import MAX_LOG2_SIZE
 from quod.errors import InputError
 from quod.field.element_bytes import encode
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction, is_linear
 from quod.gkr.security import log_instances
 from quod.layered.circuit import LayeredCircuit
-from quod.security import LEAST_BITS
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.security import MIN_BITS
+from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
@@ -42,7 +42,7 @@ class Statement:
 
     def __init__(
         self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int,
-        *, checked: int | None = None, allow_bits: int = LEAST_BITS,
+        *, checked: int | None = None, allow_bits: int = MIN_BITS,
     ) -> None:  # fmt: skip
         """Validate the statement.
 
@@ -115,10 +115,10 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allo
 
 def _max_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
     """Return the limit that follows from the limits of variables of commitments and sumchecks."""
-    limits = [MOST_LOG2_SIZE - circuit.log_inputs]
+    limits = [MAX_LOG2_SIZE - circuit.log_inputs]
     if by_reduction(key.reduction, places=True, columns=False):
         limits += [
-            MOST_VARIABLES - circuit.log_below(number)
+            MAX_VARIABLES - circuit.log_below(number)
             for number, kinds in enumerate(circuit.kinds)
             if not is_linear(kinds)
         ]

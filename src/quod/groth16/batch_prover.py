@@ -1,7 +1,7 @@
 """Batched proofs: several witnesses of one key in one launch schedule.
 
 `PendingBatch` computes the proofs of a batch. Each step on the host is one launch for all proofs,
-and the proofs are verified as a batch (`quod.groth16.batch_verification`). `begin_together` returns
+and the proofs are verified as a batch (`quod.groth16.batch_verification`). `begin_batch` returns
 a pending proof for each witness, like `quod.groth16.prover.begin`. The first pending proof whose
 result is requested computes the results of all; cancelling or closing a proof does not affect the
 others.
@@ -256,17 +256,17 @@ PendingOrError = AnyPending | Exception
 """A pending proof, or the error that prevented its start."""
 
 
-def begin_together(
+def begin_batch(
     key: KeyInUse, witnesses: Sequence[Witness], meter: BusyMeter | None = None
 ) -> list[PendingOrError]:
-    """See `ProvingKey.begin_together`."""
+    """See `ProvingKey.begin_batch`."""
     check_request(key, None)
     batches = key.resident.batches
     most = 1 if batches is None else batches.most
     if len(witnesses) > most:
         raise InputError(
             f"{len(witnesses)} witnesses are too many for a batch with {key.zkey.path}: "
-            f"give at most {most} (most_together)"
+            f"give at most {most} (max_batch)"
         )
     pending: dict[int, PendingOrError] = {}
     statements: dict[int, Statement] = {}

@@ -239,8 +239,8 @@ class _Batch:
                 [block for block in failing if len(block) > 1],
                 len(failing),
             )
-            most_fail = failing_count == tested >= _MIN_TESTED_BLOCKS
-            if most_fail or all(len(block) <= _SMALL_BLOCK for block in failing):
+            max_fail = failing_count == tested >= _MIN_TESTED_BLOCKS
+            if max_fail or all(len(block) <= _SMALL_BLOCK for block in failing):
                 singles = [range(position, position + 1) for block in failing for position in block]
                 return invalid | {block[0] for block in self._failing_blocks(singles)}
             halves = [(block[: len(block) // 2], block[len(block) // 2 :]) for block in failing]

@@ -26,12 +26,12 @@ from quod.formats.zkey.infinity import MAY_BE_INFINITE
 from quod.groth16 import prover
 from quod.groth16.host.key import HostKey
 from quod.groth16.proof import Proof
-from quod.groth16.resident import MOST, ResidentKey
+from quod.groth16.resident import MAX_BATCH, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
 from quod.validation import flag, whole_number, whole_number_or_none
 
-MOST_LANES = 16
+MAX_LANES = 16
 """The largest number of proofs that one GPU computes concurrently."""
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ProvingKey:
         allow_insecure: bool = False,
         memory_budget: int | None = None,
         lanes: int = 1,
-        together: int | None = None,
+        max_batch: int | None = None,
         devices: Sequence[DeviceChoice] | None = None,
     ) -> None:
         """Open a zkey whose coordinates are below the modulus; see `from_zkey`.
@@ -64,7 +64,7 @@ class ProvingKey:
         memory_budget: bytes of each device's memory; default: the device's budget.
         lanes: number of proofs that a GPU computes concurrently, for small circuits; CPUs and
             WebGPU compute one at a time.
-        together: the largest batch of witnesses, used if one proof does not fill the device: a
+        max_batch: the largest batch of witnesses, used if one proof does not fill the device: a
             power of two of at most 32. Default: the size that fills the device. 1 turns batches
             off and saves their memory.
         devices: GPUs that share each proof instead of one `device`; each holds a share of the
@@ -74,8 +74,8 @@ class ProvingKey:
         self.zkey = zkey
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
-        lanes = whole_number("lanes", lanes, 1, MOST_LANES)
-        together = whole_number_or_none("together", together, 1, MOST)
+        lanes = whole_number("lanes", lanes, 1, MAX_LANES)
+        max_batch = whole_number_or_none("max_batch", max_batch, 1, MAX_BATCH)
         gpus = [] if devices is None else [resolve_device(choice) for choice in devices]
         self.device = gpus[0] if gpus else resolve_device(device)
         self.curve = zkey.curve
@@ -125,7 +125,7 @@ class ProvingKey:
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
             self.resident = GpuKey(
-                zkey, self.device, g1, g2, timeline, memory_budget, lanes, together
+                zkey, self.device, g1, g2, timeline, memory_budget, lanes, max_batch
             )
 
     @classmethod
@@ -302,20 +302,20 @@ class ProvingKey:
         """The number of proofs in progress at once that keeps the device busy."""
         return self.resident.in_progress
 
-    def begin_together(
+    def begin_batch(
         self, witnesses: Sequence[Witness], *, meter: BusyMeter | None = None
     ) -> list[PendingOrError]:
         """Begin a batch of proofs, as `begin` does; return each proof, or its error.
 
-        A batch has at most `most_together` witnesses. The first proof that is asked for a result
+        A batch has at most `max_batch` witnesses. The first proof that is asked for a result
         computes the batch; cancelling or closing one does not affect the others.
         """
-        from quod.groth16.batch_prover import begin_together
+        from quod.groth16.batch_prover import begin_batch
 
-        return begin_together(self, witnesses, meter)
+        return begin_batch(self, witnesses, meter)
 
     @property
-    def most_together(self) -> int:
+    def max_batch(self) -> int:
         """The largest batch of witnesses; 1 if one witness fills the device.
 
         The first access allocates the memory of batches, if there is enough.
@@ -324,23 +324,23 @@ class ProvingKey:
         return 1 if batches is None else batches.most
 
     def wait_for_turn(self, waiting: Callable[[], int]) -> None:
-        """Wait until `begin_together` can begin at once; only for the thread that begins proofs.
+        """Wait until `begin_batch` can begin at once; only for the thread that begins proofs.
 
-        waiting: returns the number of witnesses to prove. With batches, fewer than `most_together`
+        waiting: returns the number of witnesses to prove. With batches, fewer than `max_batch`
         witnesses also wait until the device is idle, as a batch takes hardly longer than one proof.
         Without batches this returns at once.
         """
         if (batches := self.resident.batches) is not None:
             batches.wait(waiting)
 
-    def prepare(self, *, together: bool = False) -> None:
+    def prepare(self, *, with_batches: bool = False) -> None:
         """Allocate memory now, such as page-locked memory, that the first proofs would allocate.
 
-        With `together`, also allocate and record the batches of each size.
+        With `with_batches`, also allocate and record the batches of each size.
         """
         self.resident.prepare()
         self.self_check_key.prepare()
-        if together and (batches := self.resident.batches) is not None:
+        if with_batches and (batches := self.resident.batches) is not None:
             batches.prepare()
 
     def prove_many(

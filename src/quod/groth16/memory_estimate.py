@@ -69,14 +69,14 @@ def host_parts(key: KeyCounts) -> dict[str, int]:
 
 def device_parts(
     key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1,
-    together: int | None = None,
+    max_batch: int | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Return the bytes of device memory, by purpose, that a key should get as `memory_budget`.
 
     They are those of the fastest layout within `most` bytes. If that layout streams bases from the
     host, they are those of the fastest layout within `budget`; if no layout fits, those of the
     smallest layout with resident bases. Each of the `lanes` concurrent proofs has its own vectors,
-    witnesses and workspaces. Batches of up to `together` witnesses get the remaining memory within
+    witnesses and workspaces. Batches of up to `max_batch` witnesses get the remaining memory within
     `most` bytes.
     """
     # Imported here because devices that compute in host memory do not need it.
@@ -103,7 +103,7 @@ def device_parts(
     parts["bases and sums"] = memory.nbytes(device) + lane_workspaces
     if not memory.streamed:
         batch_budget = most - sum(parts.values())
-        needed = _batch_bytes(key, device, memory, bases, element, together)
+        needed = _batch_bytes(key, device, memory, bases, element, max_batch)
         if fitting := [nbytes for nbytes in needed if nbytes <= batch_budget]:
             parts["batches"] = max(fitting)
     return parts
@@ -118,7 +118,7 @@ def _lane_bytes(key: KeyCounts, element_bytes: int, batch: int = 1) -> int:
     """
     from quod.groth16.gpu.matrix import DeviceMatrix
 
-    rows = DeviceMatrix.most_elements(key.entries, 2 * key.domain)
+    rows = DeviceMatrix.max_elements(key.entries, 2 * key.domain)
     if batch > 1:
         rows = -(-rows // key.domain) * key.domain
     return batch * max(3 * key.domain, rows) * element_bytes
@@ -126,7 +126,7 @@ def _lane_bytes(key: KeyCounts, element_bytes: int, batch: int = 1) -> int:
 
 def _batch_bytes(
     key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element_bytes: int,
-    together: int | None,
+    max_batch: int | None,
 ) -> list[int]:  # fmt: skip
     """Return the bytes of the memory for batches, for each batch size: 2, 4 and so on."""
     from quod.groth16.gpu.batch_prover import BATCHES, batch_size, batch_sizes
@@ -134,7 +134,7 @@ def _batch_bytes(
     witness = key.variables * element_bytes
     sizes = batch_sizes(
         batch_size(
-            device, key.domain, max(_lane_bytes(key, element_bytes, 2) // 2, witness), together
+            device, key.domain, max(_lane_bytes(key, element_bytes, 2) // 2, witness), max_batch
         )
     )
     workspaces = memory.batch_workspaces(device, bases, sizes)

@@ -19,7 +19,7 @@ from quod.groth16.context import ProofContext, Tasks
 # Points at infinity are removed from bases if more than this share of the points is at infinity.
 _MIN_INFINITE_SHARE = 0.1
 
-MOST = 32
+MAX_BATCH = 32
 """The largest batch of witnesses; waiting for more would cost more time than it saves."""
 
 FindFinite = Callable[[Group, Words], NDArray[np.bool_]]

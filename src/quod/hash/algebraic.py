@@ -62,7 +62,7 @@ class AlgebraicHash:
         self.collision_bits = ((states >> (LOG_TAGS + 1)).bit_length() - 1) // 2
         """The bits of security against two states that differ by the difference of two tags."""
 
-    def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
+    def absorb(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """Return the state after a message, of elements of this field or of bytes."""
         check_length(len(message))
         are_elements = are_elements or not message
@@ -210,7 +210,7 @@ class AlgebraicChain:
         tag_element = self._element([tag_word + ((header >> 24) << 5), zero][: self._element_words])
         return self._words(self._over_blocks(self._elements(state), masked, last, tag_element))
 
-    def of_run(self, load: Load, words: int, level: Value) -> Words:
+    def digest_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of a run of `words` words of elements, read by `load`, on a level."""
         k, f, block = self._k, self._field, self._hash.rate * self._element_words
         last = max(0, words - 1) // block * block

@@ -37,11 +37,13 @@ class KernelDigest(ABC):
         """Return the digest of a message; both are bytes in little-endian words of 32 bits."""
 
     @abstractmethod
-    def of_run(self, load: Load, words: int, level: Value) -> Words:
+    def digest_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of `words` words, read by `load`, and then a byte with the level."""
 
     @abstractmethod
-    def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> Words:
+    def digest_prefix(
+        self, before: Sequence[Value], message: Sequence[Value], length: Value
+    ) -> Words:
         """Return the digest of the words `before` and the first `length` words of a message."""
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
@@ -53,7 +55,7 @@ class KernelDigest(ABC):
         self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
     ) -> Words:
         """Return the state after the first `length` words of a message."""
-        return self.of_prefix([*state, header], message, length)
+        return self.digest_prefix([*state, header], message, length)
 
     def padded(
         self, before: Sequence[Value], message: Sequence[Value], length: Value, mark: int,
@@ -122,7 +124,7 @@ class ByteHash:
         mark = bytes([level])
         return [self.reference(run + mark) for run in runs]
 
-    def after(
+    def absorb(
         self, state: bytes, label: int, message: bytes, *, are_elements: bool = False
     ) -> bytes:
         """Return the digest of the state, the header and the message."""

@@ -25,14 +25,14 @@ STATE_WORDS = DIGEST_BYTES // 4
 DIGEST_LABEL = 14
 """The label of a run of elements in a digest; no message of a transcript has it."""
 
-MOST_BYTES = (1 << 24) - 1
+MAX_BYTES = (1 << 24) - 1
 """The largest length of a message in bytes. For a longer message its digest is absorbed."""
 
 
 def check_length(length: int) -> None:
     """Raise InputError for a message that is too long."""
-    if length > MOST_BYTES:
-        raise InputError(f"a message has at most {MOST_BYTES} bytes, not {length}; take its digest")
+    if length > MAX_BYTES:
+        raise InputError(f"a message has at most {MAX_BYTES} bytes, not {length}; take its digest")
 
 
 def header(label: int, length: int) -> bytes:
@@ -73,7 +73,7 @@ class HashFunction(Protocol):
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
         """Return the digest of each run on a level; hashes over a field need runs of one length."""
 
-    def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
+    def absorb(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """Return the state after a message."""
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
@@ -105,5 +105,5 @@ class KernelHash(Protocol):
     ) -> Words:
         """Return the state after `header` and the first `length` words of a message."""
 
-    def of_run(self, load: Load, words: int, level: Value) -> Words:
+    def digest_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of `words` words of elements, read by `load`, on a level."""

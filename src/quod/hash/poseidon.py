@@ -21,7 +21,7 @@ FULL_ROUNDS = 8
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
 """The numbers of partial rounds for states of width 2, 3, ..."""
 
-MOST_INPUTS = len(PARTIAL_ROUNDS)
+MAX_INPUTS = len(PARTIAL_ROUNDS)
 _P = BN254_FR.value
 
 
@@ -42,7 +42,7 @@ class PoseidonParameters:
 @cache
 def poseidon_parameters(width: int) -> PoseidonParameters:
     """Return the parameters of a state of `width` elements, from 2 to 17."""
-    width = whole_number("the width of Poseidon", width, 2, MOST_INPUTS + 1)
+    width = whole_number("the width of Poseidon", width, 2, MAX_INPUTS + 1)
     partial = PARTIAL_ROUNDS[width - 2]
     numbers = grain_numbers(_P, width, FULL_ROUNDS, partial)
     canonical_numbers = (number for number in numbers if number < _P)
@@ -67,8 +67,8 @@ def poseidon_outputs(inputs: Sequence[int], count: int, *, initial: int = 0) -> 
         element("the initial element", initial, BN254_FR),
         *elements("an input of Poseidon", inputs, BN254_FR),
     ]
-    if not 2 <= len(state) <= MOST_INPUTS + 1:
-        raise InputError(f"Poseidon takes 1 to {MOST_INPUTS} inputs, not {len(state) - 1}")
+    if not 2 <= len(state) <= MAX_INPUTS + 1:
+        raise InputError(f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {len(state) - 1}")
     count = whole_number("count", count, 1, len(state))
     return _permuted(state)[:count]
 

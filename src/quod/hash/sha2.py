@@ -49,7 +49,7 @@ class Sha256(KernelDigest):
         words.append(self._k.constant(0x80000000, types.u32))
         return self._digest(self._start(), words, 32 * len(message))
 
-    def of_run(self, load: Load, words: int, level: Value) -> tuple[Value, ...]:
+    def digest_run(self, load: Load, words: int, level: Value) -> tuple[Value, ...]:
         """Return the digest of `words` words, read by `load`, and then a byte with the level."""
         state, full_words = self._start(), words // BLOCK_WORDS * BLOCK_WORDS
         if full_words:
@@ -65,7 +65,7 @@ class Sha256(KernelDigest):
         end = (level << 24) | 0x800000
         return self._digest(state, [*map(swapped, tail), end], 32 * words + 8)
 
-    def of_prefix(
+    def digest_prefix(
         self, before: Sequence[Value], message: Sequence[Value], length: Value
     ) -> tuple[Value, ...]:
         """Return the digest of the words `before` and the first `length` words of a message."""

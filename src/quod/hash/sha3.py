@@ -63,7 +63,7 @@ class Sha3(KernelDigest):
         """Return the digest of a message; both are bytes in little-endian words of 32 bits."""
         return self._digest(self._start(), [*message, self._k.constant(_MARK, types.u32)])
 
-    def of_run(self, load: Load, words: int, level: Value) -> State:
+    def digest_run(self, load: Load, words: int, level: Value) -> State:
         """Return the digest of `words` words, read by `load`, and then a byte with the level."""
         sponge, full_words = self._start(), words // RATE_WORDS * RATE_WORDS
         if full_words:
@@ -78,7 +78,9 @@ class Sha3(KernelDigest):
         )
         return self._digest(sponge, [*tail, level | _MARK << 8])
 
-    def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> State:
+    def digest_prefix(
+        self, before: Sequence[Value], message: Sequence[Value], length: Value
+    ) -> State:
         """Return the digest of the words `before` and the first `length` words of a message."""
         k, zero = self._k, self._k.constant(0, types.u32)
         blocks = (len(before) + len(message)) // RATE_WORDS + 1

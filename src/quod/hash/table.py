@@ -119,11 +119,11 @@ class Hash(Enum):
         """
         return self.function.digests_of_runs(runs, level)
 
-    def after(
+    def absorb(
         self, state: bytes, label: int, message: bytes, field: FieldSpec | None = None
     ) -> bytes:
         """Return the transcript state after a message, of elements of `field` if it is given."""
-        return self.function.after(state, label, message, are_elements=self.takes(field))
+        return self.function.absorb(state, label, message, are_elements=self.takes(field))
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelHash:
         """Construct the hash inside a kernel; call it at the kernel's top.

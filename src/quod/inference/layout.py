@@ -10,7 +10,7 @@ from functools import cached_property
 
 from quod.frozen import frozen
 from quod.inference.perceptron import SHIFT
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.sumcheck.verifier import MAX_VARIABLES
 
 LIMB_BITS = SHIFT // 2
 """Bits of each of the two limbs of a remainder."""
@@ -80,8 +80,8 @@ class Places:
 
     @property
     def fits(self) -> bool:
-        """True if the committed table of activations has at most `MOST_VARIABLES` variables."""
-        return self.log_block + self.log_blocks <= MOST_VARIABLES
+        """True if the committed table of activations has at most `MAX_VARIABLES` variables."""
+        return self.log_block + self.log_blocks <= MAX_VARIABLES
 
     def column(self, layer: int, which: int) -> int:
         """Return the index of a hidden layer's column `which`, one of `QUOTIENT` to `HIGH`."""

@@ -32,15 +32,15 @@ SHIFT = 24
 
 HALF = 1 << (SHIFT - 1)
 
-MOST_ACTIVATION = 127
+MAX_ACTIVATION = 127
 
-MOST_WIDTH = 1 << 12
-MOST_LAYERS = 9
-MOST_TABLE_BITS = 16
+MAX_WIDTH = 1 << 12
+MAX_LAYERS = 9
+MAX_TABLE_BITS = 16
 
 _MAX_SUM = 1 << 31
 # The weights of the largest layers, and as much again for the rest of the file.
-_MAX_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
+_MAX_BYTES = 2 * MAX_LAYERS * MAX_WIDTH**2
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"
 _PARTS = ("weight", "bias", "multiplier")
@@ -72,7 +72,7 @@ class Layer:
     def largest_sums(self) -> Numbers:
         """Return an upper bound on the absolute value of each output's sum, for any activations."""
         rows: Numbers = np.abs(self.weights.astype(np.int64)).sum(axis=1)
-        rows = MOST_ACTIVATION * rows + np.abs(self.biases)
+        rows = MAX_ACTIVATION * rows + np.abs(self.biases)
         return rows
 
 
@@ -92,8 +92,8 @@ class Perceptron:
             raise InputError(f"the layers must be a tuple, not {shown_kind(sequence)}")
         layers = tuple(_checked(number, layer) for number, layer in enumerate(sequence))
         self.__dict__.update(layers=layers)
-        if not 2 <= len(layers) <= MOST_LAYERS:
-            raise InputError(f"a perceptron must have 2 to {MOST_LAYERS} layers, not {len(layers)}")
+        if not 2 <= len(layers) <= MAX_LAYERS:
+            raise InputError(f"a perceptron must have 2 to {MAX_LAYERS} layers, not {len(layers)}")
         for number, layer in enumerate(layers):
             if (layer.multipliers is None) != (number == len(layers) - 1):
                 raise InputError(f"layer {number}: all layers but the last must have multipliers")
@@ -104,9 +104,9 @@ class Perceptron:
                 )
             if (layer.largest_sums() >= _MAX_SUM).any():
                 raise InputError(f"layer {number}: the sums of a row can reach 2^31")
-        if self.table_bits > MOST_TABLE_BITS:
+        if self.table_bits > MAX_TABLE_BITS:
             raise InputError(
-                f"a rescaled sum can have {self.table_bits} bits, more than {MOST_TABLE_BITS}; "
+                f"a rescaled sum can have {self.table_bits} bits, more than {MAX_TABLE_BITS}; "
                 "use smaller multipliers"
             )
 
@@ -128,12 +128,12 @@ class Perceptron:
     @classmethod
     def open(cls, path: Path) -> Perceptron:
         """Read a GGUF file; InputError names a tensor that is missing or of another type."""
-        file = Gguf.open(path, owned=True, most_bytes=_MAX_BYTES)
+        file = Gguf.open(path, owned=True, max_bytes=_MAX_BYTES)
         kind = file.metadata.get(_ARCHITECTURE)
         if not isinstance(kind, str) or kind != _KIND:
             raise InputError(f"{file.path}: {_ARCHITECTURE} must be {_KIND}")
         layers: list[Layer] = []
-        while f"layer.{len(layers)}.weight" in file.tensors and len(layers) < MOST_LAYERS:
+        while f"layer.{len(layers)}.weight" in file.tensors and len(layers) < MAX_LAYERS:
             name = f"layer.{len(layers)}"
             multipliers = None
             if f"{name}.multiplier" in file.tensors:
@@ -172,7 +172,7 @@ def rescaled(sums: Numbers, multipliers: Numbers) -> tuple[Numbers, Numbers]:
 
 def clamped(quotients: Numbers) -> Numbers:
     """Return the activations of rescaled sums."""
-    return np.clip(quotients, 0, MOST_ACTIVATION)
+    return np.clip(quotients, 0, MAX_ACTIVATION)
 
 
 def check_images(images: object, inputs: int) -> Numbers:
@@ -188,8 +188,8 @@ def check_images(images: object, inputs: int) -> Numbers:
             f"images must be integers of shape (images, {inputs}), not {array.dtype} of "
             f"{array.shape}"
         )
-    if ((array < 0) | (array > MOST_ACTIVATION)).any():
-        raise InputError(f"images must be integers from 0 to {MOST_ACTIVATION}")
+    if ((array < 0) | (array > MAX_ACTIVATION)).any():
+        raise InputError(f"images must be integers from 0 to {MAX_ACTIVATION}")
     return array.astype(np.int64)
 
 
@@ -202,8 +202,8 @@ def _checked(number: int, layer: object) -> Layer:
             f"the weights of layer {number} must be int8 of shape (outputs, inputs), not "
             f"{weights.dtype} of {weights.shape}"
         )
-    if max(weights.shape) > MOST_WIDTH:
-        raise InputError(f"layer {number} has more than {MOST_WIDTH} inputs or outputs")
+    if max(weights.shape) > MAX_WIDTH:
+        raise InputError(f"layer {number} has more than {MAX_WIDTH} inputs or outputs")
     biases = _row(f"the biases of layer {number}", layer.biases, len(weights), -(1 << 31))
     multipliers = layer.multipliers
     if multipliers is not None:

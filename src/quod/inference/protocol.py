@@ -21,7 +21,7 @@ from quod.field.element_bytes import Plain
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
-from quod.inference.perceptron import HALF, MOST_ACTIVATION, SHIFT, Numbers
+from quod.inference.perceptron import HALF, MAX_ACTIVATION, SHIFT, Numbers
 from quod.inference.statement import (
     WEIGHT_OFFSET,
     VerifyingKey,
@@ -41,7 +41,7 @@ Point = Sequence[Plain]
 
 PRODUCT = SumOfProducts.product(2)
 
-_ACTIVATION_BITS = MOST_ACTIVATION.bit_length()
+_ACTIVATION_BITS = MAX_ACTIVATION.bit_length()
 
 
 class Party(Protocol):
@@ -117,7 +117,7 @@ class ProtocolRun:
             if column_values[column] != value:
                 raise VerificationError(f"column {column} of the activations has a different value")
         chosen = side.transcript.challenges(self._field, places.log_blocks)
-        values = PlainElement.each(self._field, column_values)
+        values = PlainElement.from_coefficients(self._field, column_values)
         value_at_chosen = weighted(self._field, equalities(self._field, chosen), values)
         self._columns.append(Claim((*chosen, *padded), value_at_chosen.coefficients))
         return values
@@ -193,10 +193,10 @@ def pair_at(field: FieldSpec, point: Point) -> tuple[PlainElement, PlainElement]
     bits = len(point)
     number = range_at(field, point) - PlainElement.of(field, 1 << (bits - 1))
     unit = small = PlainElement.one(field)
-    for coordinate in PlainElement.each(field, point[1 : bits - _ACTIVATION_BITS]):
+    for coordinate in PlainElement.from_coefficients(field, point[1 : bits - _ACTIVATION_BITS]):
         small *= unit - coordinate
     least = small * range_at(field, point[bits - _ACTIVATION_BITS :])
-    most = (unit - small) * MOST_ACTIVATION
+    most = (unit - small) * MAX_ACTIVATION
     return number, PlainElement(field, point[0]) * (least + most)
 
 

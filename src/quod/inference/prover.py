@@ -36,7 +36,7 @@ from quod.lookup import prover as lookups
 from quod.lookup.committed import prove_committed
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.verifier import Reduced as LookupReduced
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck import prover as sumchecks
 from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.run import elements_to_words
@@ -60,7 +60,7 @@ class Prover:
     """A prover of inferences on a device, which has committed to a perceptron's weights.
 
     key: the verifying key. By default it is created, with the smallest field of challenges for
-        which proofs of up to 4,096 images have `LEAST_BITS`; an earlier prover's key is reused.
+        which proofs of up to 4,096 images have `MIN_BITS`; an earlier prover's key is reused.
     Keys and proofs are verified before they are returned: DeviceError for a device with wrong
     results. MismatchError for another perceptron's key, and InputError for a key with fewer bits
     than `allow_bits`.
@@ -68,7 +68,7 @@ class Prover:
 
     def __init__(
         self, device: DeviceChoice, perceptron: Perceptron, *, key: VerifyingKey | None = None,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> None:  # fmt: skip
         self.device = resolve_device(device)
         self.perceptron = perceptron
@@ -236,7 +236,7 @@ class _Writer:
             coefficients_of(equalities(self._field, upper)), self._places.log_blocks + low,
         )  # fmt: skip
         weights = equalities(self._field, lower)
-        elements = PlainElement.each(self._field, rows)
+        elements = PlainElement.from_coefficients(self._field, rows)
         values = [
             weighted(self._field, weights, elements[index << low : (index + 1) << low]).coefficients
             for index in range(count)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from quod.commitment.ligero.scheme import Ligero
-from quod.commitment.ligero.shape import MOST_CLAIMS
+from quod.commitment.ligero.shape import MAX_CLAIMS
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.errors import InputError, VerificationError
 from quod.field.named_extensions import EXTENSIONS
@@ -18,9 +18,9 @@ from quod.frozen import frozen
 from quod.hash.table import Hash
 from quod.inference.layout import LIMB_BITS, Places
 from quod.inference.perceptron import (
-    MOST_LAYERS,
-    MOST_TABLE_BITS,
-    MOST_WIDTH,
+    MAX_LAYERS,
+    MAX_TABLE_BITS,
+    MAX_WIDTH,
     Numbers,
     check_images,
 )
@@ -28,8 +28,8 @@ from quod.lookup.committed import verify_committed
 from quod.lookup.statement import Range, Table
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.statement import error_terms as lookup_error_terms
-from quod.security import LEAST_BITS, bits_of, check_bits
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.security import MIN_BITS, bits_of, check_bits
+from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
@@ -39,14 +39,14 @@ from quod.wording import alternatives
 PROTOCOL = "quod inference 1"
 
 FIELDS: tuple[FieldSpec, ...] = (EXTENSIONS["goldilocks.2"], EXTENSIONS["goldilocks.3"])
-"""The fields of challenges; a key takes the first that reaches `LEAST_BITS`. All numbers are in
+"""The fields of challenges; a key takes the first that reaches `MIN_BITS`. All numbers are in
 the common prime field, in which no sum overflows."""
 
 SCHEME = Ligero()
 """The scheme of all commitments."""
 
 MANY_IMAGES = 1 << 12
-"""The number of images in one proof for which a new key reaches `LEAST_BITS`."""
+"""The number of images in one proof for which a new key reaches `MIN_BITS`."""
 
 LIMBS = Range(LIMB_BITS)
 
@@ -86,10 +86,10 @@ class VerifyingKey:
             names = alternatives(field.name for field in FIELDS)
             raise InputError(f"the field of a key's challenges must be one of {names}")
         widths: object = self.widths
-        if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:
-            raise InputError(f"the widths of a key must be a tuple of 3 to {MOST_LAYERS + 1}")
-        widths = tuple(whole_number("a width", width, 1, MOST_WIDTH) for width in widths)
-        table_bits = whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
+        if not isinstance(widths, tuple) or not 3 <= len(widths) <= MAX_LAYERS + 1:
+            raise InputError(f"the widths of a key must be a tuple of 3 to {MAX_LAYERS + 1}")
+        widths = tuple(whole_number("a width", width, 1, MAX_WIDTH) for width in widths)
+        table_bits = whole_number("table_bits", self.table_bits, 8, MAX_TABLE_BITS)
         self.__dict__.update(widths=widths, table_bits=table_bits)
         weights_proof = self.weights_proof
         if type(weights_proof) is not bytes:
@@ -118,7 +118,7 @@ class VerifyingKey:
         if not layout.fits:
             raise InputError(
                 f"{images} images at a time are too many for this perceptron: more than "
-                f"2^{MOST_VARIABLES} numbers would be committed to; take fewer"
+                f"2^{MAX_VARIABLES} numbers would be committed to; take fewer"
             )
         return layout
 
@@ -142,7 +142,7 @@ class VerifyingKey:
             raise VerificationError("the proof of the weights does not match the key's weights")
         return proven
 
-    def check_weights(self, *, allow_bits: int = LEAST_BITS) -> None:
+    def check_weights(self, *, allow_bits: int = MIN_BITS) -> None:
         """Verify that the committed weights have eight bits; `verify` does so once per key.
 
         VerificationError unless `weights_proof` proves it. InputError if that is malformed, and if
@@ -243,7 +243,7 @@ def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
     places = Places(widths, table_bits, MANY_IMAGES)
     while places.images > 1 and not places.fits:
         places = Places(widths, table_bits, places.images // 2)
-    enough = (f for f in FIELDS if bits_of(terms_of(places, f).values()) >= LEAST_BITS)
+    enough = (f for f in FIELDS if bits_of(terms_of(places, f).values()) >= MIN_BITS)
     return next(enough, FIELDS[-1])
 
 
@@ -272,8 +272,8 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
             lookup_error_terms(statement).values(), Fraction(0)
         )
     openings = {
-        "activations": (places.log_block + places.log_blocks, -(-column_claims // MOST_CLAIMS)),
-        "weights": (places.log_weights, -(-weight_claims // MOST_CLAIMS) + 1),
+        "activations": (places.log_block + places.log_blocks, -(-column_claims // MAX_CLAIMS)),
+        "weights": (places.log_weights, -(-weight_claims // MAX_CLAIMS) + 1),
         "counts of weights": (WEIGHTS.log2_size, 1),
     }
     for name, (size, count) in openings.items():

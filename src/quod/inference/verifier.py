@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from quod.commitment.ligero.shape import MOST_CLAIMS
+from quod.commitment.ligero.shape import MAX_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
 from quod.field.element_bytes import Plain
@@ -13,7 +13,7 @@ from quod.inference.protocol import Point, ProtocolRun
 from quod.inference.statement import SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
 from quod.lookup.statement import Statement as Lookup
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck import verifier as sumchecks
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -26,7 +26,7 @@ LENGTH_BYTES = 4
 
 def verify(
     key: VerifyingKey, images: object, logits: object, proof: bytes, *,
-    allow_bits: int = LEAST_BITS,
+    allow_bits: int = MIN_BITS,
 ) -> None:  # fmt: skip
     """Verify that logits are those of the images under the key's committed weights.
 
@@ -124,8 +124,8 @@ class _Reader:
 
 def claims_by_opening(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
     """Yield the claims of each opening."""
-    for start in range(0, len(claims), MOST_CLAIMS):
-        yield claims[start : start + MOST_CLAIMS]
+    for start in range(0, len(claims), MAX_CLAIMS):
+        yield claims[start : start + MAX_CLAIMS]
 
 
 def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:

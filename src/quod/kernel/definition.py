@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 # The maximum depth of quoted annotations that evaluate to quoted annotations.
-_MOST_QUOTES = 8
+_MAX_QUOTES = 8
 
 # Attributes of compiled kernels that devices access at a launch.
 _OF_COMPILED = ("pack", "slots", "signature", "stored", "digest", "lanes", "static")
@@ -372,7 +372,7 @@ def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
 
 def _evaluated(hint: Any, names: dict[str, Any], parameter: str, location: Location) -> Any:
     """Evaluate an annotation, which may be quoted repeatedly; TraceError if evaluation fails."""
-    for _ in range(_MOST_QUOTES):
+    for _ in range(_MAX_QUOTES):
         if isinstance(hint, ForwardRef):
             hint = hint.__forward_arg__
         if not isinstance(hint, str):

@@ -37,9 +37,9 @@ def reduce_sum(k: Builder, n: U32, x: Pointer[U32], sums: Pointer[U32]) -> None:
     partial = k.shared(u32, size)
     local_index, i = k.local_id(), k.global_id()
     with k.if_(i < n) as branch:
-        branch.give(x[i])
+        branch.yield_(x[i])
     with branch.otherwise():
-        branch.give(k.constant(0, u32))
+        branch.yield_(k.constant(0, u32))
     partial[local_index] = branch.results
     k.barrier()
     while size > 1:

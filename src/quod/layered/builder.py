@@ -10,7 +10,7 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.layered.circuit import (
     KINDS,
-    MOST_PUBLIC,
+    MAX_PUBLIC,
     POWERS,
     Coefficient,
     Gates,
@@ -92,7 +92,7 @@ class CircuitBuilder:
     def __init__(self, field: Modulus, log_inputs: int, *, public: int = 0) -> None:
         """Begin a circuit with 2**log_inputs inputs and `public` public inputs."""
         self.field, self.log_inputs = field, checked_log_size("log_inputs", log_inputs)
-        self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
+        self.public = whole_number("the public inputs", public, 0, MAX_PUBLIC)
         self._coefficients: dict[Coefficient, int] = {}
         self._layers: list[LayerBuilder] = []
 

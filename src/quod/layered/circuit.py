@@ -27,10 +27,10 @@ from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.validation import instance, plain_array, shown_kind, whole_number
 
-LEAST_LOG_SIZE, MOST_LOG_SIZE = 1, 26
-MOST_LAYERS = 1 << 12
-MOST_PUBLIC = 1 << 24
-MOST_RANDOMS = 1 << 20
+MIN_LOG_SIZE, MAX_LOG_SIZE = 1, 26
+MAX_LAYERS = 1 << 12
+MAX_PUBLIC = 1 << 24
+MAX_RANDOMS = 1 << 20
 
 _MAX_DEGREE = 1 << 60
 """The bound at which degrees saturate: five times it plus one fits into a machine word."""
@@ -51,7 +51,7 @@ class Public:
     number: int
 
     def __post_init__(self) -> None:
-        number = whole_number("the number of a public input", self.number, 0, MOST_PUBLIC - 1)
+        number = whole_number("the number of a public input", self.number, 0, MAX_PUBLIC - 1)
         self.__dict__.update(number=number)
 
 
@@ -62,7 +62,7 @@ class Random:
     number: int
 
     def __post_init__(self) -> None:
-        number = whole_number("the number of a challenge", self.number, 0, MOST_RANDOMS - 1)
+        number = whole_number("the number of a challenge", self.number, 0, MAX_RANDOMS - 1)
         self.__dict__.update(number=number)
 
 
@@ -122,7 +122,7 @@ class LayeredCircuit:
             instance(
                 "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
             )
-        self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
+        self.public = whole_number("the public inputs", public, 0, MAX_PUBLIC)
         self.coefficients = tuple(
             checked_coefficient(field, coefficient) for coefficient in coefficients
         )
@@ -136,8 +136,8 @@ class LayeredCircuit:
             raise InputError(
                 f"public input {reached} is out of range; the last one is {self.public - 1}"
             )
-        if not 1 <= len(layers) <= MOST_LAYERS:
-            raise InputError(f"a circuit must have 1 to {MOST_LAYERS} layers, not {len(layers)}")
+        if not 1 <= len(layers) <= MAX_LAYERS:
+            raise InputError(f"a circuit must have 1 to {MAX_LAYERS} layers, not {len(layers)}")
         below, kept = self.log_inputs, []
         for number, layer in enumerate(layers):
             kept.append(self._checked(number, layer, below))
@@ -329,4 +329,4 @@ def checked_coefficient(field: Modulus, value: object) -> Coefficient:
 
 
 def checked_log_size(name: str, value: object) -> int:
-    return whole_number(name, value, LEAST_LOG_SIZE, MOST_LOG_SIZE)
+    return whole_number(name, value, MIN_LOG_SIZE, MAX_LOG_SIZE)

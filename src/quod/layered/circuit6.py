@@ -24,9 +24,9 @@ from quod.formats.circuit6.gates import KINDS as FILE_KINDS
 from quod.formats.iden3 import Words
 from quod.layered.circuit import (
     KINDS,
-    LEAST_LOG_SIZE,
-    MOST_LAYERS,
-    MOST_RANDOMS,
+    MAX_LAYERS,
+    MAX_RANDOMS,
+    MIN_LOG_SIZE,
     Coefficient,
     Gates,
     Indices,
@@ -37,7 +37,7 @@ from quod.layered.circuit import (
 )
 from quod.validation import whole_number
 
-MOST_GATES = 1 << 26
+MAX_GATES = 1 << 26
 """The default limit on the gates of a flattened circuit."""
 
 Offsets = NDArray[np.int64]
@@ -48,16 +48,16 @@ _EXPONENTS = {"add": 1, "power5": 5}
 
 
 def from_circuit6(
-    circuit: Circuit6, *, relay: bool = True, most_gates: int = MOST_GATES
+    circuit: Circuit6, *, relay: bool = True, max_gates: int = MAX_GATES
 ) -> LayeredCircuit:
     """Flatten a file into a layered circuit.
 
     relay: whether a layer of copies precedes a layer that multiplies inputs.
-    most_gates: the limit on gates, and on copies of segments.
+    max_gates: the limit on gates, and on copies of segments.
     InputError beyond the limit, for a field of two elements, and for a circuit without an output
     that must be zero, which proves nothing.
     """
-    limit = whole_number("most_gates", most_gates, 1)
+    limit = whole_number("max_gates", max_gates, 1)
     field = circuit.field.modulus
     if field is None:
         raise InputError(
@@ -95,8 +95,8 @@ class _Flattening:
         for most, what, count in (
             (limit, "gates", copied + sum(gates[number] for number in file.layers)),
             (limit, "copies of segments", sum(copies[number] for number in file.layers)),
-            (MOST_RANDOMS, "random coefficients", file.randoms()),
-            (MOST_LAYERS, "layers", len(file.layers) + self._is_relayed),
+            (MAX_RANDOMS, "random coefficients", file.randoms()),
+            (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
         ):
             if count > most:
                 advice = "; say most_gates=N for more if the file is to be trusted"
@@ -209,7 +209,7 @@ def _moved(offsets: Offsets, places: NDArray[np.unsignedinteger]) -> Offsets:
 
 
 def _log(length: int) -> int:
-    return max(LEAST_LOG_SIZE, length.bit_length() - 1)
+    return max(MIN_LOG_SIZE, length.bit_length() - 1)
 
 
 def _no_gates(kind: str) -> Gates:

@@ -21,7 +21,7 @@ from quod.layered.wire import Product, Terms
 from quod.validation import shown, shown_kind
 
 # Beyond this many values in memory, instances are computed in parts.
-MOST_VALUES = 1 << 24
+MAX_VALUES = 1 << 24
 # The sum of two int64 values up to this bound does not wrap around.
 _MAX_PART = 1 << 62
 

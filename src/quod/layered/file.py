@@ -27,17 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.errors import InputError
-from quod.field.moduli import MOST_BITS, NAMED, Modulus
+from quod.field.moduli import MAX_BITS, NAMED, Modulus
 from quod.formats.circuit6.file import MAGIC, Circuit6
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
 from quod.formats.output import write_atomically
 from quod.formats.source import FileView, Path, map_file
 from quod.layered.circuit import (
     KINDS,
-    MOST_LAYERS,
-    MOST_LOG_SIZE,
-    MOST_PUBLIC,
-    MOST_RANDOMS,
+    MAX_LAYERS,
+    MAX_LOG_SIZE,
+    MAX_PUBLIC,
+    MAX_RANDOMS,
     Coefficient,
     Gates,
     Indices,
@@ -90,9 +90,9 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
         header.fail(f"the prime takes {len(_prime(field)) - 4} bytes; {_DAMAGED}", start)
     counts, places = {}, {}
     for what, length, low, high in (
-        ("log_inputs", 4, 1, MOST_LOG_SIZE), ("public", 8, 0, MOST_PUBLIC),
-        ("zeros", 8, 1, 1 << MOST_LOG_SIZE), ("coefficients", 8, 0, 1 << 32),
-        ("layers", 4, 1, MOST_LAYERS),
+        ("log_inputs", 4, 1, MAX_LOG_SIZE), ("public", 8, 0, MAX_PUBLIC),
+        ("zeros", 8, 1, 1 << MAX_LOG_SIZE), ("coefficients", 8, 0, 1 << 32),
+        ("layers", 4, 1, MAX_LAYERS),
     ):  # fmt: skip
         places[what] = start = header.offset
         counts[what] = header.u32(what) if length == 4 else header.u64(what)
@@ -127,8 +127,8 @@ def _field(header: SectionReader) -> Modulus:
     named_field = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
     if named_field is not None:
         return named_field
-    if prime.bit_length() > MOST_BITS:
-        header.fail(f"the prime has {prime.bit_length()} bits, more than {MOST_BITS}", start)
+    if prime.bit_length() > MAX_BITS:
+        header.fail(f"the prime has {prime.bit_length()} bits, more than {MAX_BITS}", start)
     try:
         return Modulus(f"prime of {prime.bit_length()} bits", prime)
     except InputError as error:
@@ -151,7 +151,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
     index = section.offset
     coefficients: list[Coefficient] = []
     data, size = section.take(count * field.bytes, "the numbers"), field.bytes
-    limits = (field.value, public, MOST_RANDOMS)
+    limits = (field.value, public, MAX_RANDOMS)
     makers = (int, Public, Random)
     for place, tag in enumerate(tags.tolist()):
         number = int.from_bytes(data[place * size : (place + 1) * size], "little")
@@ -169,8 +169,8 @@ def _layer(section: SectionReader, number: int, below: int, coefficients: int) -
     section.label = f"3 (layers), layer {number}"
     start = section.offset
     log_size = section.u32("the logarithm of a layer's values")
-    if not 1 <= log_size <= MOST_LOG_SIZE:
-        section.fail(f"it has 2**{log_size} values, and may have 2 to 2**{MOST_LOG_SIZE}", start)
+    if not 1 <= log_size <= MAX_LOG_SIZE:
+        section.fail(f"it has 2**{log_size} values, and may have 2 to 2**{MAX_LOG_SIZE}", start)
     gates = {}
     for kind, inputs in KINDS.items():
         section.label = f"3 (layers), layer {number}, {kind} gates"

@@ -10,7 +10,7 @@ import numpy as np
 from quod.errors import InputError
 from quod.field.array import Words, from_integers
 from quod.layered.circuit import LayeredCircuit
-from quod.layered.evaluation import MOST_VALUES, Evaluation
+from quod.layered.evaluation import MAX_VALUES, Evaluation
 from quod.layered.nodes import Assertion, Lookup, Node
 from quod.layered.row_index import number_type
 from quod.names import unknown_name
@@ -19,7 +19,7 @@ from quod.validation import shown, shown_kind, whole_number
 Names = dict[str, tuple[int, int | None]]
 """The first index and the count of a name's values; the count is None for a single value."""
 
-MOST_INSTANCES = 1 << 26
+MAX_INSTANCES = 1 << 26
 
 
 class Layout:
@@ -74,7 +74,7 @@ class Layout:
         length = 1 << self.circuit.log_inputs
         if instances is None:
             return [int(value) for value in self._run(private, public, check, 0)]
-        step = max(1, MOST_VALUES // max(1, len(self._nodes)))
+        step = max(1, MAX_VALUES // max(1, len(self._nodes)))
         kind = number_type(self.circuit.field)
         table = np.zeros((count, length), kind)
         for first in range(0, count, step):
@@ -127,7 +127,7 @@ class Layout:
     def _instances(self, instances: int | None) -> int:
         if instances is None:
             return 1
-        return whole_number("the instances", instances, 1, MOST_INSTANCES)
+        return whole_number("the instances", instances, 1, MAX_INSTANCES)
 
     def _check_names(self, values: Mapping[str, Any]) -> None:
         mapping: object = values

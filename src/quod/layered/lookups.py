@@ -69,7 +69,7 @@ def _fractions(
 
     def denominator(row: Sequence[Wire | int]) -> Wire:
         products = [factor * cell for factor, cell in zip(factors, row[1:])]
-        return weighted_sum(program, [challenge, row[0], *products]).held()
+        return weighted_sum(program, [challenge, row[0], *products]).as_value()
 
     rows = [[Wire(program, terms) for terms in lookup.row] for lookup in lookups]
     table_rows = [[wire_of(program, _of(program, cell)) for cell in row] for row in table.rows]
@@ -122,4 +122,4 @@ def _pair(first: Fraction, second: Fraction) -> tuple[Wire, Wire]:
 
 
 def _held(fraction: tuple[Wire, Wire]) -> Fraction:
-    return fraction[0].held(), fraction[1].held()
+    return fraction[0].as_value(), fraction[1].as_value()

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.layered.circuit import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
+from quod.layered.circuit import MAX_PUBLIC, MAX_RANDOMS, Coefficient, Public, Random
 from quod.layered.folding import folded
 from quod.layered.layering import Levels, layers_of
 from quod.layered.layout import Layout
@@ -32,7 +32,7 @@ from quod.validation import shown_kind, whole_number
 
 T = TypeVar("T")
 
-MOST_INPUTS = 1 << 26
+MAX_INPUTS = 1 << 26
 _Term = tuple[Product, int]
 # Or text, which is no list of wires.
 _NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
@@ -60,7 +60,7 @@ class Program:
 
     def inputs(self, name: str, count: int) -> list[Wire]:
         """Declare a list of private inputs under one name."""
-        return self._input_wires(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
+        return self._input_wires(name, whole_number("the count of inputs", count, 1, MAX_INPUTS))
 
     def public_input(self, name: str, *, shared: bool = False) -> Wire:
         """Declare a public input; `shared` ones are equal in all instances and multiply cheaply."""
@@ -68,7 +68,7 @@ class Program:
 
     def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
         """Declare a list of public inputs under one name."""
-        count = whole_number("the count of public inputs", count, 1, MOST_PUBLIC)
+        count = whole_number("the count of public inputs", count, 1, MAX_PUBLIC)
         return self._public_wires(name, count, shared)
 
     def random(self) -> Wire:
@@ -76,7 +76,7 @@ class Program:
 
         Values that depend on a challenge are in the extension field, so layers above cost more.
         """
-        whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
+        whole_number("the random values", self._randoms + 1, 1, MAX_RANDOMS)
         self._randoms += 1
         challenge = self._constant_wire(Random(self._randoms - 1), True)
         self._late.update(*challenge.terms)
@@ -111,7 +111,7 @@ class Program:
         """
         arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
         self._check_early("advice", arguments)
-        count = whole_number("the count of advice", count, 1, MOST_INPUTS)
+        count = whole_number("the count of advice", count, 1, MAX_INPUTS)
         scope = "/".join(self._scopes)
         return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
 
@@ -135,7 +135,7 @@ class Program:
         finally:
             self._scopes.pop()
 
-    def each(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
+    def map_rows(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
         """Call a sub-circuit for each row of columns of equal length, in scopes name[0], ..."""
         _name("the name of a scope", name)
         if not callable(function):
@@ -278,7 +278,7 @@ class Program:
         return self._new_inputs(1 if count is None else count, None)
 
     def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
-        whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
+        whole_number("the inputs of a program", self._inputs + count, 1, MAX_INPUTS)
         first = len(self._nodes)
         self._nodes += [InputNode(self._inputs + index, advice) for index in range(count)]
         self._inputs += count
@@ -288,7 +288,7 @@ class Program:
         self._new_name(name)
         self._public_names[name] = self._public, count
         length = 1 if count is None else count
-        whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
+        whole_number("the public inputs", self._public + length, 1, MAX_PUBLIC)
         self._public += length
         first = self._public - length
         return [self._constant_wire(Public(first + index), shared) for index in range(length)]

@@ -11,8 +11,8 @@ from quod.layered.row_index import RowIndex
 from quod.layered.wire import Owner, Wire
 from quod.validation import shown, shown_kind, whole_number
 
-MOST_ROWS = 1 << 20
-MOST_COLUMNS = 64
+MAX_ROWS = 1 << 20
+MAX_COLUMNS = 64
 
 Cell = int | Wire
 
@@ -28,10 +28,10 @@ class Table:
         sequence: object = rows
         if not isinstance(sequence, (list, tuple, range)):
             raise InputError(f"a table must be a list of rows, not {shown_kind(sequence)}")
-        whole_number("the rows of a table", len(sequence), 1, MOST_ROWS)
+        whole_number("the rows of a table", len(sequence), 1, MAX_ROWS)
         kept = dict.fromkeys(_row(number, row) for number, row in enumerate(sequence))
         self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
-        self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MOST_COLUMNS)
+        self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MAX_COLUMNS)
         """The number of columns."""
         self.owner: Owner | None = None
         self._largest = 0

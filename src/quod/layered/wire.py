@@ -21,11 +21,11 @@ Product = tuple[int, ...]
 Terms = dict[Product, int]
 """A sum of products, each with its coefficient from 1 to p - 1."""
 
-MOST_POWER = max(POWERS.values())
-MOST_EXPONENT = 1 << 16
+MAX_POWER = max(POWERS.values())
+MAX_EXPONENT = 1 << 16
 # Products of sums with up to this many terms are multiplied out: this takes as many gates as
 # separate values for the sums, and saves a layer.
-MOST_EXPANDED = 4
+MAX_EXPANDED = 4
 
 
 class Owner(Protocol):
@@ -87,20 +87,20 @@ class Wire:
     __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> Wire:
-        exponent = whole_number("the exponent of a wire", exponent, 0, MOST_EXPONENT)
+        exponent = whole_number("the exponent of a wire", exponent, 0, MAX_EXPONENT)
         if exponent == 0:
             return wire_of(self.owner, 1)
         if exponent <= 2:
             return self if exponent == 1 else self * self
         if (constant := self.constant) is not None:
             return wire_of(self.owner, pow(constant, exponent, self._p))
-        if exponent > MOST_POWER:
+        if exponent > MAX_POWER:
             half = exponent // 2
-            return (self**half).held() * (self ** (exponent - half)).held()
+            return (self**half).as_value() * (self ** (exponent - half)).as_value()
         ((product, coefficient),) = self._factor().terms.items()
         return Wire(self.owner, {product * exponent: pow(coefficient, exponent, self._p)})
 
-    def held(self) -> Wire:
+    def as_value(self) -> Wire:
         """Return the wire as one value: costs a layer, but each use takes one gate."""
         if self.constant is not None:
             return self
@@ -128,12 +128,12 @@ class Wire:
         return max(map(len, self.terms)), len(self.terms)
 
     def _factor(self) -> Wire:
-        """Return the wire if it is a single value times a constant, else `held`."""
+        """Return the wire if it is a single value times a constant, else `as_value`."""
         if len(self.terms) == 1:
             (product,) = self.terms
             if len(product) == 1:
                 return self
-        return self.held()
+        return self.as_value()
 
     def _scaled(self, factor: int) -> Wire:
         factor %= self._p
@@ -150,7 +150,7 @@ class Wire:
             ((left, coefficient),), ((right, factor),) = self.terms.items(), other.terms.items()
             single = _product(left, right)
             return None if single is None else {single: coefficient * factor % p}
-        if len(self.terms) * len(other.terms) > MOST_EXPANDED:
+        if len(self.terms) * len(other.terms) > MAX_EXPANDED:
             return None
         terms = dict[Product, int]()
         for left, coefficient in self.terms.items():
@@ -167,9 +167,7 @@ def _product(left: Product, right: Product) -> Product | None:
     product = left + right
     if len(product) == 2 and product[0] > product[1]:
         return product[::-1]
-    if len(product) > 2 and (
-        len(product) > MOST_POWER or product.count(product[0]) != len(product)
-    ):
+    if len(product) > 2 and (len(product) > MAX_POWER or product.count(product[0]) != len(product)):
         return None
     return product
 

@@ -18,7 +18,7 @@ from quod.lookup.prover import wrong_proof
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced, read
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
@@ -36,7 +36,7 @@ def prove_committed(
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
     recursive: bool = False,
-    allow_bits: int = LEAST_BITS,
+    allow_bits: int = MIN_BITS,
     timeline: Timeline | None = None,
 ) -> bytes:
     """Commit to columns, and prove that each of their rows is an entry of a table.
@@ -84,7 +84,7 @@ def verify_committed(
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
     recursive: bool = False,
-    allow_bits: int = LEAST_BITS,
+    allow_bits: int = MIN_BITS,
 ) -> list[Commitment]:  # fmt: skip
     """Verify that all rows are in the table, and return the commitments to the columns.
 

@@ -11,7 +11,7 @@ from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import Progress
+from quod.sumcheck.memory import ProverState
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
@@ -54,9 +54,9 @@ def row_denominators(
                 power = f.load(challenges, loop.index + 1)
                 part = mixed.multiply(mixed.base.load(parts, place), power)
                 loop.next(f.carried(loop.carried - part))
-            branch.give(loop.results)
+            branch.yield_(loop.results)
         with branch.otherwise():
-            branch.give(f.carried(f.one()))
+            branch.yield_(f.carried(f.one()))
         f.store(level, first + i.cast(u64), branch.results)
 
 
@@ -167,7 +167,7 @@ def next_layer(
     """Compute the next layer's claim, point and scales from the values that end a layer.
 
     Runs in one workgroup. `values` has the values of each tree from index `first_value`. `before`
-    and `after` are the progress of both layers' sumchecks (`quod.sumcheck.memory.Progress`), of
+    and `after` are the progress of both layers' sumchecks (`quod.sumcheck.memory.ProverState`), of
     log_before and log_before + 1 variables.
     """
     field = form.field
@@ -175,8 +175,8 @@ def next_layer(
     chain = Chain(k, form.hash)
     one = k.constant(1, u32)
     nothing = one - 1
-    old = Progress(f, before, one, nothing, log_before)
-    new = Progress(f, after, one, nothing, log_before + 1)
+    old = ProverState(f, before, one, nothing, log_before)
+    new = ProverState(f, after, one, nothing, log_before + 1)
     sides: list[list[Any]] = []
     message: list[Value] = []
     for count in form.counts:

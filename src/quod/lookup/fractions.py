@@ -84,7 +84,7 @@ def read_sums(
             )
         counts = [trees[number].tables(layer) for number in open_trees]
         elements = reader.elements(Label.VALUES, field, sum(counts))
-        values = iter(PlainElement.each(field, elements))
+        values = iter(PlainElement.from_coefficients(field, elements))
         sides = [[next(values) for _ in range(count)] for count in counts]
         pairs = [([unit] * 2 + side)[-4:] for side in sides]
         sums = [added(pair) for pair in pairs]

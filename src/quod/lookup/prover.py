@@ -17,7 +17,7 @@ from quod.lookup.counts import Column, LookupInputs, check_multiplicities
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
 
@@ -50,7 +50,7 @@ def prove(
     multiplicities: Words,
     *,
     transcript: Transcript,
-    allow_bits: int = LEAST_BITS,
+    allow_bits: int = MIN_BITS,
     timeline: Timeline | None = None,
 ) -> LookupProof:
     """Prove that each row of each column is an entry of a table; the proof is checked.

@@ -94,7 +94,7 @@ class LookupRun:
         self._device.upload(words, into=self._challenges)
         self._trees.begin(writer.transcript.state, alpha)
         self._device.stream("lookups").replay(self._recorded).run(timeline)
-        data = self._trees.sent()
+        data = self._trees.download_messages()
         reader = ProofReader(data, writer.transcript.copy())
         sums = read_both(statement, reader, alpha, powers)
         reader.end()

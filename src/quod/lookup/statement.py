@@ -11,7 +11,7 @@ from quod.frozen import frozen
 from quod.hash.table import Hash
 from quod.lookup.fractions import DEGREE, Fractions, layers_of
 from quod.security import check_bits
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
@@ -19,8 +19,8 @@ from quod.validation import whole_number
 
 PROTOCOL = "quod lookup 1"
 
-MOST_COLUMNS = 1 << 10
-MOST_WIDTH = 64
+MAX_COLUMNS = 1 << 10
+MAX_WIDTH = 64
 
 
 @frozen
@@ -30,7 +30,7 @@ class Range:
     bits: int
 
     def __post_init__(self) -> None:
-        bits = whole_number("the bits of a range", self.bits, 1, MOST_VARIABLES)
+        bits = whole_number("the bits of a range", self.bits, 1, MAX_VARIABLES)
         self.__dict__.update(bits=bits)
 
     @property
@@ -55,8 +55,8 @@ class Table:
     width: int = 1
 
     def __post_init__(self) -> None:
-        log2_size = whole_number("the logarithm of a table", self.log2_size, 1, MOST_VARIABLES)
-        width = whole_number("the width of a table", self.width, 1, MOST_WIDTH)
+        log2_size = whole_number("the logarithm of a table", self.log2_size, 1, MAX_VARIABLES)
+        width = whole_number("the width of a table", self.width, 1, MAX_WIDTH)
         self.__dict__.update(log2_size=log2_size, width=width)
 
     def __str__(self) -> str:
@@ -79,10 +79,10 @@ class Statement:
 
     def __post_init__(self) -> None:
         challenge_bits(self.field)
-        columns = whole_number("the columns", self.columns, 1, MOST_COLUMNS)
-        log2_size = whole_number("the logarithm of the rows", self.log2_size, 1, MOST_VARIABLES)
+        columns = whole_number("the columns", self.columns, 1, MAX_COLUMNS)
+        log2_size = whole_number("the logarithm of the rows", self.log2_size, 1, MAX_VARIABLES)
         self.__dict__.update(columns=columns, log2_size=log2_size)
-        if self.log_columns + log2_size > MOST_VARIABLES:
+        if self.log_columns + log2_size > MAX_VARIABLES:
             raise InputError(f"{columns} columns of 2^{log2_size} rows are more than 2^30 lookups")
         modulus = self.field.modulus
         if self.lookups >= modulus.value:

@@ -25,7 +25,7 @@ from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import LayerForm, add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import Fractions, layers_of
-from quod.sumcheck.memory import Progress
+from quod.sumcheck.memory import ProverState
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
 from quod.sumcheck.run import words_to_elements
@@ -90,7 +90,7 @@ class FractionTrees:
             level: device.allocate(size, zero=False)
             for level, size in zip(self._levels, sizes, strict=True)
         }
-        self._start = device.allocate(4 * Progress.words(field, 1, 0))
+        self._start = device.allocate(4 * ProverState.words(field, 1, 0))
         self._starts = [0]
         for size in proof_sizes:
             self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
@@ -245,7 +245,7 @@ class FractionTrees:
         marks = np.full(self._sent.nbytes // 4, UNWRITTEN, np.uint32)
         self._device.upload(marks, into=self._sent)
 
-    def sent(self) -> bytes:
+    def download_messages(self) -> bytes:
         """Download all messages; raise DeviceError if the device did not write them."""
         words = np.empty(self._sent.nbytes // 4, np.uint32)
         self._device.download(self._sent, words)
@@ -262,6 +262,6 @@ class FractionTrees:
         values = words_to_elements(self._field, elements[count:])
         if self._is_shifted(layer):
             assert self._alpha is not None
-            shifted = PlainElement.each(self._field, values[:2])
+            shifted = PlainElement.from_coefficients(self._field, values[:2])
             values[:2] = coefficients_of([self._alpha - value for value in shifted])
         return elements[:count].astype("<u4").tobytes() + encode(self._field, values)

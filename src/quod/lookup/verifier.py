@@ -16,7 +16,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.fractions import FractionSum, read_sums
 from quod.lookup.statement import Range, Statement, check_lookup
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck.eq_reference import equalities
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -56,7 +56,7 @@ class Sums:
 
 
 def verify(
-    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
+    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = MIN_BITS
 ) -> Reduced:
     """Reduce a statement to claims about columns, multiplicities and table for the caller to check.
 
@@ -135,7 +135,9 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])
     # Columns are padded to a power of two by denominators of 1.
-    denominators = [_denominator(sums, PlainElement.each(field, row)) for row in columns]
+    denominators = [
+        _denominator(sums, PlainElement.from_coefficients(field, row)) for row in columns
+    ]
     denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
     total = PlainElement.zero(field)
     for weight, denominator in zip(weights, denominators, strict=True):
@@ -144,7 +146,9 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
         raise VerificationError("the values of the columns do not agree with the sums")
     point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
     is_range = isinstance(table, Range)
-    entry = [range_at(field, point)] if is_range else PlainElement.each(field, rows[-1])
+    entry = (
+        [range_at(field, point)] if is_range else PlainElement.from_coefficients(field, rows[-1])
+    )
     if _denominator(sums, entry) != denominator:
         raise VerificationError("the values of the table do not agree with the sums")
     return Reduced(
@@ -156,7 +160,7 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
 def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:
     """Evaluate the multilinear polynomial of the table 0, 1, 2, ... at a point."""
     total = PlainElement.zero(field)
-    for coordinate in PlainElement.each(field, point):
+    for coordinate in PlainElement.from_coefficients(field, point):
         total = total * 2 + coordinate
     return total
 

@@ -21,7 +21,7 @@ from quod.kernel.ir.value import Value
 SCALAR_BYTES = 32
 """Bytes of a scalar in device memory, for every group."""
 
-MOST_BASES = 1 << 31
+MAX_BASES = 1 << 31
 """The exclusive bound on the bases of an MSM, because bit 31 of an entry is a digit's sign."""
 
 
@@ -45,7 +45,7 @@ def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
             f"{group.name} has {group.scalars.bits}"
         )
     check_points_array(group, points, "bases")
-    if len(points) >= MOST_BASES:
+    if len(points) >= MAX_BASES:
         raise InputError("an MSM takes fewer than 2**31 bases")
 
 

@@ -10,7 +10,7 @@ from quod.field.roots import root_of_unity
 from quod.kernel.registry import register
 from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
-from quod.ntt.gpu.transform import TileShape, transform_tiles
+from quod.ntt.gpu.transform import PassParameters, transform_tiles
 from quod.ntt.host.passes import PassShape, transform_pass
 from quod.ntt.host.reorder import reverse_bits, scale_by_powers
 from quod.ntt.points import factor_digits, point_butterflies, point_doubles, point_multiples
@@ -38,7 +38,7 @@ for _direction in get_args(Direction):
         f"ntt_{_direction}_tiles.{_FIELD.name}",
         transform_tiles,
         modulus=_FIELD,
-        shape=TileShape(
+        shape=PassParameters(
             _direction,
             DEFAULT_TUNING.tile(8),
             "upper",

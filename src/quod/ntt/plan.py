@@ -22,7 +22,7 @@ from quod.ntt.host.passes import PassShape, transform_pass
 from quod.ntt.host.reorder import checked, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.ordering import Ordering, Way, bit_reversal, check_ordering, check_way
 from quod.ntt.rows import array_bytes, lanes_of
-from quod.ntt.schedule import MOST_LOG2_SIZE, PassPlace, places_of, split
+from quod.ntt.schedule import MAX_LOG2_SIZE, PassPlace, places_of, split
 from quod.ntt.steps import Direction
 from quod.ntt.tables import store_of
 from quod.ntt.twiddles import (
@@ -80,7 +80,7 @@ class NttPlan:
         choice("family", self.family, get_args(RootFamily))
         log2_size = whole_number("log2_size", self.log2_size)
         self.__dict__.update(device=device, log2_size=log2_size)
-        max_log2_size = min(self.modulus.two_adicity, MOST_LOG2_SIZE)
+        max_log2_size = min(self.modulus.two_adicity, MAX_LOG2_SIZE)
         if not 0 <= self.log2_size <= max_log2_size:
             raise InputError(
                 f"transforms over {self.modulus.name} have 2^0 to 2^{max_log2_size} points, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.frozen import frozen
 from quod.ntt.host.passes import Lanes
 
-MOST_LOG2_SIZE = 32
+MAX_LOG2_SIZE = 32
 
 _MIN_LOG_COLUMNS = 3
 """log2 of the minimum number of columns of a pass if there are several passes: the lanes of a

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from quod.r1cs.signal import Signal, Tracing, hide_frames_of, signal_of
+from quod.r1cs.signal import ConstraintBuilder, Signal, hide_frames_of, signal_of
 from quod.validation import whole_number
 
 # Messages then name the line of the circuit that called this file.
 hide_frames_of(__file__)
 
 
-class BitSystem(Tracing, Protocol):
-    """The methods of `ConstraintSystem`, besides those of `Tracing`, that this module calls."""
+class BitConstraints(ConstraintBuilder, Protocol):
+    """The methods of `ConstraintSystem`, besides those of `ConstraintBuilder`, that this module
+    calls.
+    """
 
     zero: Signal
     one: Signal
@@ -30,7 +32,7 @@ class BitSystem(Tracing, Protocol):
         """Add the constraint a = b."""
         ...
 
-    def declare_at_most(self, signal: Signal | int, most: int) -> Signal:
+    def declare_upper_bound(self, signal: Signal | int, most: int) -> Signal:
         """Record an upper bound that other constraints enforce; adds no constraint.
 
         Returns the signal.
@@ -46,7 +48,9 @@ class BitSystem(Tracing, Protocol):
         ...
 
 
-def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) -> list[Signal]:
+def low_bits(
+    system: BitConstraints, signal: Signal | int, count: int | None = None
+) -> list[Signal]:
     """Decompose a signal into `count` bits, least significant first, with a range check.
 
     Adds `count` + 1 constraints, which also enforce that the signal is below 2**count. Without
@@ -62,11 +66,11 @@ def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) 
         system.boolean(bit)
     system.assert_equal(system.pack(bits), value)
     if value.constant is None:
-        system.declare_at_most(value, (1 << count) - 1)
+        system.declare_upper_bound(value, (1 << count) - 1)
     return bits
 
 
-def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
+def strict_bits(system: BitConstraints, signal: Signal | int) -> list[Signal]:
     """Decompose a signal into all bits of its residue in [0, prime), least significant first.
 
     The bits are compared with prime - 1 from the top. Where prime - 1 has a 0, a bit must be 0
@@ -93,7 +97,7 @@ def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
             bit_must_be_zero = system.zero if prefix_equal is None else prefix_equal
             system.enforce(system.one - bit_must_be_zero - bit, bit, system.zero)
             # As `bit_must_be_zero` is a product of bits, the constraint implies a bit of 0 or 1.
-            system.declare_at_most(bit, 1)
+            system.declare_upper_bound(bit, 1)
         bits.append(bit)
     bits.reverse()
     system.enforce(system.zero, system.zero, system.pack(bits) - value)

@@ -31,8 +31,6 @@ from quod.r1cs.witness_program.replay import hinted
 
 # Bytes of registers, at most, that one launch works on.
 _MAX_BYTES = 1 << 30
-# Workgroups per thread and launch, so that the launch does not wait for one delayed thread.
-_ROUNDS = 4
 # Workgroup size on a GPU; all instances of a workgroup take the same branches.
 _GPU_WORKGROUP_SIZE = 32
 # Instances, at most, that look for unwritten elements.

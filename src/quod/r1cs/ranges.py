@@ -20,7 +20,7 @@ class Ranges:
         self._sums: dict[frozenset[tuple[int, int]], int] = {}
 
     def record(self, signal: Signal, most: int) -> None:
-        """Record `most` as an upper bound of a signal; a smaller known bound is kept."""
+        """Record `upper_bound` as an upper bound of a signal; a smaller known bound is kept."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             self._record_wire(signal.wires[0], most)
         elif signal.constant is None:
@@ -43,7 +43,7 @@ class Ranges:
             return
         self.follow_product(a, b, c)
         for factor, other in ((a, b), (b, a)):
-            if factor.constant == 1 and (most := self.most(c)) is not None:
+            if factor.constant == 1 and (most := self.upper_bound(c)) is not None:
                 self.record(other, most)
         if c.constant == 0:
             self._follow_bit(a, b)
@@ -56,9 +56,13 @@ class Ranges:
         Nothing is recorded if the product may reach the prime.
         """
         # Longer sums are rarely bits, and analysing them takes time.
-        if len(a.wires) > _MAX_TERMS or len(b.wires) > _MAX_TERMS or (most := self.most(a)) is None:
+        if (
+            len(a.wires) > _MAX_TERMS
+            or len(b.wires) > _MAX_TERMS
+            or (most := self.upper_bound(a)) is None
+        ):
             return
-        if (other := self.most(b)) is not None and most * other < a.system.prime:
+        if (other := self.upper_bound(b)) is not None and most * other < a.system.prime:
             self.record(c, most * other)
 
     def _follow_bit(self, a: Signal, b: Signal) -> None:
@@ -69,7 +73,7 @@ class Ranges:
         if difference == a.system.prime - 1 or (a + b).constant == 1:
             self.record(b, 1)
 
-    def most(self, signal: Signal) -> int | None:
+    def upper_bound(self, signal: Signal) -> int | None:
         """Return the smallest known upper bound of a signal, or None."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             return self._wires.get(signal.wires[0])

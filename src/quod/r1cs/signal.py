@@ -26,7 +26,7 @@ class TraceError(InputError):
     """A circuit's function used the value of a signal; the message names the line of the use."""
 
 
-class Tracing(Protocol):
+class ConstraintBuilder(Protocol):
     """The methods of a constraint system that its signals use."""
 
     prime: int
@@ -57,7 +57,7 @@ class Signal:
 
     def __init__(
         self,
-        system: Tracing,
+        system: ConstraintBuilder,
         wires: tuple[int, ...],
         coefficients: tuple[int, ...],
         limit: int = _MERGE_THRESHOLD,
@@ -182,7 +182,7 @@ def _other_circuit_error() -> InputError:
     )
 
 
-def _residue(system: Tracing, operand: object) -> int:
+def _residue(system: ConstraintBuilder, operand: object) -> int:
     if type(operand) is not int:
         try:
             operand = whole_number("an operand", operand)
@@ -193,7 +193,7 @@ def _residue(system: Tracing, operand: object) -> int:
     return operand % system.prime
 
 
-def signal_of(system: Tracing, operand: object) -> Signal:
+def signal_of(system: ConstraintBuilder, operand: object) -> Signal:
     """Return a signal or an int as a signal of the circuit; raise InputError for other types."""
     if type(operand) is Signal:
         if operand.system is not system:
@@ -224,7 +224,10 @@ def _merged(signal: Signal) -> Signal:
 
 
 def weighted_sum(
-    signals: Iterable[Signal | int], weights: Iterable[int] | None = None, *, system: Tracing
+    signals: Iterable[Signal | int],
+    weights: Iterable[int] | None = None,
+    *,
+    system: ConstraintBuilder,
 ) -> Signal:
     """Return the sum of signals times weights, by default 1, in linear time.
 

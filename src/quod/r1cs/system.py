@@ -34,13 +34,13 @@ from quod.r1cs.witness_program.steps import (
 from quod.validation import shown, whole_number
 
 hide_frames_of(__file__)
-MOST_WIRES = 1 << 28
+MAX_WIRES = 1 << 28
 
 Operand = Signal | int
 
 NOT_A_BIT = (
     "is not known to be a bit; take it from private_bits or bits, call boolean first, or "
-    "declare_at_most(signal, 1) if other constraints imply it"
+    "declare_upper_bound(signal, 1) if other constraints imply it"
 )
 
 
@@ -145,7 +145,7 @@ class ConstraintSystem:
         Each bit is constrained to 0 or 1. The number itself has no wire; `pack` computes it from
         the bits.
         """
-        count = whole_number("the number of bits", count, 1, MOST_WIRES)
+        count = whole_number("the number of bits", count, 1, MAX_WIRES)
         wires = []
         for _ in range(self._input_length(name, count)):
             wires.append(self._new_wire(name))
@@ -254,14 +254,14 @@ class ConstraintSystem:
         """Select `chosen` if the bit is 1, `other` if it is 0; one constraint.
 
         Raises InputError for a constant other than 0 and 1, and for a signal that is not known to
-        be a bit (from `boolean`, `bits`, `private_bits` or `declare_at_most`).
+        be a bit (from `boolean`, `bits`, `private_bits` or `declare_upper_bound`).
         """
         value, if_zero = self._operand(self._bit(bit)), signal_of(self, other)
-        if (bound := self._ranges.most(value)) is None or bound > 1:
+        if (bound := self._ranges.upper_bound(value)) is None or bound > 1:
             raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
         if_one = signal_of(self, chosen)
         selected = if_zero + self.multiply(value, if_one - if_zero)
-        bounds = self._ranges.most(if_one), self._ranges.most(if_zero)
+        bounds = self._ranges.upper_bound(if_one), self._ranges.upper_bound(if_zero)
         if bounds[0] is not None and bounds[1] is not None:
             self._ranges.record(selected, max(bounds[0], bounds[1]))
         return selected
@@ -318,7 +318,7 @@ class ConstraintSystem:
         `count` ints. It is called for each input, so hints are the slowest way to compute wires.
         """
         operands = tuple(self._operand(argument) for argument in arguments)
-        wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
+        wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MAX_WIRES))]
         self.steps.append(Hint(wires, function, operands))
         return [self._signal(wire) for wire in wires]
 
@@ -329,17 +329,17 @@ class ConstraintSystem:
 
     # --- bounds of signals
 
-    def at_most(self, signal: Operand) -> int | None:
+    def upper_bound(self, signal: Operand) -> int | None:
         """Return an upper bound of a signal that the constraints so far imply, or None.
 
         Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), for signals
         decomposed by `bits`, for sums and products of bounded signals that cannot wrap around the
-        prime, for signals equal to one of these, and for signals passed to `declare_at_most`.
+        prime, for signals equal to one of these, and for signals passed to `declare_upper_bound`.
         Constraints on sums of more than two terms are not analysed.
         """
-        return self._ranges.most(signal_of(self, signal))
+        return self._ranges.upper_bound(signal_of(self, signal))
 
-    def declare_at_most(self, signal: Operand, most: int) -> Signal:
+    def declare_upper_bound(self, signal: Operand, most: int) -> Signal:
         """Declare an upper bound that the constraints imply but Quod cannot derive.
 
         Gadgets that need a bit or a small number then accept the signal. This adds no constraint
@@ -417,7 +417,7 @@ class ConstraintSystem:
 
     def _input_length(self, name: str, count: int | None) -> int:
         self._check_name(name)
-        return 1 if count is None else whole_number(f"the length of {name}", count, 1, MOST_WIRES)
+        return 1 if count is None else whole_number(f"the length of {name}", count, 1, MAX_WIRES)
 
     def _check_name(self, name: object) -> None:
         self._check_open()

@@ -25,10 +25,10 @@ from typing import BinaryIO, Final
 
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.service.queue.records import MOST_PARTITIONS
+from quod.service.queue.records import MAX_PARTITIONS
 from quod.validation import file_path, whole_number
 
-MOST_INPUT_BYTES: Final = 64 << 20
+MAX_INPUT_BYTES: Final = 64 << 20
 """The maximum size of the inputs of one partition."""
 
 _MAGIC: Final = b"QUODJOB\x01"
@@ -52,7 +52,7 @@ class PayloadKind(IntEnum):
 _MAX_BYTES_BY_KIND: Final = {
     PayloadKind.WTNS: _MAX_WITNESS_BYTES,
     PayloadKind.PATH: _MAX_PATH_BYTES,
-    PayloadKind.INPUTS: MOST_INPUT_BYTES,
+    PayloadKind.INPUTS: MAX_INPUT_BYTES,
 }
 
 
@@ -78,9 +78,9 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
     Raises InputError for no lengths or too many, and for a length that is zero or too large for the
     kind.
     """
-    if not 1 <= len(lengths) <= MOST_PARTITIONS:
+    if not 1 <= len(lengths) <= MAX_PARTITIONS:
         raise InputError(
-            f"a job must have 1 to {MOST_PARTITIONS} partitions with one witness each, "
+            f"a job must have 1 to {MAX_PARTITIONS} partitions with one witness each, "
             f"not {len(lengths)}"
         )
     lengths = [

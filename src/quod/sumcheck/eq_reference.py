@@ -12,7 +12,7 @@ from quod.field.spec import FieldSpec
 def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[PlainElement]:
     """Return the eq table of a point: eq at every hypercube point, first coordinate highest."""
     table = [PlainElement.one(field)]
-    for coordinate in PlainElement.each(field, point):
+    for coordinate in PlainElement.from_coefficients(field, point):
         table = [
             entry
             for parent in table
@@ -28,6 +28,10 @@ def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> PlainE
     Raises ValueError for points of different lengths.
     """
     unit = total = PlainElement.one(field)
-    for x, y in zip(PlainElement.each(field, a), PlainElement.each(field, b), strict=True):
+    for x, y in zip(
+        PlainElement.from_coefficients(field, a),
+        PlainElement.from_coefficients(field, b),
+        strict=True,
+    ):
         total *= x * y + (unit - x) * (unit - y)
     return total

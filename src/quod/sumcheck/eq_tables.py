@@ -19,7 +19,7 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.structs import SumcheckSizes
 
 
-def pyramid_entries(log_size: Any, log_low: Any) -> Any:
+def eq_table_entries(log_size: Any, log_low: Any) -> Any:
     """Return the number of entries of both tables of a point with log_size coordinates.
 
     log_low: the number of variables of the lower table.
@@ -111,7 +111,7 @@ class Equality:
         return self._f.load(self._memory, self._high + entry + upper)
 
 
-def at_corners(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
+def scaled_eq_table(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
     """Return `start` times the eq table of a point, in a kernel; first coordinate highest."""
     table = [start]
     for coordinate in point:

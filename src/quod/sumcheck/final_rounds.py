@@ -11,7 +11,7 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import running_sum
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.finish import RoundEnd
-from quod.sumcheck.memory import Progress, Proof, Scales, Weights
+from quod.sumcheck.memory import PointCoordinates, Proof, ProverState, TermCoefficients
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckMemory, SumcheckSizes
@@ -54,11 +54,11 @@ class FinalRounds:
         self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
         self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
         self.one = k.constant(1, log_size.type)
-        self.progress = Progress(self.f, memory.progress, batch, self.sumcheck, log_size)
+        self.progress = ProverState(self.f, memory.progress, batch, self.sumcheck, log_size)
         self.sent = Proof(self.f, memory.proof, batch, self.sumcheck, log_size, shape.degree)
-        self.weights = Weights(self.f, memory.equality, self.sumcheck, log_size)
+        self.weights = PointCoordinates(self.f, memory.equality, self.sumcheck, log_size)
         self.eq = Equality(self.f, memory.equality, sizes, self.sumcheck)
-        self.scales = Scales.of_terms(self.f, shape, memory.equality, sizes, self.sumcheck)
+        self.scales = TermCoefficients.load(self.f, shape, memory.equality, sizes, self.sumcheck)
 
     def load(self, table: int, index: Value) -> Any:
         """Load an entry from shared memory."""

@@ -10,7 +10,7 @@ from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.interpolation import coefficient_rows
-from quod.sumcheck.memory import Progress, Proof, Weights
+from quod.sumcheck.memory import PointCoordinates, Proof, ProverState
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckMemory
 from quod.sumcheck.summands import evaluated
@@ -29,7 +29,7 @@ class RoundEnd:
         self.chain = Chain(k, shape.hash)
 
     def coefficients(
-        self, values: Sequence[Any], claim: Any, weights: Weights, round_number: Value
+        self, values: Sequence[Any], claim: Any, weights: PointCoordinates, round_number: Value
     ) -> list[Any]:
         """Return the coefficients of a round's polynomial without eq's factor, constant term first.
 
@@ -54,7 +54,7 @@ class RoundEnd:
         )
 
     def first_of_two(
-        self, grid: Sequence[Sequence[Any]], weights: Weights, round_number: Value
+        self, grid: Sequence[Sequence[Any]], weights: PointCoordinates, round_number: Value
     ) -> list[Any]:
         """Return the coefficients of the first of two rounds; grid[a][b] is the value at a and b.
 
@@ -129,12 +129,12 @@ def finish_rounds(
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    progress = Progress(f, memory.progress, batch, sumcheck, log_size)
+    progress = ProverState(f, memory.progress, batch, sumcheck, log_size)
     # Load before the sums, to overlap the latencies, and before instance 0 overwrites the values.
     claim, state = progress.claim(), progress.state(end.chain)
     totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
     # Every instance computes the messages, and one stores them.
-    weights = Weights(f, memory.equality, sumcheck, log_size)
+    weights = PointCoordinates(f, memory.equality, sumcheck, log_size)
     if depth == 1:
         coefficients = end.coefficients(totals, claim, weights, round_number)
     else:

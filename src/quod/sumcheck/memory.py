@@ -3,9 +3,9 @@
 A WebGPU kernel can bind only a few buffers, so related arrays share one. All arrays have elements
 of the field of challenges, except the states of transcripts.
 
-`equality`  coordinates of the points and their inverses (`Weights`), then partial eq tables
-            (`Equality`), then coefficients of terms (`Scales`)
-`progress`  claims, challenges, states of transcripts (`Progress`)
+`equality`  coordinates of the points and their inverses (`PointCoordinates`), then partial eq
+            tables (`Equality`), then coefficients of terms (`TermCoefficients`)
+`progress`  claims, challenges, states of transcripts (`ProverState`)
 `proof`     round messages as the words that the transcript absorbs, then final evaluations of the
             tables (`Proof`)
 
@@ -22,13 +22,13 @@ from quod.field.spec import FieldSpec
 from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
 from quod.kernel.ir.value import Value
-from quod.sumcheck.eq_tables import pyramid_entries
+from quod.sumcheck.eq_tables import eq_table_entries
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckSizes
 from quod.transcript.chain import Chain
 
 
-class Progress:
+class ProverState:
     """The prover state of one sumcheck of a batch, inside kernels."""
 
     def __init__(self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value) -> None:
@@ -93,7 +93,7 @@ class Proof:
         self._f.store(self._memory, start + table * self._batch + self._number, value)
 
 
-class Weights:
+class PointCoordinates:
     """The coordinates of the point of a sumcheck's eq factor and their inverses, inside kernels."""
 
     def __init__(self, f: Any, memory: Value, number: Value, log_size: Value) -> None:
@@ -107,28 +107,26 @@ class Weights:
         return self._f.carried(self._f.load(self._memory, 2 * (self._first + variable) + 1))
 
 
-class Scales:
+class TermCoefficients:
     """The coefficients of terms of a sumcheck's polynomial that are known only at run time."""
 
     @staticmethod
-    def first(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
+    def offset(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
         """Return the offset of a batch's coefficients in `equality`, in elements.
 
         log_low: the number of variables of the lower eq table (`SumcheckSizes`).
         """
         if not has_point:
             return 0
-        return batch * (2 * log_size + pyramid_entries(log_size, log_low))
+        return batch * (2 * log_size + eq_table_entries(log_size, log_low))
 
     @staticmethod
-    def of_terms(
-        f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value
-    ) -> list[Any]:
+    def load(f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value) -> list[Any]:
         """Load the coefficient of each term of sumcheck `number`; None for a term without one."""
         count = shape.scale_count
         if not count:
             return [None] * len(shape.polynomial.terms)
-        first = Scales.first(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
+        first = TermCoefficients.offset(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
         start = number * count + first
         scales = [f.carried(f.load(memory, start + index)) for index in range(count)]
         return [None if index is None else scales[index] for index in shape.scales]

@@ -12,18 +12,18 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES
-from quod.sumcheck.eq_tables import equality_pyramids, invert_points, pyramid_entries
+from quod.sumcheck.eq_tables import eq_table_entries, equality_pyramids, invert_points
 from quod.sumcheck.final_rounds import FinalForm
 from quod.sumcheck.final_rounds_thread import finish_alone
 from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
-from quod.sumcheck.memory import Progress, Proof, Scales
+from quod.sumcheck.memory import Proof, ProverState, TermCoefficients
 from quod.sumcheck.rounds import PassForm, evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import evaluated
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits
 from quod.validation import whole_number, whole_number_or_none
@@ -101,7 +101,7 @@ class SumcheckPlan:
         """
         device = resolve_device(device)
         self.device, self.shape = device, shape
-        self.log2_size = whole_number("the variables", log2_size, 1, MOST_VARIABLES)
+        self.log2_size = whole_number("the variables", log2_size, 1, MAX_VARIABLES)
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
         check_degree(shape.field.modulus, shape.degree)
         challenge_bits(shape.field)
@@ -320,7 +320,7 @@ class SumcheckPlan:
 
         The caller writes them, `shape.scale_count` per sumcheck.
         """
-        offset: int = Scales.first(
+        offset: int = TermCoefficients.offset(
             self.shape.has_point, self.batch, self.log2_size, self.log_low
         )  # fmt: skip
         return offset
@@ -328,7 +328,7 @@ class SumcheckPlan:
     @property
     def progress_bytes(self) -> int:
         """Bytes of `progress`: claims, challenges and states of transcripts."""
-        return 4 * Progress.words(self.field, self.batch, self.log2_size)
+        return 4 * ProverState.words(self.field, self.batch, self.log2_size)
 
     @property
     def proof_bytes(self) -> int:
@@ -371,7 +371,7 @@ class SumcheckPlan:
         The coefficients of terms in `equality` stay as they are.
         """
         count = self.batch * self.log2_size
-        entries = self.batch * pyramid_entries(self.log2_size, self.log_low)
+        entries = self.batch * eq_table_entries(self.log2_size, self.log_low)
         lanes = self._lanes
         recording.launch(
             self._compiled(invert_points, field=self.field), -(-count // lanes),

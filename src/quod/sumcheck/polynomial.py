@@ -9,10 +9,10 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import shown, whole_number
 
-MOST_DEGREE = 6
-MOST_TABLES = 16
-MOST_TERMS = 64
-MOST_BITS = 1024
+MAX_DEGREE = 6
+MAX_TABLES = 16
+MAX_TERMS = 64
+MAX_BITS = 1024
 
 
 Term = tuple[int, tuple[int, ...]]
@@ -38,9 +38,9 @@ class SumOfProducts:
                 "a sum of products must be a tuple of terms, each a coefficient and a tuple of "
                 "tables, as in ((1, (0, 1)), (-3, (2,)))"
             )
-        if len(sequence) > MOST_TERMS:
+        if len(sequence) > MAX_TERMS:
             raise InputError(
-                f"a sum of products has at most {MOST_TERMS} terms, not {len(sequence)}"
+                f"a sum of products has at most {MAX_TERMS} terms, not {len(sequence)}"
             )
         terms = tuple(_checked_term(number, term) for number, term in enumerate(sequence))
         used = sorted({table for _, tables in terms for table in tables})
@@ -54,7 +54,7 @@ class SumOfProducts:
     @classmethod
     def product(cls, count: int) -> Self:
         """Return f0 * f1 * ..., of `count` factors, from 1 to 6."""
-        return cls(((1, tuple(range(whole_number("the factors", count, 1, MOST_DEGREE)))),))
+        return cls(((1, tuple(range(whole_number("the factors", count, 1, MAX_DEGREE)))),))
 
     @property
     def degree(self) -> int:
@@ -78,20 +78,20 @@ def _checked_term(number: int, term: object) -> Term:
     if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 2:
         raise InputError(f"term {number} must be a pair of a coefficient and a tuple of tables")
     coefficient, tables = term
-    if type(coefficient) is not int or coefficient.bit_length() > MOST_BITS:
+    if type(coefficient) is not int or coefficient.bit_length() > MAX_BITS:
         raise InputError(
-            f"the coefficient of term {number} must be an int of at most {MOST_BITS} bits, not "
+            f"the coefficient of term {number} must be an int of at most {MAX_BITS} bits, not "
             f"{shown(coefficient)}"
         )
     if not isinstance(tables, Sequence) or isinstance(tables, (str, bytes, bytearray, memoryview)):
         raise InputError(f"the tables of term {number} must be a tuple of int")
-    if len(tables) > MOST_DEGREE:
+    if len(tables) > MAX_DEGREE:
         raise InputError(
-            f"term {number} has {len(tables)} factors, above the limit of {MOST_DEGREE}"
+            f"term {number} has {len(tables)} factors, above the limit of {MAX_DEGREE}"
         )
     tables = tuple(tables)
     if any(type(table) is not int for table in tables):
         raise InputError(f"the tables of term {number} must be a tuple of int")
-    if any(not 0 <= table < MOST_TABLES for table in tables):
-        raise InputError(f"the tables of term {number} must be indices from 0 to {MOST_TABLES - 1}")
+    if any(not 0 <= table < MAX_TABLES for table in tables):
+        raise InputError(f"the tables of term {number} must be indices from 0 to {MAX_TABLES - 1}")
     return coefficient, tuple(sorted(tables))

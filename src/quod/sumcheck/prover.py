@@ -13,7 +13,7 @@ from quod.field.array import Words, check_canonical
 from quod.field.element_bytes import Plain, check_elements, encode
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
@@ -39,7 +39,7 @@ def prove(
     *,
     point: Sequence[Plain] | None = None,
     transcript: Transcript,
-    allow_bits: int = LEAST_BITS,
+    allow_bits: int = MIN_BITS,
     timeline: Timeline | None = None,
 ) -> SumcheckProof:
     """Compute the sum of a polynomial in multilinear tables over the hypercube, and prove it.

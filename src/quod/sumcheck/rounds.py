@@ -15,7 +15,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import Reduced, Running, running_sum
 from quod.sumcheck.eq_tables import Equality
-from quod.sumcheck.memory import Progress, Scales, Weights
+from quod.sumcheck.memory import PointCoordinates, ProverState, TermCoefficients
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckSizes
@@ -102,7 +102,7 @@ def fold_and_evaluate(
     source = (
         Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else target
     )
-    sumcheck_progress = Progress(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
+    sumcheck_progress = ProverState(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
     challenges = [
         sumcheck_progress.challenge(round_number - folds + number) for number in range(folds)
     ]
@@ -162,9 +162,9 @@ class _Pass:
         self.sumcheck = k.workgroup_id() // groups_each
         self._group = k.workgroup_id() % groups_each
         f = self.mixed.extended
-        self._weights = Weights(f, equality, self.sumcheck, log_size)
+        self._weights = PointCoordinates(f, equality, self.sumcheck, log_size)
         self._eq = Equality(f, equality, sizes, self.sumcheck)
-        self._scales = Scales.of_terms(f, shape, equality, sizes, self.sumcheck)
+        self._scales = TermCoefficients.load(f, shape, equality, sizes, self.sumcheck)
 
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
         """Set the pass's first round, its depth and its number of values.

@@ -98,7 +98,7 @@ class SumcheckRun:
         partial_sums = np.empty((plan.sum_groups, field.words), np.uint32)
         self._device.download(self._partial.slice(0, partial_sums.nbytes), partial_sums)
         _check_canonical(self._device, field, "the parts of a sum", partial_sums)
-        elements = PlainElement.each(field, words_to_elements(field, partial_sums))
+        elements = PlainElement.from_coefficients(field, words_to_elements(field, partial_sums))
         return sum(elements, PlainElement.zero(field)).coefficients
 
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:

@@ -15,7 +15,7 @@ from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash
-from quod.security import LEAST_BITS, check_bits
+from quod.security import MIN_BITS, check_bits
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.transcript.elements import describe, most_likely
 from quod.transcript.labels import Label
@@ -25,7 +25,7 @@ from quod.validation import whole_number
 
 PROTOCOL = "quod sumcheck 1"
 
-MOST_VARIABLES = 30
+MAX_VARIABLES = 30
 
 
 @frozen
@@ -47,7 +47,7 @@ class Statement:
     point: tuple[Plain, ...] | None = None
 
     def __post_init__(self) -> None:
-        variables = whole_number("the variables", self.variables, 1, MOST_VARIABLES)
+        variables = whole_number("the variables", self.variables, 1, MAX_VARIABLES)
         self.__dict__.update(variables=variables)
         (claim,) = check_elements(self.field, "the claim", [self.claim])
         self.__dict__.update(claim=claim)
@@ -100,7 +100,7 @@ def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int
 
 
 def verify(
-    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
+    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = MIN_BITS
 ) -> Reduced:
     """Reduce a claim to the tables' values at one point, which the caller checks.
 
@@ -120,7 +120,7 @@ def verify(
     )  # fmt: skip
     values = reader.elements(Label.VALUES, field, polynomial.tables)
     reader.end()
-    if evaluate(field, polynomial, PlainElement.each(field, values)) != claim:
+    if evaluate(field, polynomial, PlainElement.from_coefficients(field, values)) != claim:
         raise VerificationError(
             "the claimed sum is wrong: the values of the tables do not agree with the rounds"
         )
@@ -135,7 +135,9 @@ def read_rounds(
     challenges = []
     half = (field.modulus.value + 1) // 2
     for round_number in range(variables):
-        coefficients = PlainElement.each(field, reader.elements(Label.ROUND, field, degree))
+        coefficients = PlainElement.from_coefficients(
+            field, reader.elements(Label.ROUND, field, degree)
+        )
         other_sum = sum(coefficients, PlainElement.zero(field))
         # The weighted sum of the values at 0 and 1 is the claim. That determines the constant
         # coefficient, which the message omits.

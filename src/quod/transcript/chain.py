@@ -54,7 +54,7 @@ class RunHash:
         """Return the digest of `words` words, which `load` reads, on a level below 256."""
         if isinstance(level, int):
             level = self._k.constant(level, types.u32)
-        return self._hash.of_run(load, words, level)
+        return self._hash.digest_run(load, words, level)
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:

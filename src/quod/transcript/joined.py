@@ -19,7 +19,7 @@ Part = bytes | memoryview
 
 # Starting a thread takes longer than copying fewer bytes.
 _BYTES_A_THREAD = 1 << 20
-_MOST_THREADS = min(8, os.cpu_count() or 1)
+_MAX_THREADS = min(8, os.cpu_count() or 1)
 
 # CPython allows writing to a new bytes object before anything else refers to it.
 _make = ctypes.pythonapi.PyBytes_FromStringAndSize
@@ -31,7 +31,7 @@ _address.restype, _address.argtypes = ctypes.c_void_p, [ctypes.py_object]
 def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
     """Concatenate the parts of each message."""
     sizes = [sum(memoryview(part).nbytes for part in parts) for parts in messages]
-    threads = min(_MOST_THREADS, len(messages), sum(sizes) // _BYTES_A_THREAD)
+    threads = min(_MAX_THREADS, len(messages), sum(sizes) // _BYTES_A_THREAD)
     if threads < 2:
         return [b"".join(parts) for parts in messages]
     results: list[bytes] = [_make(None, size) for size in sizes]

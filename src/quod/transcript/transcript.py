@@ -92,7 +92,7 @@ class Transcript:
         """
         check_label(label)
         _check_bytes(message)
-        self.state = self.hash.after(self.state, label, message, field)
+        self.state = self.hash.absorb(self.state, label, message, field)
         self._drawn = False
         # An empty message, such as that of a range, binds nothing.
         self.is_bound |= label in _BINDING and len(message) > 0

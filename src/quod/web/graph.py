@@ -150,7 +150,7 @@ class _Graph:
 
     def _buffer_index(self, buffer: Buffer) -> int:
         """Return the index of the allocation of a buffer, which is added on first use."""
-        allocation = self.device.whole(buffer)
+        allocation = self.device.whole_allocation(buffer)
         if allocation.address not in self._indices:
             self._buffers.append(allocation)
             self._indices[allocation.address] = len(self._buffers)
@@ -162,7 +162,7 @@ class _Graph:
                 "the recording uses host memory, which a browser does not have; copy it to the "
                 "device first"
             )
-        offset = memory.address - self.device.whole(memory).address
+        offset = memory.address - self.device.whole_allocation(memory).address
         return {"buffer": self._buffer_index(memory), "offset": offset, "bytes": memory.nbytes}
 
     def _word_range(self, name: str, buffer: Buffer) -> dict[str, int]:

@@ -59,7 +59,7 @@ def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
     public: the number of public signals of the key.
     Raises InputError for a malformed file.
     """
-    content = read_symbol_file(path, most_bytes=_MAX_SYMBOLS_BYTES)
+    content = read_symbol_file(path, max_bytes=_MAX_SYMBOLS_BYTES)
     return parse_symbols(content, public, name=fspath(path))
 
 

@@ -13,7 +13,7 @@ import functools
 
 import wasmtime
 
-MOST_MESSAGE_BYTES = 65_536
+MAX_MESSAGE_BYTES = 65_536
 
 RUNTIME = f"""(module
   (type $next (func (result i32)))
@@ -30,7 +30,7 @@ RUNTIME = f"""(module
   (func $take (param $kept i32) (local $char i32)
     (loop $more
       (local.set $char (call_indirect (type $next) (i32.const 0)))
-      (if (i32.and (local.get $kept) (i32.lt_u (global.get $end) (i32.const {MOST_MESSAGE_BYTES})))
+      (if (i32.and (local.get $kept) (i32.lt_u (global.get $end) (i32.const {MAX_MESSAGE_BYTES})))
         (then
           (i32.store8 (global.get $end)
             (select (local.get $char) (i32.const 10) (local.get $char)))

@@ -80,7 +80,7 @@ def test_short_work_is_repeated_until_the_time_is_used(nap: Callable[[float], No
     [row] = measure([case], plan=harness.Plan(repeats=2, seconds=20 / 1024))
     assert row.repeats == 20
     assert len(runs) == row.repeats + 1
-    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=60, most_repeats=4))
+    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=60, max_repeats=4))
     assert row.repeats == 4
 
 

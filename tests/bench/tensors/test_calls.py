@@ -34,8 +34,8 @@ FIRST = [(subject, next(iter(rows))) for subject, rows in OPERATIONS.items()]
 
 @pytest.fixture(autouse=True)
 def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensors, "_MOST_SETS", 3)
-    monkeypatch.setattr(tensors, "_LEAST_CALLS", 4)
+    monkeypatch.setattr(tensors, "_MAX_SETS", 3)
+    monkeypatch.setattr(tensors, "_MIN_CALLS", 4)
     monkeypatch.setattr(tensors, "_MOVED", 1)
     monkeypatch.setattr(tensors, "_POOL", 4093)
 

@@ -64,7 +64,7 @@ def expected(files: tuple[Path, list[Path]]) -> Made:
 def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[ProvingKey]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bases, "_MULTIPLES", (1,))
-        patch.setattr(batches, "MOST", 2)
+        patch.setattr(batches, "MAX_BATCH", 2)
         proving_key = ProvingKey(Zkey.open(files[0], owned=True), gpu_device)
         alone = proving_key.resident.nbytes
         assert proving_key.resident.batches is not None
@@ -102,7 +102,7 @@ def test_a_group_that_is_not_full(
     device = EmulatedDevice()
     key = ProvingKey(Zkey.open(files[0], owned=True), device)
     assert key.resident.batches is not None
-    assert key.resident.batches.most == batches.MOST
+    assert key.resident.batches.most == batches.MAX_BATCH
     assert device.memory.in_use < 1.1 * key.resident.nbytes
     launches: list[str] = []
     execute = EmulatedDevice.execute
@@ -141,7 +141,7 @@ def test_proofs_that_are_begun_together(
 ) -> None:
     """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
     meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
-    pending = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
+    pending = key.begin_batch([Witness.open(path) for path in files[1][:2]], meter=meter)
     spans = []
     for proof, (_, public) in zip(pending, expected[:2], strict=True):
         assert isinstance(proof, BatchedProof)
@@ -162,15 +162,15 @@ def test_what_is_prepared_is_not_made_for_a_proof(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    key.prepare(together=True)
-    key.prepare(together=True)
+    key.prepare(with_batches=True)
+    key.prepare(with_batches=True)
 
     def never(*_: Any) -> None:
         raise AssertionError
 
     monkeypatch.setattr(batches, "SumRecordings", never)
     groups = [[Witness.open(path) for path in files[1][:2]]] * batches.BATCHES
-    pending = [proof for group in groups for proof in key.begin_together(group)]
+    pending = [proof for group in groups for proof in key.begin_batch(group)]
     for proof, (_, public) in zip(pending, 3 * expected[:2], strict=True):
         assert isinstance(proof, BatchedProof)
         proof.check(proof.compute())
@@ -204,7 +204,7 @@ def test_the_size_of_a_batch() -> None:
     """Twice what is resident, as far as kernels reach: powers of two."""
     device = EmulatedDevice(resident_lanes=270_336)
     sizes = {log2: batch_size(device, 1 << log2, 96 << log2) for log2 in (10, 14, 15, 17, 18, 19)}
-    assert sizes == {10: batches.MOST, 14: 32, 15: 16, 17: 4, 18: 2, 19: 1}
+    assert sizes == {10: batches.MAX_BATCH, 14: 32, 15: 16, 17: 4, 18: 2, 19: 1}
     assert batch_size(device, 1 << 24, 96 << 24) == 1
     small = EmulatedDevice(resident_lanes=270_336, largest_buffer=5 << 20)
     assert batch_size(small, 1 << 14, 1 << 20) == 4
@@ -230,11 +230,13 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
     parts = device_parts(counts, device, 1 << 40, 1 << 40)
     batches_bytes = parts.pop("batches")
-    assert 1 <= batches_bytes / batches._batch_memory(lane, batches.MOST, size) < 1.3
+    assert 1 <= batches_bytes / batches._batch_memory(lane, batches.MAX_BATCH, size) < 1.3
     least = sum(parts.values())
     fewer = device_parts(counts, device, least + batches_bytes - 1, 1 << 40)
     assert (
-        batches._batch_memory(lane, batches.MOST // 2, size) <= fewer.pop("batches") < batches_bytes
+        batches._batch_memory(lane, batches.MAX_BATCH // 2, size)
+        <= fewer.pop("batches")
+        < batches_bytes
     )
     assert fewer == parts == device_parts(counts, device, least, 1 << 40)
     # No key is beyond its budget.

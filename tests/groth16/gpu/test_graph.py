@@ -150,7 +150,9 @@ def memory_of(step: Step) -> list[Buffer]:
 
 def scratch(graph: ProofGraph) -> list[Buffer]:
     """The allocations that are no constants."""
-    everything = [graph.device.whole(buffer) for step in steps(graph) for buffer in memory_of(step)]
+    everything = [
+        graph.device.whole_allocation(buffer) for step in steps(graph) for buffer in memory_of(step)
+    ]
     by_address = {buffer.address: buffer for buffer in everything}
     return [buffer for buffer in by_address.values() if not graph.device.is_constant(buffer)]
 
@@ -215,7 +217,7 @@ def test_memory_within_the_limits(recorded: ProofGraph) -> None:
             for index in step.kernel.stored:
                 target = step.arguments[index]
                 assert isinstance(target, Buffer)
-                assert recorded.device.whole(target).address not in constants
+                assert recorded.device.whole_allocation(target).address not in constants
             pointers = len(memory_of(step))
             assert pointers <= 12, f"{step.kernel.name} has {pointers} pointers"
             assert step.kernel.lanes <= 256  # type: ignore[attr-defined]
@@ -223,7 +225,10 @@ def test_memory_within_the_limits(recorded: ProofGraph) -> None:
 
 def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> None:
     """By what steps store to, as far as their arguments tell."""
-    written = [recorded.device.whole(buffer) for buffer in (*recorded.constants, recorded.witness)]
+    written = [
+        recorded.device.whole_allocation(buffer)
+        for buffer in (*recorded.constants, recorded.witness)
+    ]
     spans = [(buffer.address, buffer.address + buffer.nbytes) for buffer in written]
 
     def is_there(buffer: Buffer) -> bool:

@@ -386,8 +386,8 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="lanes"):
         ProvingKey(zkey, device, lanes=0)
     for together in (0, 33):
-        with pytest.raises(InputError, match="together"):
-            ProvingKey(zkey, device, together=together)
+        with pytest.raises(InputError, match="max_batch"):
+            ProvingKey(zkey, device, max_batch=together)
 
 
 @pytest.mark.device("cuda")

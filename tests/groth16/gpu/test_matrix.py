@@ -56,7 +56,7 @@ def products_with_each(matrix: DeviceMatrix, vectors: list[list[int]], part: int
     out = np.full((room + 3, fr.words), 0xFFFFFFFF, np.uint32)
     memory = device.upload(out)
     recording = device.stream("sparse").record()
-    matrix.record_each(
+    matrix.record_vectors(
         recording, len(vectors), len(vectors[0]), part, device.upload(words),
         memory.slice(0, room * fr.bytes),
     )  # fmt: skip

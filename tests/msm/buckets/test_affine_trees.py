@@ -188,7 +188,7 @@ def test_whole_msm(
     if gpu_device.kind == "webgpu":
         pytest.skip("kernels for WebGPU are not long (DeviceLimits), and have no affine sums")
     group, count = GROUPS["bn254.g1"], 90
-    chosen = replace(accumulate.tuning(group), slots=5, least_entries=0)
+    chosen = replace(accumulate.tuning(group), slots=5, min_entries=0)
     monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)
     scalars = [scalar >> 230 for scalar in uniform(group, count)]
     if kind == "equal":

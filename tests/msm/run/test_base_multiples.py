@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
-from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, KernelForm
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run import base_multiples
 from tests.msm.inputs import points, reference
@@ -25,7 +25,7 @@ from tests.support.thorough import one_and_others
     ),
 )  # fmt: skip
 def test_base_multiples(
-    name: str, copies: int, executor: Executor, monkeypatch: pytest.MonkeyPatch
+    name: str, copies: int, executor: KernelForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In slices that are no whole number of workgroups, several points to an inversion."""
     group, law = GROUPS[name], reference(GROUPS[name])

@@ -10,7 +10,7 @@ from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmOptions
-from quod.msm.gpu.buckets.chunks import MOST_LONGEST
+from quod.msm.gpu.buckets.chunks import MAX_LONGEST
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.run.device_plan import (
     SortShape,
@@ -41,8 +41,8 @@ def test_limits(name: str) -> None:
         )  # fmt: skip
         assert plan.copies * plan.count * plan.base_words * 8 <= budget
         assert plan.copies * plan.count < 1 << 31
-        assert plan.most_entries < 1 << 32
-        assert 1 <= plan.longest <= MOST_LONGEST
+        assert plan.max_entries < 1 << 32
+        assert 1 <= plan.longest <= MAX_LONGEST
         assert plan.digit_windows * plan.window_bits > plan.maximum.bit_length()
         assert fits(plan)
         shape = SortShape.of(plan)
@@ -86,8 +86,8 @@ def test_chunks_give_all_lanes_work() -> None:
         plan = plan_gpu_msm(
             GROUPS["bn254.g1"], count, MsmOptions(), limits=GPU, base_budget=40 * GIB
         )
-        chunks = max(plan.all_buckets, plan.most_entries // plan.longest)
-        assert chunks >= min(0.45 * LANES, plan.most_entries / 16)
+        chunks = max(plan.all_buckets, plan.max_entries // plan.longest)
+        assert chunks >= min(0.45 * LANES, plan.max_entries / 16)
 
 
 def test_batches_are_limited() -> None:

@@ -296,7 +296,7 @@ def test_bases_too_many_to_sort_at_once(
         )
         assert device_plan.fits(largest_plan)
     monkeypatch.setattr(engine, "_MAX_SORTED_AT_ONCE", 20)
-    monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
+    monkeypatch.setattr(device_plan, "_MAX_ENTRIES", 20)
     # Plans within other limits are for this test alone.
     monkeypatch.setattr(device_plan, "_planned", device_plan._planned.__wrapped__)
     monkeypatch.setattr(streamed, "_SMALLEST_BLOCK", 8)

@@ -13,7 +13,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.curve.sums.entries import SIGN_BIT
-from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.emulated.device import EmulatedDevice, KernelForm
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
@@ -134,7 +134,7 @@ def check(plan: GpuMsmPlan, binned: Sorted, buckets: list[Counter[int]]) -> None
     assert binned.too_large == 0
     total = sum(bucket.total() for bucket in buckets)
     count = binned.count
-    assert count <= plan.most_chunks
+    assert count <= plan.max_chunks
     assert binned.first_chunk[0] == 0
     assert binned.first_chunk[-1] == count
     lengths = binned.lengths[:count].astype(int)
@@ -197,7 +197,7 @@ def test_sorting(sort_device: AnyDevice, bins: int, kind: str) -> None:
        for case in ((8192, True, "giant"), (64, False, "giant")))],
 )  # fmt: skip
 def test_sorting_with_small_limits(
-    bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
+    bins: int, staged: bool, kind: str, executor: KernelForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many tiles of few entries, and buckets that whole workgroups cut."""
     monkeypatch.setattr(chunks, "_MANY_CHUNKS", 4)

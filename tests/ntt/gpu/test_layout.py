@@ -17,8 +17,8 @@ from quod.field.roots import root_of_unity
 from quod.kernel.ir.nodes import walk
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, SHORT_TUNINGS, Tuning, tuning_of
-from quod.ntt.gpu.transform import TileShape, transform_tiles
-from quod.ntt.schedule import MOST_LOG2_SIZE
+from quod.ntt.gpu.transform import PassParameters, transform_tiles
+from quod.ntt.schedule import MAX_LOG2_SIZE
 from quod.ntt.steps import steps_of
 
 TUNINGS = [
@@ -40,7 +40,7 @@ def arranged(tile: Tile) -> list[Step]:
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
 def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
-    for log_rows in range(1, tuning.most_levels + 1):
+    for log_rows in range(1, tuning.max_levels + 1):
         tile = tuning.tile(log_rows)
         for step in arranged(tile):
             assert len(step.registers) == tile.log_elements
@@ -51,7 +51,7 @@ def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
 
 @pytest.mark.parametrize("tuning", [*TUNINGS[:3], *SHORT_TUNINGS.values()], ids=str)
 def test_neighbours_use_banks_of_their_own(tuning: Tuning) -> None:
-    for log_rows in range(1, tuning.most_levels + 1):
+    for log_rows in range(1, tuning.max_levels + 1):
         tile = tuning.tile(log_rows)
         for step in arranged(tile):
             together = 1 << tile.log_banks
@@ -77,10 +77,10 @@ def test_places_are_distinct_and_add_up() -> None:
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
 def test_passes_cover_every_size(tuning: Tuning) -> None:
-    for log_size in range(MOST_LOG2_SIZE + 1):
+    for log_size in range(MAX_LOG2_SIZE + 1):
         split = tuning.split(log_size)
         assert sum(split) == log_size
-        assert len(split) == 1 or max(split) <= tuning.most_levels
+        assert len(split) == 1 or max(split) <= tuning.max_levels
         # What is no whole number of steps is in the uppermost pass.
         if tuning.rolled and len(split) > 1:
             assert all(tuning.is_rolled(log_rows) for log_rows in split[:-1] if log_rows > 3)
@@ -103,7 +103,7 @@ def test_shape_says_how_many_products_there_are(direction: str, log_rows: int, i
     curve = BN254
     tile = DEFAULT_TUNING.tile(log_rows)
     root = root_of_unity(curve.fr, "arkworks", 3)
-    shape = TileShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
+    shape = PassParameters(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
     kernel = transform_tiles.trace(ptx_machine(tile.lanes), modulus=curve.fr, shape=shape)
     calls = [op.attributes["function"].name for op in walk(kernel.block) if op.name == "call"]
     elements = 1 << DEFAULT_TUNING.log_elements
@@ -113,7 +113,7 @@ def test_shape_says_how_many_products_there_are(direction: str, log_rows: int, i
 
 def test_only_equal_steps_are_a_loop() -> None:
     root = root_of_unity(CURVES["bn254"].fr, "arkworks", 3)
-    shape = TileShape("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
+    shape = PassParameters("ascending", Tuning(10, 3, 9).tile(8), "upper", root, rolled=True)
     with pytest.raises(KernelError, match="8 levels are no loop of steps of 3 levels"):
         transform_tiles.trace(ptx_machine(128), modulus=CURVES["bn254"].fr, shape=shape)
 
@@ -136,7 +136,7 @@ def test_tiles_fit_the_workgroup_memory() -> None:
     root = root_of_unity(curve.fr, "snarkjs", 2)
     for log_rows in (5, 8):
         tile = tuning.tile(log_rows)
-        shape = TileShape("descending", tile, "lowest", root, "rows", reversed="writes")
+        shape = PassParameters("descending", tile, "lowest", root, "rows", reversed="writes")
         machine = device.machine(tile.lanes)
         kernel = transform_tiles.trace(machine, modulus=curve.fr, shape=shape)
         assert kernel.shared_bytes <= machine.shared_bytes_limit
@@ -150,7 +150,7 @@ def test_slow_compilers_get_loops() -> None:
     for limbs in ("13", "13:rolled"):
         device = EmulatedDevice(executor="wgsl", target=WgslTarget(limbs=limbs))
         tuning = tuning_of(device, curve.fr)
-        shape = TileShape(
+        shape = PassParameters(
             "descending", tuning.tile(8), "upper", root, "full", rolled=tuning.is_rolled(8)
         )
         machine = device.machine(tuning.lanes)

@@ -31,7 +31,7 @@ from tests.support.thorough import one_and_others
 
 ORDERINGS: tuple[Ordering, ...] = ("NN", "NR", "RN", "RR")
 
-SMALL = Tuning(log_tile=5, log_elements=2, most_levels=3, resident=0)
+SMALL = Tuning(log_tile=5, log_elements=2, max_levels=3, resident=0)
 """Tiles of 32 elements: 2**6 points take two passes, 2**9 take three."""
 
 

@@ -123,7 +123,7 @@ def test_choices(field: Modulus) -> None:
 
 
 CURVES = [
-    EdwardsCurve.known(f"q{q}", Modulus("q", q), Modulus("l", order), a, d, generator, cofactor)
+    EdwardsCurve.unchecked(f"q{q}", Modulus("q", q), Modulus("l", order), a, d, generator, cofactor)
     for q, order, a, d, generator, cofactor in (
         (251, 31, 205, 104, (79, 126), 8), (181, 43, 167, 98, (51, 33), 4)
     )
@@ -230,7 +230,7 @@ def test_multiples(curve: EdwardsCurve, size: int) -> None:
 
 def below(system: System, name: str, size: int) -> Any:
     """An input of which the cases have numbers below 2**size alone."""
-    return system.declare_at_most(system.private(name), (1 << size) - 1)
+    return system.declare_upper_bound(system.private(name), (1 << size) - 1)
 
 
 def point(system: System, name: str) -> gadgets.CurvePoint:

@@ -37,7 +37,7 @@ def test_the_law(field: str, curve: EdwardsCurve) -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         points = EdwardsPoints(system, curve)
         p, q, bit = points.private("p"), points.private("q"), system.private("bit")
-        system.declare_at_most(bit, 1)
+        system.declare_upper_bound(bit, 1)
         results = [points.add(p, q), points.double(p), points.select(bit, p, q)]
         results.append(points.negate(p))
         return [part for point in results for part in point]
@@ -125,7 +125,7 @@ def count(gadget: Any) -> int:
 
 def declared_bits(system: r1cs.ConstraintSystem, size: int) -> list[r1cs.Signal]:
     """Bits of an input that cost no constraint, as the counts are without them."""
-    return [system.declare_at_most(bit, 1) for bit in system.private("k", size)]
+    return [system.declare_upper_bound(bit, 1) for bit in system.private("k", size)]
 
 
 def test_counts_beside_circomlib() -> None:

@@ -33,7 +33,7 @@ def test_logic() -> None:
 
 def test_constants_cost_nothing() -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
-        a = system.declare_at_most(system.private("a"), 1)
+        a = system.declare_upper_bound(system.private("a"), 1)
         return [
             gadgets.exclusive_or(system, a, 1), gadgets.exclusive_or_of_three(system, 1, a, 0),
             gadgets.inclusive_or(system, a, 0), gadgets.majority(system, a, 1, 0),
@@ -67,13 +67,15 @@ def test_orders(size: int) -> None:
     """All pairs; and what is claimed of pairs that are not so."""
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
-        a, b = (system.declare_at_most(system.private(name), (1 << size) - 1) for name in "ab")
+        a, b = (system.declare_upper_bound(system.private(name), (1 << size) - 1) for name in "ab")
         return [
             gadgets.is_less(system, a, b, size), gadgets.is_at_most(system, a, b, size)
         ]  # fmt: skip
 
     def claims(system: r1cs.ConstraintSystem) -> None:
-        a, b, c = (system.declare_at_most(system.private(name), (1 << size) - 1) for name in "abc")
+        a, b, c = (
+            system.declare_upper_bound(system.private(name), (1 << size) - 1) for name in "abc"
+        )
         with system.namespace("less"):
             gadgets.assert_less(system, a, b, size)
         with system.namespace("at most"):

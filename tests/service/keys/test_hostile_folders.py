@@ -10,7 +10,7 @@ import pytest
 from quod.errors import InputError, OutputError, QuodError
 from quod.service.errors import KeyChangedError, NotFoundError
 from quod.service.keys import KeyRepository
-from quod.service.keys.record import MOST_BYTES, RECORD, VERIFICATION_KEY, ZKEY, parse_record
+from quod.service.keys.record import MAX_BYTES, RECORD, VERIFICATION_KEY, ZKEY, parse_record
 from tests.service.keys.conftest import BN254, folder_of
 
 
@@ -62,7 +62,7 @@ def test_a_name_that_is_a_link_or_garbage(repository: KeyRepository, tmp_path: P
     names = Path(repository.path) / "names"
     (names / "linked:latest").symlink_to(tmp_path / "outside")
     (names / "text:latest").write_text("../../etc")
-    (names / "huge:latest").write_text("x" * (MOST_BYTES + 1))
+    (names / "huge:latest").write_text("x" * (MAX_BYTES + 1))
     (names / "gone:latest").write_text("0" * 64)
     (names / "Weird name").write_text(identity)
     for name in ("linked", "text", "huge"):
@@ -124,7 +124,7 @@ def test_damaged_records(repository: KeyRepository) -> None:
     path.write_bytes(b"\xff" * 10)
     with pytest.raises(InputError):
         repository.record("small")
-    path.write_text(good + "#" * MOST_BYTES)
+    path.write_text(good + "#" * MAX_BYTES)
     with pytest.raises(InputError, match="longer"):
         repository.record("small")
     path.unlink()

@@ -124,13 +124,13 @@ def test_what_small_proofs_take_together_is_reckoned_before_the_load(
 ) -> None:
     """A key has what was handed to it, and no more; nothing for what an operator does not want."""
     device, key = Idle(), repository.resolve("small")
-    with ResidentKeys(repository, device, device_bytes=1 << 30, together=together) as keys:
-        needs = Groth16Loader(repository, device, 1 << 30, together=together).needs(key)
+    with ResidentKeys(repository, device, device_bytes=1 << 30, max_batch=together) as keys:
+        needs = Groth16Loader(repository, device, 1 << 30, max_batch=together).needs(key)
         assert ("batches" in needs.ready) == (most > 1)
-        alone = Groth16Loader(repository, device, 1 << 30, together=1).needs(key)
+        alone = Groth16Loader(repository, device, 1 << 30, max_batch=1).needs(key)
         assert alone.ready == {name: needs.ready[name] for name in needs.ready if name != "batches"}
         with keys.lease("small") as lease:
-            assert lease.value.most_together == most
+            assert lease.value.max_batch == most
             [use] = keys.status().keys
             # Tables and results are some more.
             assert 0 < device.memory.in_use < 1.05 * use.device_bytes
@@ -141,9 +141,9 @@ def test_a_small_key_has_two_lanes_where_there_is_room(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def parts(
-        _: object, __: object, most: int, budget: int, lanes: int = 1, together: int | None = None
+        _: object, __: object, most: int, budget: int, lanes: int = 1, max_batch: int | None = None
     ) -> dict[str, int]:
-        assert (most, together) == (budget // 2, None)
+        assert (most, max_batch) == (budget // 2, None)
         return {"bases": 60} | ({"lanes": 50 * (lanes - 1)} if lanes > 1 else {})
 
     monkeypatch.setattr("quod.service.keys.loader.device_parts", parts)

@@ -37,9 +37,9 @@ def payload_of(key: str) -> bytes:
 
 def stored(queue: JobQueue, payload: bytes, *, as_row: bool) -> dict[str, Any]:
     """A payload for a submission: a row where the queue has such, else a file."""
-    if as_row and len(payload) <= queue.most_body:
+    if as_row and len(payload) <= queue.max_body:
         return {"body": payload}
-    return {"payload": queue.spool.write(payload)}
+    return {"payload": queue.blob_store.write(payload)}
 
 
 class Log:

@@ -107,6 +107,6 @@ def check(arguments: dict[str, Any], acknowledged: Known) -> None:
             # A job may have been taken whose client was killed before it knew.
             job_results = results.get(job_id) or queue.results(job_id)
             assert job_results[partition] == wanted.encode()
-        queue.spool.drain()
+        queue.blob_store.drain()
         if not queue._store.shared:
             assert list((Path(arguments["folder"]) / "spool").iterdir()) == []

@@ -86,7 +86,7 @@ class Place:
         """Names in the spool, after it has deleted discarded payloads."""
         for queue in self._opened:
             if not queue._closed:
-                queue.spool.drain()
+                queue.blob_store.drain()
         return sorted(os.listdir(self.folder / "spool"))
 
 
@@ -98,5 +98,5 @@ def request(key: str = "k", **fields: Any) -> Submission:
 def submitted(queue: JobQueue, payload: bytes | None = None, **fields: Any) -> Job:
     """A job, with a payload if one is given."""
     if payload is not None:
-        fields["payload"] = queue.spool.write(payload)
+        fields["payload"] = queue.blob_store.write(payload)
     return queue.submit(request(**fields))

@@ -75,8 +75,8 @@ def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
             ids = list(pool.map(submit, range(100)))
         assert [len({*ids[number::10]}) for number in range(10)] == [1] * 10
         assert len(set(ids)) == first.status().kept == 10
-        first.spool.drain()
-        other.spool.drain()
+        first.blob_store.drain()
+        other.blob_store.drain()
         assert len(place.files()) == 10
 
 
@@ -222,7 +222,7 @@ def test_a_client_forgets_its_own_jobs_before_those_of_others(place: Place) -> N
 def test_a_lower_limit_is_reached_in_bounded_steps(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quod.service.queue.operations.submit.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("quod.service.queue.operations.submit.MAX_AT_ONCE", 3)
     queue = place.open()
     for lease in [submitted(queue) for _ in range(9)] and queue.claim("w", most=9):
         queue.finish(lease, b"proof")
@@ -373,10 +373,10 @@ def test_suspended_keys_take_no_jobs(place: Place) -> None:
 
 def test_payloads_belong_to_one_job(place: Place) -> None:
     queue = place.open()
-    name = queue.spool.write(b"witness")
+    name = queue.blob_store.write(b"witness")
     # A witness in place of its name is a secret still.
     with pytest.raises(
-        InputError, match=r"^the payload must be the result of spool.write, not a bytes$"
+        InputError, match=r"^the payload must be the result of blob_store.write, not a bytes$"
     ):
         request(payload=b"witness")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not written by this spool"):

@@ -184,7 +184,7 @@ def test_a_full_database_takes_no_jobs_and_finishes_the_others(on_sqlite: Place)
     pages = pragma(queue, "page_count")
     pragma(queue, f"max_page_count = {pages}")
     with pytest.raises(StorageFullError) as refused:
-        queue.submit_many([request(payload=queue.spool.write(b"w"))] * 1 + [request()] * 500)
+        queue.submit_many([request(payload=queue.blob_store.write(b"w"))] * 1 + [request()] * 500)
     assert refused.value.status == "RESOURCE_EXHAUSTED"
     assert not ballast.exists()
     assert len(on_sqlite.files()) == 1
@@ -224,14 +224,14 @@ def test_a_full_disk_takes_no_jobs_and_finishes_the_others(small_disk: Path) -> 
         with pytest.raises(StorageFullError):
             submitted(queue)
         with pytest.raises(StorageFullError):
-            queue.spool.write(bytes(100_000))
+            queue.blob_store.write(bytes(100_000))
         assert queue.status().storage_full
         while leases := queue.claim("w", most=5):
             for lease in leases:
                 queue.finish(lease, bytes(20_000))
         assert not (small_disk / "queue" / "ballast").exists()
         assert {queue.job(job.id).state for job in jobs} == {JobState.SUCCEEDED}
-        queue.spool.drain()
+        queue.blob_store.drain()
         assert list((small_disk / "queue" / "spool").iterdir()) == []
         with pytest.raises(StorageFullError):
             submitted(queue)

@@ -13,7 +13,7 @@ import sys
 from quod.service.queue import Submission, open_queue
 
 with open_queue(sys.argv[1]) as queue:
-    queue.submit(Submission("ann", "k", bytes(32), queue.spool.write(b"w")))
+    queue.submit(Submission("ann", "k", bytes(32), queue.blob_store.write(b"w")))
     [lease] = queue.claim("w")
     queue.finish(lease, b"proof")
 print({"numpy", "llvmlite", "psycopg", "asyncio"} & {*sys.modules})

@@ -91,10 +91,10 @@ class Interleaving(RuleBasedStateMachine):
         for request in requests:
             deadline = request["deadline"]
             absolute = None if deadline is None else self.model.now + deadline
-            if request.pop("as_row") and self.queue.most_body:
+            if request.pop("as_row") and self.queue.max_body:
                 payload_fields: dict[str, Any] = {"body": b"secret"}
             else:
-                payload_fields = {"payload": self.queue.spool.write(b"secret")}
+                payload_fields = {"payload": self.queue.blob_store.write(b"secret")}
             submissions.append(Submission(**request | {"deadline": absolute} | payload_fields))
         for submission, outcome in zip(
             submissions, self.queue.submit_many(submissions), strict=True

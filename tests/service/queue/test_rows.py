@@ -124,7 +124,7 @@ def test_rows_that_a_dead_process_left_go_at_the_start(
 
 def test_rows_that_are_refused(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
-    most = queue.most_body
+    most = queue.max_body
     assert queue.submit(request(body=bytes(most))).payload_bytes == most
     with pytest.raises(
         InputError, match=f"{most + 1} bytes, more than this queue's limit of {most}"
@@ -139,24 +139,24 @@ def test_rows_that_are_refused(on_sqlite: Place) -> None:
 
 def test_so_many_rows_and_then_files(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database does not shrink."""
-    monkeypatch.setattr(job_queue, "MOST_ROW_BYTES", 1000)
+    monkeypatch.setattr(job_queue, "MAX_ROW_BYTES", 1000)
     queue = on_sqlite.open()
     jobs = []
-    while queue.most_body:
+    while queue.max_body:
         jobs.append(queue.submit(request(body=bytes(300))))
     assert len(jobs) == 4
     # Who decided before it was full is not refused.
     jobs.append(queue.submit(request(body=bytes(300))))
     queue.sweep()
-    assert queue.most_body == 0
+    assert queue.max_body == 0
     on_sqlite.close()
     queue = on_sqlite.open()
-    assert queue.most_body == 0
+    assert queue.max_body == 0
     for job in jobs[1:]:
         queue.cancel(job.id)
     queue._writer.do("renew", _NOTHING)
     queue.sweep()
-    assert queue.most_body == 256 << 10
+    assert queue.max_body == 256 << 10
 
 
 def test_rows_on_a_full_disk(small_disk: Path) -> None:
@@ -188,7 +188,7 @@ def test_rows_on_a_full_disk(small_disk: Path) -> None:
 def test_postgres_keeps_no_rows(on_postgres: Place) -> None:
     """Its log and its dead rows are overwritten when it likes."""
     queue = on_postgres.open()
-    assert queue.most_body == 0
+    assert queue.max_body == 0
     with pytest.raises(InputError, match="write it to the spool"):
         queue.submit(request(body=b"x"))
 

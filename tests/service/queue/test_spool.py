@@ -78,8 +78,8 @@ def test_the_folder_is_synced_before_the_commit(
 ) -> None:
     queue = on_sqlite.open()
     order: list[str] = []
-    sync = queue.spool.sync
-    monkeypatch.setattr(queue.spool, "sync", lambda: (order.append("sync"), sync()))
+    sync = queue.blob_store.sync
+    monkeypatch.setattr(queue.blob_store, "sync", lambda: (order.append("sync"), sync()))
     tx = queue._store._writer  # type: ignore[attr-defined]
     tx.set_trace_callback(lambda text: order.append(text) if text == "COMMIT" else None)
     submitted(queue, b"w")
@@ -120,9 +120,9 @@ def test_a_full_disk_is_told_without_what_was_written(
 def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     kept = submitted(queue, SECRET)
-    queue.spool.write(b"never submitted")
+    queue.blob_store.write(b"never submitted")
     ended = submitted(queue, SECRET)
-    queue.spool.discard_soon = lambda names: None  # type: ignore[method-assign]
+    queue.blob_store.discard_soon = lambda names: None  # type: ignore[method-assign]
     queue.cancel(ended.id)
     (on_sqlite.folder / "spool" / ".part").write_bytes(b"half a witness")
     assert len(on_sqlite.files()) == 4
@@ -136,7 +136,7 @@ def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
 
 def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -> None:
     queue = place.open()
-    blob = queue.spool.write(SECRET)
+    blob = queue.blob_store.write(SECRET)
     job = submitted(queue, SECRET)
     stray, growing = place.folder / "spool" / "stray", place.folder / "spool" / "growing"
     stray.write_bytes(b"x")
@@ -146,14 +146,14 @@ def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -
         queue.sweep()
     assert not stray.exists()
     assert growing.exists()  # somebody is writing it
-    assert queue.spool.offer(blob) == len(SECRET)
+    assert queue.blob_store.offer(blob) == len(SECRET)
     assert queue.job(job.id).payload_bytes == len(SECRET)
     assert len(place.files()) == 3
 
 
 def test_a_payload_that_is_gone_is_no_jobs(place: Place) -> None:
     queue = place.open()
-    name = queue.spool.write(SECRET)
+    name = queue.blob_store.write(SECRET)
     (place.folder / "spool" / name).unlink()
     with pytest.raises(NotFoundError, match="send it again"):
         queue.submit(request(payload=name))
@@ -174,8 +174,8 @@ def test_nothing_of_a_witness_is_shown(
     shown += [queue.fail(lease, "BAD", "it does not satisfy the circuit", retry=True)]
     shown += [queue.events(job.id), queue.attempts(job.id), queue.status(), queue.jobs()]
     for wrong in (
-        lambda: queue.submit(request(payload=queue.spool.write(SECRET), deadline=1.0)),
-        lambda: queue.spool.write([SECRET, SECRET.decode()]),  # type: ignore[list-item]
+        lambda: queue.submit(request(payload=queue.blob_store.write(SECRET), deadline=1.0)),
+        lambda: queue.blob_store.write([SECRET, SECRET.decode()]),  # type: ignore[list-item]
         lambda: queue.finish(lease, SECRET.decode()),  # type: ignore[arg-type]
         lambda: queue.submit(request(digest=SECRET)),
     ):
@@ -194,19 +194,19 @@ def test_nothing_of_a_witness_is_shown(
 
 def test_many_at_once(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
-    names = queue.spool.write_many([b"%d" % at for at in range(50)] + [[b"a", b"b"]])
+    names = queue.blob_store.write_many([b"%d" % at for at in range(50)] + [[b"a", b"b"]])
     assert len({*names}) == 51
     assert on_sqlite.files() == sorted(names)
     for at in (0, 49):
-        with queue.spool.open(names[at]) as file:
+        with queue.blob_store.open(names[at]) as file:
             assert file.read() == b"%d" % at
-    with queue.spool.open(names[50]) as file:
+    with queue.blob_store.open(names[50]) as file:
         assert file.read() == b"ab"
     job = queue.submit(request(payload=names[0]))
     assert job.payload_bytes == 1
-    queue.spool.discard(names[1:])
+    queue.blob_store.discard(names[1:])
     assert on_sqlite.files() == [names[0]]
-    assert queue.spool.write_many([]) == []
+    assert queue.blob_store.write_many([]) == []
 
 
 @pytest.mark.parametrize("can_sync_all", [True, False])
@@ -217,14 +217,14 @@ def test_many_of_which_one_is_none(
         monkeypatch.setattr(spool_module, "_syncfs", None)
     queue = on_sqlite.open()
     with pytest.raises(InputError, match="as bytes, not a str"):
-        queue.spool.write_many([b"a", ["text"]])  # type: ignore[list-item]
+        queue.blob_store.write_many([b"a", ["text"]])  # type: ignore[list-item]
     assert on_sqlite.files() == []
-    assert len(queue.spool.write_many([b"a", b"b"])) == 2
+    assert len(queue.blob_store.write_many([b"a", b"b"])) == 2
 
 
 def test_many_on_a_disk_that_fails(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = on_sqlite.open()
     monkeypatch.setattr(spool_module, "_syncfs", lambda _: -1)
     with pytest.raises(OutputError, match="the spool could not be written"):
-        queue.spool.write_many([b"secret"])
+        queue.blob_store.write_many([b"secret"])
     assert on_sqlite.files() == []

@@ -159,7 +159,7 @@ def test_a_payload_of_a_job_that_was_lost_with_the_database_stays(
     with monkeypatch.context() as patched:
         patched.setattr(queue._store, "write", fails)
         with pytest.raises(UnavailableError):
-            queue.submit(request(payload=queue.spool.write(b"w")))
+            queue.submit(request(payload=queue.blob_store.write(b"w")))
     assert len(place.files()) == 1
     for _ in range(2):
         place.clock.now += 600

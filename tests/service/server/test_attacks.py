@@ -23,7 +23,7 @@ from tests.support.thorough import one_and_others
 
 ANN = "a-token-of-a-client"
 METRICS = "a-token-for-metrics"
-MOST_GROWTH = 96 * MEGABYTE
+MAX_GROWTH = 96 * MEGABYTE
 CLIENTS = {
     "ann": {"tokens": [hashed_token(ANN)]},
     "grafana": {"tokens": [hashed_token(METRICS)], "roles": ["metrics"]},
@@ -73,7 +73,7 @@ def test_messages_that_are_half_sent(server: AttackedServer, path: str, token: s
     body = message(4 * MEGABYTE - 1, bytes(4 * MEGABYTE - 9))
     sent = [hostile.send(hostile.begin(path, token), body) for _ in range(40)]
     assert server.is_live()
-    assert server.growth < MOST_GROWTH
+    assert server.growth < MAX_GROWTH
     # Of strangers little is taken, of a client its share, and nothing of one without the role.
     assert sum(sent) < (80 if token == ANN else 40) * MEGABYTE
     hostile.close()
@@ -81,8 +81,8 @@ def test_messages_that_are_half_sent(server: AttackedServer, path: str, token: s
 
 def test_streams_are_bounded(server: AttackedServer) -> None:
     hostile = Hostile(server.grpc)
-    most_streams, window = 3, 4
-    assert hostile.settings[most_streams] <= 1000
+    max_streams, window = 3, 4
+    assert hostile.settings[max_streams] <= 1000
     assert hostile.settings[window] <= 16384
     hostile.close()
 
@@ -94,7 +94,7 @@ def test_a_connection_that_acknowledges_no_settings(server: AttackedServer) -> N
     for _ in range(400):
         sent += hostile.send(hostile.begin(SUBMIT, METRICS), body)
     assert server.is_live()
-    assert server.growth < MOST_GROWTH // 2
+    assert server.growth < MAX_GROWTH // 2
     hostile.close()
 
 
@@ -109,7 +109,7 @@ def test_many_fields_in_one_message(server: AttackedServer, token: str) -> None:
         while number not in hostile.ended:
             assert hostile.receive(SECONDS)
     assert server.is_live()
-    assert server.growth < MOST_GROWTH
+    assert server.growth < MAX_GROWTH
     hostile.close()
 
 
@@ -139,7 +139,7 @@ def test_many_values_in_one_body(
         connection.sendall(head(path, len(body)) + body)
         assert connection.recv(4096).startswith(b"HTTP/1.1 %d " % status)
     assert server.is_live()
-    assert server.growth < MOST_GROWTH
+    assert server.growth < MAX_GROWTH
 
 
 def head(path: str, length: int, token: str = ANN, kind: str = "application/json") -> bytes:
@@ -188,7 +188,7 @@ def test_bodies_of_slow_clients(server: AttackedServer) -> None:
             # The server takes no more of it, or has refused it.
             continue
     assert server.is_live()
-    assert server.growth < MOST_GROWTH
+    assert server.growth < MAX_GROWTH
     for connection in held:
         connection.close()
 
@@ -258,6 +258,6 @@ def test_plain_connections_that_send_nothing(server: AttackedServer) -> None:
         silent.append(server.connected())
     assert server.is_live()
     assert server.files() <= before + 1000 + 10
-    assert server.growth < MOST_GROWTH
+    assert server.growth < MAX_GROWTH
     for connection in silent:
         connection.close()

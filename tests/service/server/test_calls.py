@@ -176,7 +176,7 @@ class TestPromises:
                     client.submit(wanted(idempotency_key="7", **other))
             assert len(client.jobs()) == 1
             # The payloads of those that were not taken are gone.
-            server.queue.spool.drain()
+            server.queue.blob_store.drain()
             assert not list((Path(server.config.data) / "spool").iterdir())
             rows = server.queue._store.read(lambda tx: tx.rows("SELECT job FROM payload"))
             assert len(rows) == 1

@@ -54,7 +54,7 @@ def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None
     refused = [answer for answer in told if not isinstance(answer, str)]
     assert all(isinstance(answer, AlreadyExistsError) for answer in refused)
     assert len(refused) in (4, 12)
-    server.queue.spool.drain()
+    server.queue.blob_store.drain()
     files = list((Path(server.config.data) / "spool").iterdir())
     rows = server.queue._store.read(lambda tx: tx.rows("SELECT job FROM payload"))
     assert (len(files), len(rows)) == ((0, 1) if size == 100 else (1, 0))

@@ -25,7 +25,7 @@ from tests.service.worker.conftest import WITNESS
 LIMITS = Limits(max_attempts=1000, suspend_after=1000, lease_seconds=2.0, ballast_bytes=4096)
 # Jobs that have not ended, at most.
 _AT_ONCE = 100
-MOST_PARTITIONS = 3
+MAX_PARTITIONS = 3
 
 
 def submission(number: int, **payload: Any) -> Submission:
@@ -33,7 +33,7 @@ def submission(number: int, **payload: Any) -> Submission:
     digest = hashlib.sha256(str(number).encode()).digest()
     return Submission(
         "ann", sys.argv[2].rpartition(":")[2], digest, idempotency_key=str(number),
-        partitions=1 + number % MOST_PARTITIONS, **payload,
+        partitions=1 + number % MAX_PARTITIONS, **payload,
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     for number in range(first, int(jobs)):
         while sum(queue.status().jobs.values()) >= _AT_ONCE:
             pause.wait(0.02)
-        parts = [WITNESS] * (1 + number % MOST_PARTITIONS)
+        parts = [WITNESS] * (1 + number % MAX_PARTITIONS)
         header = payload_header(PayloadKind.WTNS, [len(part) for part in parts])
         while True:
             try:

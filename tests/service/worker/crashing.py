@@ -20,7 +20,7 @@ from quod.service.worker import LocalPool, read_result
 from tests.service.keys.conftest import BN254
 from tests.service.queue.crashing import REPOSITORY
 from tests.service.queue.places import Place
-from tests.service.worker.crash_server import LIMITS, MOST_PARTITIONS
+from tests.service.worker.crash_server import LIMITS, MAX_PARTITIONS
 
 # Longer than what is left takes when nothing is killed any more.
 _REST_SECONDS = 300.0
@@ -140,7 +140,7 @@ def _check(
                 job, _ = queue.wait(job_id, timeout=max(0.0, limit - time.monotonic()))
                 assert job.state is JobState.SUCCEEDED, (number, job.state, job.message)
                 assert queue.find("ann", number).id == job_id
-                assert job.partitions == 1 + int(number) % MOST_PARTITIONS
+                assert job.partitions == 1 + int(number) % MAX_PARTITIONS
                 results = queue.results(job_id)
                 assert len(results) == job.partitions
                 for result in results:
@@ -163,6 +163,6 @@ def _check(
         finally:
             pool.drain(_REST_SECONDS)
             pool.close()
-        queue.spool.drain()
+        queue.blob_store.drain()
         if place.database is None:
-            assert os.listdir(queue.spool.path) == []
+            assert os.listdir(queue.blob_store.path) == []

@@ -22,11 +22,11 @@ from quod.service.queue import Job, JobState, Outcome
 from quod.service.worker import lease_heartbeat as keeper
 from quod.service.worker import pipeline, stages
 from quod.service.worker.jobs import OwnJobs
+from quod.service.worker.partition_queue import PartitionQueue
 from quod.service.worker.pools.pool import Stage, WorkerState
 from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
-from quod.service.worker.waiting import Waiting
 from quod.service.worker.work import Work
 from quod.service.worker.worker import Worker
 from tests.groth16.test_batch_prover import Batches, failing
@@ -79,7 +79,7 @@ class Held:
 
     def __init__(self, bench: Bench, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         # A queue is told at once of what has moved on.
-        patch.setattr(keeper, "_LEAST_SECONDS", 0.005)
+        patch.setattr(keeper, "_MIN_SECONDS", 0.005)
         self._bench = bench
         self.gate = Gate(patch, Stages, "begin_group")
         self.pool = bench.pool(WorkerSettings(warm=("small",), **settings))
@@ -283,7 +283,7 @@ def test_all_that_nobody_wants_are_stopped(
     held.wait(3)
     held.gate.open.set()
     assert compute.reached.wait(SECONDS)
-    [first, *_] = [work for work in held.worker._works() if work.together]
+    [first, *_] = [work for work in held.worker._works() if work.is_batched]
     pending: Any = first.pending
     for job in jobs:
         bench.queue.cancel(job.id)
@@ -366,7 +366,7 @@ def test_a_lost_device_blames_one(
     calls = itertools.count()
 
     def gathered(
-        first: Work, source: Waiting, together: Any, original: Any = pipeline._gathered
+        first: Work, source: PartitionQueue, together: Any, original: Any = pipeline._gathered
     ) -> Any:
         # The second is not begun before another one waits behind it.
         if next(calls) == 1:

@@ -61,7 +61,7 @@ def test_witnesses_are_copied_from_where_they_were_read(
 ) -> None:
     # Multiples take an interpreter long, and batches, which are copied once more.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
-    monkeypatch.setattr(batches, "MOST", 1)
+    monkeypatch.setattr(batches, "MAX_BATCH", 1)
     buffer_pools: list[WitnessBuffers] = []
     make, fill = WitnessBuffers.__init__, UploadBuffer.fill
     seen: list[tuple[bool, bool]] = []
@@ -112,7 +112,7 @@ def test_a_file_that_is_swapped_between_two_readings_is_its_jobs_fault(
     wrong = WITNESS[:-32] + bytes(32)
     named = tmp_path / "witness.wtns"
     named.write_bytes(wrong)
-    leave = Work.leave_buffer
+    leave = Work.release_buffer
 
     def leaving(self: Work) -> None:
         """The client replaces its file as soon as the device has the witness."""
@@ -121,7 +121,7 @@ def test_a_file_that_is_swapped_between_two_readings_is_its_jobs_fault(
         if used:
             named.write_bytes(WITNESS if swapped else wrong)
 
-    monkeypatch.setattr(Work, "leave_buffer", leaving)
+    monkeypatch.setattr(Work, "release_buffer", leaving)
     pool = bench.pool(WorkerSettings("cpu", warm=("small",)))
     body = path_body(tmp_path, "witness.wtns")
     job = bench.ended(bench.submit(body, kind=PayloadKind.PATH))

@@ -78,7 +78,7 @@ def test_work_ends_at_the_next_stage(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: Stage, how: str
 ) -> None:
     gate = Gate(monkeypatch, Stages, METHODS[stage])
-    monkeypatch.setattr(keeper, "_LEAST_SECONDS", 0.005)
+    monkeypatch.setattr(keeper, "_MIN_SECONDS", 0.005)
     pool = bench.pool()
     deadline = time.time() + 600 if how == "deadline" else None
     job = bench.submit(deadline=deadline)
@@ -94,7 +94,7 @@ def test_work_ends_at_the_next_stage(
     worker_keeper = keeper.LeaseHeartbeat(worker._jobs, worker._works, SECONDS, lambda _: None)
     worker_keeper.renew(time.monotonic() + SECONDS / 4)
     worker_keeper.close()
-    assert work.gone
+    assert work.is_abandoned
     gate.open.set()
     eventually(lambda: not worker._works())
     expected = JobState.CANCELLED if how == "cancel" else JobState.EXPIRED

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from quod.service.worker.concurrency_limit import WHOLE, Permits
+from quod.service.worker.concurrency_limit import UNITS_PER_PERMIT, Permits
+from quod.service.worker.partition_queue import Group, PartitionQueue
 from quod.service.worker.pipeline import Pipeline, Step
 from quod.service.worker.stages import Stages
-from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 from tests.service.worker.conftest import SECONDS, eventually
 
 _LEASE: dict[str, Any] = {"attempt": 1, "token": 1, "body": b""}
 
 
-def work(name: str, key: str = "k", part: int = WHOLE, **lease: int) -> Any:
+def work(name: str, key: str = "k", part: int = UNITS_PER_PERMIT, **lease: int) -> Any:
     """A work with its key, as far as the line looks at one."""
     new_work: Any = Work(SimpleNamespace(job=name, **(_LEASE | lease)), part)  # type: ignore[arg-type]
     new_work.key = SimpleNamespace(value=_KEYS[key])
@@ -38,7 +38,7 @@ def names(group: Sequence[Work] | None) -> str:
 
 
 def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
-    waiting = Waiting(9)
+    waiting = PartitionQueue(9)
     for member in (
         work("a"), work("b", "l"), work("c"), work("d", token=2), work("e", attempt=2, token=2),
         work("f"), work("g"),
@@ -54,14 +54,14 @@ def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
     assert waiting.count_like(first[0]) == 0
     # What was in a worker's hands before goes with none, and neither does what has no key yet.
     again = work("h", token=2)
-    assert not again.goes_with(again)
-    assert not work("i").goes_with(SimpleNamespace(key=None, lease=work("j").lease))
+    assert not again.can_batch_with(again)
+    assert not work("i").can_batch_with(SimpleNamespace(key=None, lease=work("j").lease))
     assert [names(waiting.get()) for _ in range(3)] == ["b", "d", "e"]
 
 
 def test_room_is_for_works_or_more_parts() -> None:
-    waiting = Waiting(1)
-    half = WHOLE // 2
+    waiting = PartitionQueue(1)
+    half = UNITS_PER_PERMIT // 2
     waiting.put([work("a", part=half)])
     waiting.put([work("b", part=half)])
     done: list[str] = []
@@ -84,14 +84,14 @@ def test_permits_are_given_back_in_parts() -> None:
     permits = Permits(2)
     assert permits.take(9, 0.0) == 2
     assert permits.take(1, 0.0) == 0
-    assert permits.take_parts(9, 1) == 0
-    permits.give_back(WHOLE - 1)
+    assert permits.take_units(9, 1) == 0
+    permits.give_back(UNITS_PER_PERMIT - 1)
     # One work of the two had but a part.
     assert permits.take(1, 0.0) == 0
-    assert permits.take_parts(5, 8) == 3
+    assert permits.take_units(5, 8) == 3
     permits.give_back(25)
     assert permits.take(1, 0.0) == 1
-    assert permits.take_parts(0, 1) == 0
+    assert permits.take_units(0, 1) == 0
 
 
 def test_what_was_in_hand_at_one_time_halves_the_permits_once() -> None:
@@ -251,7 +251,7 @@ def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
         while waiting() < 3 and time.monotonic() < end:
             looked.release()
 
-    first.key = SimpleNamespace(value=SimpleNamespace(wait_for_turn=wait_for_turn, most_together=3))
+    first.key = SimpleNamespace(value=SimpleNamespace(wait_for_turn=wait_for_turn, max_batch=3))
     stages: Any = Stages.__new__(Stages)
     pipeline, failed = line(
         Step("begin", lambda _: None, 1, 9, stages._turn), Step("done", lambda _: None, 1, 1)
@@ -259,9 +259,9 @@ def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
     pipeline.put(first)
     for _ in range(2):
         assert looked.acquire(timeout=SECONDS)
-    first.give_up()
+    first.abandon()
     pipeline.close()
-    assert failed == [("a", "GoneError")]
+    assert failed == [("a", "AbandonedError")]
 
 
 def test_what_was_tried_before_is_alone() -> None:

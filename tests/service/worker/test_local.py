@@ -65,7 +65,7 @@ def test_jobs_are_proved(bench: Bench, tmp_path: Path) -> None:
             assert job.created <= records[0].begin
             assert records[-1].end <= time.time() + 1
             assert {record.payload for record in records if record.stage is Stage.UPLOAD} != {0}
-    bench.queue.spool.drain()
+    bench.queue.blob_store.drain()
     assert list((tmp_path / "queue" / "spool").iterdir()) == []
 
 

@@ -213,17 +213,17 @@ def test_bad_input(call: Callable[..., Any], message: str) -> None:
 # --- machine code
 
 
-MOST_SPILLED = {"Q8_0": 0, "Q4_K": 8, "Q6_K": 240}
+MAX_SPILLED = {"Q8_0": 0, "Q4_K": 8, "Q6_K": 240}
 
 
-@pytest.mark.parametrize("name", one_and_others(MOST_SPILLED, ["Q6_K"]))
+@pytest.mark.parametrize("name", one_and_others(MAX_SPILLED, ["Q6_K"]))
 def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
     """For two workgroups a multiprocessor; what waits to be added is in shared memory."""
     machine = ptx_machine(LANES, "sm_90a")
     kernel = MULTIPLY_BYTES_ON_CORES[f16].trace(machine, form=name, tile=(32, 32))
     cubin, log = assemble(ptx.emit(kernel, machine), "sm_90a")
     assert usage(log).registers <= 128
-    assert usage(log).spill_store_bytes <= MOST_SPILLED[name]
+    assert usage(log).spill_store_bytes <= MAX_SPILLED[name]
     factors = 2 if name == "Q6_K" else 1
     runs = QUANTISED_TYPES[name].packed_decoder().runs
     assert opcodes(sass(cubin))["IMMA"] == 8 * runs * factors

@@ -327,15 +327,15 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
             lambda m: QuantisedMatrix(
                 m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(64, 8, 16)
             ),
-            "lanes * width * at_once at most 4096",
+            "lanes * width * rows_per_instance at most 4096",
         ),
         (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
-        (lambda m: ProductLayout(64, 4, 1, 3), "together must be a power of two"),
+        (lambda m: ProductLayout(64, 4, 1, 3), "row_groups must be a power of two"),
         (
             lambda m: QuantisedMatrix(
                 m.device, "Q8_0", np.zeros((1, 34), np.uint8), layout=ProductLayout(16, 1, 1, 2)
             ),
-            "layout.together must be 1 where 16 lanes are no subgroups of 32",
+            "layout.row_groups must be 1 where 16 lanes are no subgroups of 32",
         ),
         (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
         # What is launched reads and stores as much, whoever launches it.

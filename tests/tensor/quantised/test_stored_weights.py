@@ -25,7 +25,7 @@ from quod.tensor.quantised import (
     dequantise,
     quantise,
 )
-from quod.tensor.quantised.batch import most_vectors
+from quod.tensor.quantised.batch import max_vectors
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
@@ -159,13 +159,13 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
 
 
 def test_how_many_rows_are_few() -> None:
-    most_rows = {
+    max_rows = {
         (name, on_cores): [
-            most_vectors(name, element, on_cores=on_cores) for element in (f32, f16, bf16)
+            max_vectors(name, element, on_cores=on_cores) for element in (f32, f16, bf16)
         ]
         for name, on_cores in (("Q4_K", True), ("Q4_K", False), ("Q6_K", False), ("NF4", False))
     }
-    assert most_rows == {
+    assert max_rows == {
         ("Q4_K", True): [38, 13, 13], ("Q4_K", False): [10, 5, 5], ("Q6_K", False): [15, 6, 6],
         ("NF4", False): [10, 5, 5],
     }  # fmt: skip
@@ -178,7 +178,7 @@ def test_how_many_rows_are_few() -> None:
 def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element: Type) -> None:
     """A result is that of a vector, rounded once to its type."""
     with open_for_test(device_name) as device:
-        most = most_vectors(name, element, on_cores=name == "Q4_K")
+        most = max_vectors(name, element, on_cores=name == "Q4_K")
         blocks = 1 if QUANTISED_TYPES[name].elements == 256 else 2
         for rows, n in ((1, 3), (most, 8), (most + 1, 8), (2, 3)):
             matrix = QuantisedMatrix(device, name, scaled(name, n, blocks))

@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.tensor.quantised import QuantisedMatrix, dequantise, quantise
-from quod.tensor.quantised.batch import most_vectors
+from quod.tensor.quantised.batch import max_vectors
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.tensor.quantised import test_batches, test_bytes
 from tests.tensor.quantised.blocks import bits, random_blocks
@@ -44,7 +44,7 @@ def test_a_new_type_has_values_and_products(device: AnyDevice, new_type: str) ->
 
 
 def test_a_new_type_without_figures_or_an_encoder(new_type: str) -> None:
-    few = [most_vectors(new_type, element, on_cores=False) for element in (f32, f16, bf16)]
+    few = [max_vectors(new_type, element, on_cores=False) for element in (f32, f16, bf16)]
     assert few == [10, 5, 5]
     with pytest.raises(InputError, match="the type must be Q4_0, Q8_0 or NF4"):
         quantise(new_type, np.zeros(32, np.float32))

@@ -39,7 +39,7 @@ _BLOCK = 1 << 20
 _AT_ONCE = 8
 """Transforms per submission, to make its overhead negligible."""
 
-_MOST_AT_ONCE = 1 << 29
+_MAX_AT_ONCE = 1 << 29
 """The limit of elements in a submission, as each transform has memory of its own."""
 
 
@@ -119,7 +119,7 @@ def resident_cases(
             raise QuodError("a transform and its inverse do not agree; please report it")
     parameters = {**subject.parameters, "log2": log2_size}
     orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")
-    at_once = max(1, min(_AT_ONCE, _MOST_AT_ONCE >> log2_size))
+    at_once = max(1, min(_AT_ONCE, _MAX_AT_ONCE >> log2_size))
     for ordering in orderings:
         recording = device.stream("NTT").record()
         for _ in range(at_once):

@@ -39,7 +39,7 @@ _CPU_CHAINS = 8
 _CPU_LANES = 8
 _CPU_GROUPS = 8
 _CPU_TURNS = 250
-_MOST_TURNS = 10_000
+_MAX_TURNS = 10_000
 _CPU_ARRAY_BYTES = 1 << 26
 _CPU_ARRAY_TURNS = 1 << 10
 _CLOCK_STEPS = 1 << 19
@@ -181,7 +181,7 @@ def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Cal
     instances = groups * _CPU_LANES
     elements = random_elements(modulus, instances * (_CPU_CHAINS + 1), seed=1)
     each = instances * _CPU_CHAINS * _UNROLLED
-    turns = max(1, min(_MOST_TURNS, count // each))
+    turns = max(1, min(_MAX_TURNS, count // each))
 
     def run() -> Seconds:
         took = _seconds(lambda: device.launch(compiled, groups, elements, turns))

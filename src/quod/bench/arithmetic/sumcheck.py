@@ -105,7 +105,10 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     words = np.empty((batch, plan.sum_groups, field.words), np.uint32)
     device.download(partial.slice(0, words.nbytes), words)
     claims = [
-        sum(PlainElement.each(field, words_to_elements(field, parts)), PlainElement.zero(field))
+        sum(
+            PlainElement.from_coefficients(field, words_to_elements(field, parts)),
+            PlainElement.zero(field),
+        )
         for parts in words
     ]
     stored = elements_to_words(field, coefficients_of(claims)).reshape(-1)
@@ -155,5 +158,8 @@ def _check(
         reader, field, degree=shape.degree, variables=n, claim=claim, point=point
     )  # fmt: skip
     values = words_to_elements(field, sent[plan.batch * each :])[:: plan.batch]
-    if evaluate(field, shape.polynomial, PlainElement.each(field, values)) != remaining_claim:
+    if (
+        evaluate(field, shape.polynomial, PlainElement.from_coefficients(field, values))
+        != remaining_claim
+    ):
         raise QuodError("a sumcheck does not verify; please report it")

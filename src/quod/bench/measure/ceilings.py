@@ -44,15 +44,15 @@ def cpu_limits(device: HostDevice) -> Limits:
         def copy() -> None:
             list(pool.map(np.copyto, target, source))
 
-        bandwidth = 2 * source.nbytes / _least_seconds(copy)
+        bandwidth = 2 * source.nbytes / _min_seconds(copy)
     rates = []
     for name in _FIELDS:
         products = cpu_products(MODULI[name], device)
-        rates.append(products.counts["multiply_adds"] / _least_seconds(products.run))
+        rates.append(products.counts["multiply_adds"] / _min_seconds(products.run))
     return Limits(bandwidth, max(rates), "copies and products in registers, measured now")
 
 
-def _least_seconds(run: Callable[[], object]) -> float:
+def _min_seconds(run: Callable[[], object]) -> float:
     run()
     times = []
     for _ in range(_RUNS):

@@ -86,7 +86,7 @@ class Plan:
     """The repetition of a measurement.
 
     repeats, seconds: the minimum number of runs of Quod and of the peer, and their minimum time.
-    most_repeats: the maximum number of runs.
+    max_repeats: the maximum number of runs.
     warm_up: seconds for which Quod's work is repeated before it is measured, after a first run of
         both sides.
     long: a first run of at least so many seconds is counted and replaces the warm-up, because
@@ -95,14 +95,14 @@ class Plan:
 
     repeats: int = 5
     seconds: float = 0.5
-    most_repeats: int = 1000
+    max_repeats: int = 1000
     warm_up: float = 0.0
     long: float = 20.0
 
     def satisfied(self, times: Sequence[float]) -> bool:
         """Report whether one side has enough runs, of the given durations in seconds."""
         enough = len(times) >= self.repeats and sum(times) >= self.seconds
-        return enough or len(times) >= self.most_repeats
+        return enough or len(times) >= self.max_repeats
 
 
 Identity = tuple[str, str, str, str]

@@ -15,7 +15,7 @@ from quod.service.records import ServerStatus
 from quod.service.status import percentile
 
 _SEED = 13
-MOST_AT_A_TIME = 256
+MAX_AT_A_TIME = 256
 """The limit of concurrent proofs under open load."""
 
 _Busy = dict[tuple[str, float], float]

@@ -24,10 +24,10 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _INK, _FAINT = "#222222", "#b8b8b8"
 
 # The limit of named points, by duration.
-_MOST_NAMES = 16
+_MAX_NAMES = 16
 # Stages below this share of the time have no bar, and the number of bars is limited.
-_LEAST_BAR = 0.005
-_MOST_BARS = 30
+_MIN_BAR = 0.005
+_MAX_BARS = 30
 
 
 def check_plot(path: Path) -> None:
@@ -166,7 +166,7 @@ def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, 
     marks = [_box_of(axes, point, scale) for point in points]
     marks += [box for line in axes.lines for box in _boxes_along(axes, line)]
     inside = axes.get_window_extent(renderer)
-    for point in sorted(points, key=lambda point: -point.share)[:_MOST_NAMES]:
+    for point in sorted(points, key=lambda point: -point.share)[:_MAX_NAMES]:
         texts = []
         radius = _radius(point)
         for offset, horizontal, vertical in _offsets(radius):
@@ -233,8 +233,8 @@ def _offsets(radius: float) -> Iterator[tuple[tuple[float, float], str, str]]:
 
 def _bars(figures: Roofline) -> list[StageFigures]:
     """Return the stages that have a bar, in order."""
-    chosen = [stage for stage in figures.stages if stage.share >= _LEAST_BAR]
-    longest = sorted(chosen, key=lambda stage: -stage.seconds)[:_MOST_BARS]
+    chosen = [stage for stage in figures.stages if stage.share >= _MIN_BAR]
+    longest = sorted(chosen, key=lambda stage: -stage.seconds)[:_MAX_BARS]
     return [stage for stage in chosen if stage in longest]
 
 

@@ -40,7 +40,7 @@ POREP_CONSTRAINTS, POREP_LOG2_DOMAIN = 130_278_869, 27
 _UNUSED, _TERMS = 0.003, 3
 
 # Blocks of small circuits need some full wires, too.
-_LEAST_WIDTH = 300
+_MIN_WIDTH = 300
 
 # One in so many wires is in B, in as many rows.
 B_STRIDE = 3
@@ -49,7 +49,7 @@ B_STRIDE = 3
 _QUIET = 8
 
 # Below this, the product of a factor and an index fits 32 bits.
-_MOST_FACTOR = 1 << 12
+_MAX_FACTOR = 1 << 12
 
 
 @frozen
@@ -63,7 +63,7 @@ class Permutation:
     @classmethod
     def number(cls, which: int, size: int) -> Permutation:
         """Return permutation number `which` of the indices below `size`."""
-        factor = max(1, min(size - 1, _MOST_FACTOR) * (50 + 7 * which) // 100)
+        factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * which) // 100)
         while gcd(factor, size) != 1:
             factor -= 1
         return cls(size, factor, (which * size // 5) % size)
@@ -135,7 +135,7 @@ class PartitionCircuit:
                 "to 2**27 with 50 to 99 % of bits are allowed"
             )
         constraints = (POREP_CONSTRAINTS << log2_domain) >> POREP_LOG2_DOMAIN
-        width = max(_LEAST_WIDTH, B_STRIDE * round(constraints * _UNUSED / B_STRIDE))
+        width = max(_MIN_WIDTH, B_STRIDE * round(constraints * _UNUSED / B_STRIDE))
         full = B_STRIDE * max(1, round(width * (100 - bits) / 100 / B_STRIDE))
         return cls(curve, constraints, width, full)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LIBRARIES = "import numpy, llvmlite.binding"
 
 
-_LEAST_RUNS = 3
+_MIN_RUNS = 3
 _BUDGET_OF_START = 0.060
 _BUDGET_OF_PROOF = 1.5
 """The time budget of a whole process, a sum of three parts.
@@ -130,7 +130,7 @@ class Timed:
 
         Runs until there are enough durations, if its own row was not measured.
         """
-        while len(self._seconds) < 1 + _LEAST_RUNS:
+        while len(self._seconds) < 1 + _MIN_RUNS:
             self()
         return median(self._seconds[1:])
 

@@ -11,7 +11,7 @@ from quod.errors import InputError
 from quod.formats.source import begins_as_text, read_small
 
 ONE_BY_ONE = "one-by-one"
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
@@ -56,7 +56,7 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
         proofs_from_bytes,
     )
 
-    data = read_small(proof, limit=_MOST_BYTES, what="a list of proofs")
+    data = read_small(proof, limit=_MAX_BYTES, what="a list of proofs")
     single = [data[at : at + PROOF_BYTES] for at in range(0, len(data), PROOF_BYTES)]
     inputs_of = [inputs for _, inputs, _ in claims]
 

@@ -86,7 +86,7 @@ def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") 
 
     def client(_: int) -> None:
         for _ in range(rounds):
-            payload = queue.spool.write(witness) if witness else ""
+            payload = queue.blob_store.write(witness) if witness else ""
             for outcome in queue.submit_many([_submission(payload) for _ in range(group)]):
                 if isinstance(outcome, ServiceError):
                     raise outcome

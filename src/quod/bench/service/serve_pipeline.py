@@ -106,7 +106,7 @@ class _Setup:
             took = perf_counter() - begin
             self._count = max(_LEAST, min(_MOST, round(seconds / took)))
             # With batches, some more batches than are in progress.
-            if (together := key.most_together) > 1:
+            if (together := key.max_batch) > 1:
                 self._count = max(self._count, min(_MOST, _GROUPS * together))
             yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
             yield self._case("prove many", partial(_prove_many, key, self._many()), "ms/proof")
@@ -207,7 +207,7 @@ class _Load:
         digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
         outcomes = self._queue.submit_many(
             [
-                Submission("bench", self._key, digest, self._queue.spool.write(pieces))
+                Submission("bench", self._key, digest, self._queue.blob_store.write(pieces))
                 for _ in range(count)
             ]
         )

@@ -118,7 +118,7 @@ def serve(
     With --clients, each client sends its next request at once (closed load). With --rate, proofs
     are due at random times, from which latency counts (open load, at most 256 at a time).
     """
-    from quod.bench.measure.load import MOST_AT_A_TIME, Load
+    from quod.bench.measure.load import MAX_AT_A_TIME, Load
     from quod.bench.service.serve import cases
     from quod.formats.source import read_small
     from quod.service.client import Client
@@ -126,7 +126,7 @@ def serve(
     if any(not 0 < frequency < 1e6 for frequency in rate or []):
         raise WrongUsage("--rate must be above 0 and below 1000000 proofs per second")
     loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
-    loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, frequency) for frequency in rate or []]
+    loads += [Load(min(MAX_AT_A_TIME, proofs), proofs, frequency) for frequency in rate or []]
     token = None
     if token_file is not None:
         text = read_small(token_file, limit=4096, what="a token").decode(errors="replace")

@@ -31,8 +31,8 @@ Array = NDArray[Any]
 
 _CACHES = 1 << 28
 """A number of bytes larger than any cache."""
-_MOST_SETS = 256
-_MOVED, _LEAST_CALLS, _MOST_CALLS = 1 << 30, 16, 1024
+_MAX_SETS = 256
+_MOVED, _MIN_CALLS, _MAX_CALLS = 1 << 30, 16, 1024
 """The bytes moved and the bounds on calls of a GPU submission, to make its overhead negligible."""
 
 _POOL = (1 << 22) - 3
@@ -94,7 +94,7 @@ def _case(
     empty = np.full(math.prod(of_output) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
     stored = [data[0][at] for at in operation.stored] or [empty]
     moved = sum(array.nbytes for array in (*data[0], *stored))
-    count = min(_MOST_SETS, -(-_CACHES // moved))
+    count = min(_MAX_SETS, -(-_CACHES // moved))
     data += [tensors.of(operation) for _ in range(count - 1)]
     beside = [] if operation.stored else [empty.reshape(of_output)]
     # Copied, as results must not overwrite the peer's data, on a CPU either.
@@ -113,7 +113,7 @@ def _case(
     check("this result", output, 1)
     calls = count
     if not in_host_memory(device):
-        calls *= -(-min(_MOST_CALLS, max(_LEAST_CALLS, _MOVED // moved)) // count)
+        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved)) // count)
     operations = operation.flop(shape)
     run = _recorded(device, call, memory, calls, (moved, operations // 2))
     parameters: dict[str, Parameter] = {

@@ -62,9 +62,9 @@ def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
     if isinstance(layout, CoreLayout):
         return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
     parameters: dict[str, Parameter] = {
-        "lanes": layout.lanes, "width": layout.width, "rows at once": layout.at_once,
+        "lanes": layout.lanes, "width": layout.width, "rows at once": layout.rows_per_instance,
     }  # fmt: skip
-    return parameters | ({"together": layout.together} if layout.together > 1 else {})
+    return parameters | ({"together": layout.row_groups} if layout.row_groups > 1 else {})
 
 
 def check_matrix(type_name: str, size: int) -> None:

@@ -38,7 +38,7 @@ NAMES = ("tau", "alpha", "beta")
 """The secrets of a contribution; the index of a secret is hashed with its key."""
 
 HASH_BYTES = 64
-MOST_CONTRIBUTIONS = 1 << 16
+MAX_CONTRIBUTIONS = 1 << 16
 
 
 @frozen
@@ -140,7 +140,7 @@ def read_contributions(file: PowersOfTau) -> list[Contribution]:
     section = file.contributions_section()
     start = section.offset
     count = section.u32("the number of contributions")
-    if count > MOST_CONTRIBUTIONS:
+    if count > MAX_CONTRIBUTIONS:
         section.fail(f"{count} contributions are too many; the file is damaged", start)
     curve = file.curve_parameters
     contributions = [Contribution.read(section, curve, number) for number in range(1, count + 1)]

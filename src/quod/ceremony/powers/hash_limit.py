@@ -12,7 +12,7 @@ from quod.ceremony.details import Details
 from quod.errors import InputError
 from quod.validation import whole_number
 
-MOST_HASHES = 1 << 28
+MAX_HASHES = 1 << 28
 """The default limit on hashes: some minutes of one core."""
 
 

@@ -25,7 +25,7 @@ from quod.ceremony.powers.contribution import (
     keys_bytes,
     read_contributions,
 )
-from quod.ceremony.powers.hash_limit import MOST_HASHES, check_hashes
+from quod.ceremony.powers.hash_limit import MAX_HASHES, check_hashes
 from quod.ceremony.powers.lagrange_check import check_prepared
 from quod.ceremony.powers.ptau_layout import LAGRANGE, SECTIONS, PointSection, results_of
 from quod.ceremony.powers.verified_parts import VerifiedParts
@@ -69,7 +69,7 @@ def verify(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
-    max_hashes: int = MOST_HASHES,
+    max_hashes: int = MAX_HASHES,
 ) -> Verified:
     """Verify a file from its first contribution to its last point.
 

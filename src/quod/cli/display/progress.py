@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DELAY_SECONDS = 0.15
 REFRESH_SECONDS = 0.08
-MOST_LINES = 8
+MAX_LINES = 8
 COMPILING_SECONDS = 0.5
 """The delay after which compilation is also reported off a terminal."""
 
@@ -130,7 +130,7 @@ class ProgressDisplay:
         """Return the open stages without open inner stages."""
         with self._lock:
             parents = {id(stage.parent) for stage in self._open}
-            return [stage for stage in self._open if id(stage) not in parents][:MOST_LINES]
+            return [stage for stage in self._open if id(stage) not in parents][:MAX_LINES]
 
     def _draw(self) -> None:
         if self._over.wait(DELAY_SECONDS):

@@ -23,7 +23,7 @@ from quod.kernel.launcher import Launcher
 from quod.kernel.ops.semantics import NUMPY_TYPES
 from quod.validation import whole_number
 
-_MOST_RUNS = 1000
+_MAX_RUNS = 1000
 
 
 @frozen
@@ -130,7 +130,7 @@ def _times(
     run(*arguments)
     times: list[float] = []
     end = time.perf_counter() + seconds
-    while not times or (time.perf_counter() < end and len(times) < _MOST_RUNS):
+    while not times or (time.perf_counter() < end and len(times) < _MAX_RUNS):
         begin = time.perf_counter()
         run(*arguments)
         times.append(time.perf_counter() - begin)

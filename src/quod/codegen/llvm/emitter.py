@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from quod.codegen.llvm import atomics, control, memory, rules, subgroups
 from quod.codegen.llvm.body import BodyEmitter
-from quod.codegen.llvm.lacking import LACKING
 from quod.codegen.llvm.types import scalar_name
+from quod.codegen.llvm.unsupported import UNSUPPORTED
 from quod.codegen.rules import Rules
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Function, Kernel, walk
@@ -28,7 +28,7 @@ from quod.kernel.verifier.uniformity import Uniformity
 TABLES = (rules.RULES, memory.RULES, atomics.RULES, subgroups.RULES, control.RULES)
 """The tables of rules, one rule per op."""
 
-RULES = Rules("LLVM", TABLES, LACKING)
+RULES = Rules("LLVM", TABLES, UNSUPPORTED)
 """The rule of each op, and the reason for each op without one."""
 _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 

@@ -77,7 +77,7 @@ def _is_short(region: Block) -> bool:
         op.definition.unwritten
         or (
             not op.regions
-            and not op.definition.together
+            and not op.definition.requires_uniformity
             and op.definition.effect in _PREDICATED_EFFECTS
         )
         for op in region.ops

@@ -64,7 +64,7 @@ def _stores_to_tiles(kernel: Kernel) -> bool:
     of_tiles, stored = set[Value](), set[Value]()
     for op in (op for block in blocks for op in walk(block)):
         stores = op.definition.access not in (None, "load")
-        if stores or op.definition.beside:
+        if stores or op.definition.is_asynchronous:
             arrays = stored if stores else of_tiles
             for value in op.operands:
                 if isinstance(value.type, PointerType) and value.type.space == "shared":

@@ -21,8 +21,8 @@ LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 
 """The precedence of kinds of expressions. Operands of WGSL shifts and bit ops must be atoms."""
 
 # Expressions with more text or depth are named, as parsers recurse into them.
-_MOST_TEXT = 240
-_MOST_DEPTH = 20
+_MAX_TEXT = 240
+_MAX_DEPTH = 20
 
 
 class Lines:
@@ -122,7 +122,7 @@ class BodyEmitter:
         depth = 1 + max((self._depth.get(o, 0) for o in op.operands), default=0) if op else 1
         used_once = self._uses[value] == 1 and self._home.get(value) is self._block
         if op is not None and op.definition.pure and used_once:
-            if len(text) <= _MOST_TEXT and depth <= _MOST_DEPTH:
+            if len(text) <= _MAX_TEXT and depth <= _MAX_DEPTH:
                 self.names[value], self._level[value], self._depth[value] = text, level, depth
                 return
         self.names[value] = self.let(text)

@@ -15,10 +15,10 @@ from quod.codegen.rules import Rules
 from quod.codegen.wgsl import control, memory, rules, subgroups
 from quod.codegen.wgsl.body import BodyEmitter, Lines
 from quod.codegen.wgsl.control import CUT_SHORT
-from quod.codegen.wgsl.lacking import LACKING
 from quod.codegen.wgsl.lowering import LoweredKernel, lower
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
 from quod.codegen.wgsl.types import type_text
+from quod.codegen.wgsl.unsupported import UNSUPPORTED
 from quod.errors import KernelError
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Function, Kernel, Op, walk
@@ -30,11 +30,11 @@ from quod.kernel.ops.scalar import SUBGROUP
 TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
 """The tables of rules, one rule per op."""
 
-RULES = Rules("WGSL", TABLES, LACKING)
+RULES = Rules("WGSL", TABLES, UNSUPPORTED)
 """The rule of each op, and the reason for each op without one."""
 
 # WGSL allows 255 parameters of a function; this leaves some margin.
-_MOST_PARAMETERS = 250
+_MAX_PARAMETERS = 250
 
 _SPACES: dict[Space, str] = {"shared": "workgroup", "private": "private"}
 """The WGSL address spaces of declared arrays."""
@@ -270,7 +270,7 @@ class ModuleEmitter:
     @staticmethod
     def packed(scalars: Sequence[Value]) -> dict[Value, None]:
         """Select the parameters of u32 to pass in one array, if there are too many for WGSL."""
-        if len(scalars) <= _MOST_PARAMETERS:
+        if len(scalars) <= _MAX_PARAMETERS:
             return {}
         return {value: None for value in scalars if value.type is types.u32}
 

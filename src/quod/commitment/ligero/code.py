@@ -77,7 +77,7 @@ class Code:
         return [parts[place][0] for place in places]
 
 
-def most_log_length(modulus: Modulus) -> int:
+def max_log_length(modulus: Modulus) -> int:
     """Return log2 of the largest number of points of a code over a field."""
     if modulus.value % 4 == 1:
         return modulus.two_adicity
@@ -94,7 +94,7 @@ def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
             powers.append(powers[-1] * root % p)
         return [powers[_reversed(place, log_length)] for place in range(count)]
     first = circle_generator(modulus)
-    for _ in range(most_log_length(modulus) - log_length):
+    for _ in range(max_log_length(modulus) - log_length):
         first = times(p, first, first)
     step = times(p, first, first)
     step = times(p, step, step)
@@ -133,7 +133,7 @@ def circle_generator(modulus: Modulus) -> Point:
     It is a power of the point with the least x from 2 on that gives one, and of the two that it has
     the one with odd y: (2, 1268011823) over M31.
     """
-    p, plane = modulus.value, Extension.known("circle", modulus, 2, -1)
+    p, plane = modulus.value, Extension.unchecked("circle", modulus, 2, -1)
     adicity = _two_adicity(p + 1)
     for x in range(2, p):
         square = (1 - x * x) % p

@@ -18,7 +18,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 
-MOST_LOG_TILE = 12
+MAX_LOG_TILE = 12
 _STEP = 3
 # Instances that read shared memory at once from so many banks.
 _BANKS = 32
@@ -28,7 +28,7 @@ def fitting_log_tile(device: AnyDevice, code: Code, lanes: int) -> int:
     """Return log2 of the largest tile that fits shared memory and no message is shorter than."""
     modulus = code.modulus
     room = device.machine(lanes).shared_bytes_limit // modulus.bytes * _BANKS // (_BANKS + 1)
-    return min(MOST_LOG_TILE, code.log_message, room.bit_length() - 1)
+    return min(MAX_LOG_TILE, code.log_message, room.bit_length() - 1)
 
 
 @kernel

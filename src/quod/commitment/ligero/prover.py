@@ -30,7 +30,7 @@ from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
-from quod.sumcheck.eq_tables import equality_pyramids, pyramid_entries
+from quod.sumcheck.eq_tables import eq_table_entries, equality_pyramids
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
@@ -101,7 +101,7 @@ class LigeroCommitter:
         self._matrix = device.allocate(matrix)
         self._tree = device.allocate(tree)
         self._lower, self._upper = (
-            device.allocate((_before(size) + pyramid_entries(size, size)) * element)
+            device.allocate((_before(size) + eq_table_entries(size, size)) * element)
             for size in (code.log_message, shape.log_rows)
         )
         self._partial = device.allocate(self._parts * code.message * element)
@@ -247,7 +247,7 @@ class LigeroCommitter:
     ) -> Buffer:
         """eq of a point at all corners, which stand last but one in a pyramid."""
         field = self._shape.field
-        entries, element = pyramid_entries(size, size), 4 * field.words
+        entries, element = eq_table_entries(size, size), 4 * field.words
         first = _before(size)
         self._launch(
             recording, equality_pyramids, entries, entries, size, size, first, point, pyramid,

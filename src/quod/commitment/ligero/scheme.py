@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from quod.commitment.ligero.code import Code, most_log_length
+from quod.commitment.ligero.code import Code, max_log_length
 from quod.commitment.ligero.prover import LigeroCommitter
-from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
+from quod.commitment.ligero.shape import MAX_CLAIMS, LigeroShape
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.scheme import check_scheme_bits, check_size
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -21,7 +21,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -66,7 +66,7 @@ class Ligero:
         """Return the matrix of a table; raises InputError for an unsupported field or size."""
         log2_size = check_size(field, log2_size)
         modulus = field.modulus
-        most = most_log_length(modulus) - self.log_blowup
+        most = max_log_length(modulus) - self.log_blowup
         if modulus.bits > _MAX_BITS or most < 0:
             raise InputError(
                 f"Ligero does not support tables over {modulus.name}: it needs a prime "
@@ -94,7 +94,7 @@ class Ligero:
         """
         shape, likely = self.shape(field, log2_size), most_likely(field)
         return {
-            "claims combined": (MOST_CLAIMS - 1) * likely,
+            "claims combined": (MAX_CLAIMS - 1) * likely,
             "rounds of the opening's sumcheck": 2 * shape.log_rows * likely,
             "rows combined": shape.log_rows * (shape.code.length + 1) * likely,
             "columns": shape.miss,
@@ -102,7 +102,7 @@ class Ligero:
 
     def committer(
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> LigeroCommitter:  # fmt: skip
         """Allocate a prover; InputError if `error_terms` leave fewer than `allow_bits` bits."""
         check_scheme_bits(self, field, log2_size, allow_bits)
@@ -110,7 +110,7 @@ class Ligero:
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
-        allow_bits: int = LEAST_BITS,
+        allow_bits: int = MIN_BITS,
     ) -> LigeroCommitment:  # fmt: skip
         """Read a commitment, the root of the tree.
 

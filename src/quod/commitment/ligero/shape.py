@@ -18,7 +18,7 @@ from quod.hash.table import Hash
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 
-MOST_CLAIMS = 8
+MAX_CLAIMS = 8
 """The largest number of claims in one opening."""
 
 _NUMBER_BYTES = 4
@@ -90,14 +90,14 @@ class LigeroShape:
         """Combine claims by powers of a challenge.
 
         Returns the claims, the factor of each, and the sum of their values times factors.
-        InputError for more than `MOST_CLAIMS`, and for a transcript that binds no table
+        InputError for more than `MAX_CLAIMS`, and for a transcript that binds no table
         (`Transcript.check_bound`).
         """
         transcript.check_bound()
         checked = check_claims(self.field, self.log2_size, claims)
-        if len(checked) > MOST_CLAIMS:
+        if len(checked) > MAX_CLAIMS:
             raise InputError(
-                f"{len(checked)} claims are too many for one opening; the limit is {MOST_CLAIMS}"
+                f"{len(checked)} claims are too many for one opening; the limit is {MAX_CLAIMS}"
             )
         field = self.field
         for claim in checked:

@@ -91,7 +91,7 @@ def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -
         PlainElement(field, tuple(int(place == unit_place) for place in places))
         for unit_place in places
     ]
-    for coordinate in PlainElement.each(field, point):
+    for coordinate in PlainElement.from_coefficients(field, point):
         half = len(parts[0]) // 2
         # Multiplication by the coordinate is linear: its columns are those of the units.
         images = coordinates(coefficients_of([unit * coordinate for unit in units]))

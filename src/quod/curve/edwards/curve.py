@@ -103,7 +103,7 @@ class EdwardsCurve:
         self.__dict__.update(a=-1 if (a + 1) % q == 0 else a % q, d=d % q, generator=(x % q, y % q))
 
     @classmethod
-    def known(
+    def unchecked(
         cls, name: str, fq: Modulus, fr: Modulus, a: int, d: int, generator: tuple[int, int],
         cofactor: int,
     ) -> Self:  # fmt: skip

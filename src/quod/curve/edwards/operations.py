@@ -18,7 +18,7 @@ from quod.curve.array import widened_scalars
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.edwards.point import EdwardsArithmetic
 from quod.curve.edwards.weierstrass_model import EdwardsModel, edwards_to_model
-from quod.curve.multiples.lane_table import LaneTable, digit_bits
+from quod.curve.multiples.instance_table import InstanceTable, digit_bits
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
 from quod.errors import InputError
@@ -81,7 +81,7 @@ def edwards_multiply(
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     window = digit_bits(k, law.neutral())
     size, digits = 1 << window, 64 // window
-    table = LaneTable(k, law.neutral(), size) if window > 1 else None
+    table = InstanceTable(k, law.neutral(), size) if window > 1 else None
     with k.if_(i < count):
         if table is not None:
             point = law.load(points, i)
@@ -102,9 +102,9 @@ def edwards_multiply(
                 loop.next(law.carried(law.add(total, table.load(digit))))
             else:
                 with k.if_(digit != 0) as branch:
-                    branch.give(law.carried(law.add(total, law.load(points, i))))
+                    branch.yield_(law.carried(law.add(total, law.load(points, i))))
                 with branch.otherwise():
-                    branch.give(law.carried(total))
+                    branch.yield_(law.carried(total))
                 loop.next(branch.results)
         law.store(out, i, loop.results)
 

@@ -6,10 +6,10 @@ The generator is the specification's base point, of prime order.
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.field.moduli import BN254_FR, Modulus
 
-BABY_JUBJUB = EdwardsCurve.known(
+BABY_JUBJUB = EdwardsCurve.unchecked(
     name="baby_jubjub",
     fq=BN254_FR,
-    fr=Modulus.known(
+    fr=Modulus.unchecked(
         "baby_jubjub.fr",
         2736030358979909402780800718157159386076813972158567259200215660948447373041,
     ),

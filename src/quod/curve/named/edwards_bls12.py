@@ -3,10 +3,10 @@
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.field.moduli import BLS12_377_FR, Modulus
 
-EDWARDS_BLS12 = EdwardsCurve.known(
+EDWARDS_BLS12 = EdwardsCurve.unchecked(
     name="edwards_bls12",
     fq=BLS12_377_FR,
-    fr=Modulus.known(
+    fr=Modulus.unchecked(
         "edwards_bls12.fr",
         2111115437357092606062206234695386632838870926408408195193685246394721360383,
     ),

@@ -3,7 +3,7 @@
 from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import BN254_FQ, BN254_FR
 
-GRUMPKIN = Curve.known(
+GRUMPKIN = Curve.unchecked(
     name="grumpkin",
     fq=BN254_FR,
     fr=BN254_FQ,

@@ -3,7 +3,7 @@
 from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import SECP256K1_FQ, SECP256K1_FR
 
-SECP256K1 = Curve.known(
+SECP256K1 = Curve.unchecked(
     name="secp256k1",
     fq=SECP256K1_FQ,
     fr=SECP256K1_FR,

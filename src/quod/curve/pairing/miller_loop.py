@@ -70,9 +70,9 @@ class MillerLoop:
             with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
                 negative = digit_at(k, minus, loop.index)
                 y = tower.bounded(self.fq2.select(negative, tower.bounded(-q[1]), q[1]))
-                branch.give(*self._added(value, point, (q[0], y), p))
+                branch.yield_(*self._added(value, point, (q[0], y), p))
             with branch.otherwise():
-                branch.give(value, point)
+                branch.yield_(value, point)
             loop.next(branch.results)
         value, point = loop.results
         for digit in high:

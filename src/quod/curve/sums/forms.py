@@ -210,14 +210,14 @@ class SumArithmetic(ABC, Generic[P]):
             k.barrier()
             with k.if_(is_own) as source_branch:
                 exists, addend = term(loop.index)
-                source_branch.give((exists, addend))
+                source_branch.yield_((exists, addend))
             with source_branch.otherwise():
                 is_receiver = lane < distance
                 with k.if_(is_receiver) as receiver_branch:
-                    receiver_branch.give(self.kept(room, room_start + lane))
+                    receiver_branch.yield_(self.kept(room, room_start + lane))
                 with receiver_branch.otherwise():
-                    receiver_branch.give(loop.carried)
-                source_branch.give((is_receiver, receiver_branch.results))
+                    receiver_branch.yield_(loop.carried)
+                source_branch.yield_((is_receiver, receiver_branch.results))
             exists, addend = source_branch.results
             total = self._add_where(exists, loop.carried, lambda: addend)
             k.barrier()
@@ -249,9 +249,9 @@ class SumArithmetic(ABC, Generic[P]):
     def _add_where(self, exists: Value, total: P, addend: Callable[[], P]) -> P:
         """Return total + addend() where `exists` is true, else total."""
         with self.k.if_(exists) as branch:
-            branch.give(self.add(total, addend()))
+            branch.yield_(self.add(total, addend()))
         with branch.otherwise():
-            branch.give(total)
+            branch.yield_(total)
         result: P = branch.results
         return result
 
@@ -342,14 +342,14 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     def _add(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         f, points = self.field, self.points
         with k.if_(p.infinity | q.infinity) as some_infinite:
-            some_infinite.give(points.select(p.infinity, q, p))
+            some_infinite.yield_(points.select(p.infinity, q, p))
         with some_infinite.otherwise():
             scaled_x = p.x * q.zz
             delta_x = q.x * p.zz - scaled_x
             with k.if_(f.is_zero(delta_x)) as same_x:
                 is_opposite = ~f.is_zero(q.y * p.zzz - p.y * q.zzz)
                 doubled = points.carried(points.double(p))
-                same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
+                same_x.yield_(replace(doubled, infinity=doubled.infinity | is_opposite))
             with same_x.otherwise():
                 scaled_y = p.y * q.zzz
                 delta_y = q.y * p.zzz - scaled_y
@@ -360,7 +360,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
                 x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
                 y = f.sum_of_products([(delta_y, scaled - x), (f.negate(scaled_y), cubed)])
                 never = k.constant(False, types.bool_)
-                same_x.give(points.carried(ExtendedPoint(x, y, zz, zzz, never)))
-            some_infinite.give(same_x.results)
+                same_x.yield_(points.carried(ExtendedPoint(x, y, zz, zzz, never)))
+            some_infinite.yield_(same_x.results)
         result: ExtendedPoint = some_infinite.results
         return result

@@ -104,9 +104,9 @@ class FourLaneArithmetic(ABC):
         neutral = self.neutral()
         with k.if_(exists) as branch:
             words = self.field.load_words_at(sums, self._offset(index))
-            branch.give(words)
+            branch.yield_(words)
         with branch.otherwise():
-            branch.give(self.field.to_words(neutral.coordinate))
+            branch.yield_(self.field.to_words(neutral.coordinate))
         return self._loaded(branch.results)
 
     def store(self, sums: Value, index: Operand, p: FourLaneSum) -> None:
@@ -200,9 +200,9 @@ class FourLaneWeierstrass(FourLaneArithmetic):
             doubled = self._double(coordinate_p)
             coordinate = f.select(same_x, doubled.coordinate, coordinate_sum)
             cancels = doubled.infinity | ~same_y
-            branch.give(f.carried(coordinate), infinity | (same_x & cancels))
+            branch.yield_(f.carried(coordinate), infinity | (same_x & cancels))
         with branch.otherwise():
-            branch.give(f.carried(coordinate_sum), infinity)
+            branch.yield_(f.carried(coordinate_sum), infinity)
         return FourLaneSum(*branch.results)
 
     def _double(self, coordinate: CoordinateElement) -> FourLaneSum:

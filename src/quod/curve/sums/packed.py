@@ -346,9 +346,9 @@ class PackedWeierstrassSums(PackedSums):
                 # delta_y = 0 as well means equal points. After the doubling the program ends.
                 is_same = (start == 0) & machine.is_zero(machine.get("b"))
                 self._put(machine, self.coordinates, p)
-                same_x.give((k.select(is_same, doubling, end), ~is_same))
+                same_x.yield_((k.select(is_same, doubling, end), ~is_same))
             with same_x.otherwise():
-                same_x.give((end, never))
+                same_x.yield_((end, never))
             next_step, is_infinite = same_x.results
             loop.next((next_step, end, is_infinite))
         _, _, is_infinite = loop.results

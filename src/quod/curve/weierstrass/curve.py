@@ -64,7 +64,7 @@ class Curve(Group):
         self.__dict__.update(a=a % q, b=b % q, generator=(x % q, y % q))
 
     @classmethod
-    def known(
+    def unchecked(
         cls, name: str, fq: Modulus, fr: Modulus, a: int, b: int, generator: tuple[int, int],
         cofactor: int = 1,
     ) -> Self:  # fmt: skip

@@ -81,9 +81,9 @@ def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: in
         with k.range(0, 64, carry=(total, word)) as loop:
             doubled = curve.carried(curve.double(loop.carried[0]))
             with k.if_(loop.carried[1] >> 63 != 0) as branch:
-                branch.give(curve.carried(curve.add(doubled, p)))
+                branch.yield_(curve.carried(curve.add(doubled, p)))
             with branch.otherwise():
-                branch.give(doubled)
+                branch.yield_(doubled)
             loop.next((branch.results, loop.carried[1] << 1))
         total = loop.results[0]
     return total
@@ -111,9 +111,9 @@ def times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> 
         doubled = curve.carried(curve.double(loop.carried))
         bit = bits >> ((steps - 1) - loop.index).cast(types.u64) & 1
         with k.if_(bit != 0) as branch:
-            branch.give(curve.carried(curve.add(doubled, p)))
+            branch.yield_(curve.carried(curve.add(doubled, p)))
         with branch.otherwise():
-            branch.give(doubled)
+            branch.yield_(doubled)
         loop.next(branch.results)
     result: ExtendedPoint = loop.results
     return curve.negate(result) if factor < 0 else result

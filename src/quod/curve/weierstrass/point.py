@@ -238,9 +238,9 @@ class PointArithmetic:
         total = self.select(p.infinity, self.carried(q), total)
         total = self.select(q.infinity, self.carried(p), total)
         with k.if_(same_x & ~opposite) as branch:
-            branch.give(self.carried(self._double(k, p)))
+            branch.yield_(self.carried(self._double(k, p)))
         with branch.otherwise():
-            branch.give(self.carried(total))
+            branch.yield_(self.carried(total))
         result: ExtendedPoint = branch.results
         return result
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.group import Group
-from quod.curve.multiples.lane_table import LaneTable, digit_bits
+from quod.curve.multiples.instance_table import InstanceTable, digit_bits
 from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic
 from quod.curve.weierstrass.shared_inversion import share_inversion
 from quod.frozen import replace
@@ -76,7 +76,7 @@ def curve_multiply(
     infinity = curve.carried(curve.infinity())
     window = digit_bits(k, infinity)
     mask = (1 << window) - 1
-    table = LaneTable(k, infinity, mask) if window > 1 else None
+    table = InstanceTable(k, infinity, mask) if window > 1 else None
     digits = 64 // window
     with k.if_(i < count):
         if table is not None:

@@ -39,7 +39,7 @@ _TEMPORARY_SECONDS = 3600
 # Entries used within so long of each other count as used at the same time.
 _SECONDS_OF_USE = 3600
 _TEXTS = "refused"
-_MOST_TEXTS = 100
+_MAX_TEXTS = 100
 DEFAULT_LIMIT_BYTES = 512 << 20
 
 # Nothing else is looked at or removed in the folders of the cache.
@@ -169,7 +169,7 @@ class CompileCache:
         data = text.encode()
         with contextlib.suppress(OSError), self._within(_TEXTS, create=True) as texts:
             _write_new(name, data, texts)
-            for _, _, old in _own_files(texts, _TEXT)[:-_MOST_TEXTS]:
+            for _, _, old in _own_files(texts, _TEXT)[:-_MAX_TEXTS]:
                 os.unlink(old, dir_fd=texts)
             assert self.folder is not None
             return self.folder / _TEXTS / name

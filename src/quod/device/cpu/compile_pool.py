@@ -22,7 +22,7 @@ from quod.device.memory.address_space import memory_limit
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
-_MOST_HELPERS = 7
+_MAX_HELPERS = 7
 """Each takes about 100 MB and, to start, the time of a kernel."""
 
 _RECHECK_SECONDS = 0.05
@@ -139,7 +139,7 @@ class _CompilerPool:
                 if helper.is_alive:
                     return helper
                 self._helpers.remove(helper)
-            if len(self._helpers) < min(most - 1, _MOST_HELPERS):
+            if len(self._helpers) < min(most - 1, _MAX_HELPERS):
                 with contextlib.suppress(OSError):
                     self._helpers.append(_Helper())
                     return self._helpers[-1]

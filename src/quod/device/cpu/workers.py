@@ -192,14 +192,14 @@ class WorkerPool:
             with self._lock:
                 self._abandoned = [old for old in self._abandoned if not old.wait(0)]
 
-    def _give(self, job: Job, workers: int, most_waiting: int | None = None) -> None:
-        """Queue a job for `workers` threads, or for fewer to keep `most_waiting` queued jobs."""
+    def _give(self, job: Job, workers: int, max_waiting: int | None = None) -> None:
+        """Queue a job for `workers` threads, or for fewer to keep `max_waiting` queued jobs."""
         tasks: queue.SimpleQueue[Job | None] | None = None
         # Threads of a pool that was closed meanwhile may end before they come to it.
         while tasks is None or tasks is not self._tasks:
             tasks = self._started()
-            if most_waiting is not None:
-                workers = min(workers, most_waiting - tasks.qsize())
+            if max_waiting is not None:
+                workers = min(workers, max_waiting - tasks.qsize())
             for _ in range(workers):
                 tasks.put(job)
 

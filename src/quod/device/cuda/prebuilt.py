@@ -36,8 +36,8 @@ MANIFEST = "manifest.json"
 VARIABLE = "QUOD_KERNELS"
 
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[2] / "prebuilt"
-_MOST_MANIFEST = 64 << 20
-_MOST_CODE = 256 << 20
+_MAX_MANIFEST = 64 << 20
+_MAX_CODE = 256 << 20
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -187,7 +187,7 @@ class PrebuiltKernels:
             return self._by_text
 
     def _read_manifest(self) -> list[Entry]:
-        document = shallow_json.load(self._read(MANIFEST, _MOST_MANIFEST))
+        document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} does not have the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
@@ -202,7 +202,7 @@ class PrebuiltKernels:
 
     def _code(self, entry: Entry) -> bytes | None:
         try:
-            code = self._read(cubin_name(entry.facts.digest), _MOST_CODE)
+            code = self._read(cubin_name(entry.facts.digest), _MAX_CODE)
             if len(code) != entry.size or hashlib.sha256(code).hexdigest() != entry.code:
                 raise ValueError(f"the code of {entry.kernel} is damaged")
         except (OSError, ValueError) as error:

@@ -15,9 +15,9 @@ from quod.device.backends import Backend, DeviceListing, Options
 from quod.device.protocol import AnyDevice
 
 if TYPE_CHECKING:
-    from quod.device.emulated.device import Executor
+    from quod.device.emulated.device import KernelForm
 
-_EXECUTORS: dict[str, Executor] = {
+_EXECUTORS: dict[str, KernelForm] = {
     "emulated": "ir", "emulated:ptx": "ptx", "emulated:wgsl": "wgsl",
 }  # fmt: skip
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 # Limbs of 13 bits: the code over limbs is unrolled, which an interpreter runs faster than loops.
 _WGSL = wgsl_machine.WgslTarget(limbs="13")
 
-Executor = Literal["ir", "ptx", "wgsl"]
-EXECUTORS: tuple[str, ...] = get_args(Executor)
+KernelForm = Literal["ir", "ptx", "wgsl"]
+EXECUTORS: tuple[str, ...] = get_args(KernelForm)
 """Forms of a kernel that the device can execute: its IR, the PTX emitted from it, or the IR that
 is traced for portable WGSL."""
 
@@ -93,7 +93,7 @@ class EmulatedDevice(OpenedDevice):
     def __init__(
         self,
         *,
-        executor: Executor = "ir",
+        executor: KernelForm = "ir",
         workgroup: int = 64,
         arch: str = ptx_machine.DEFAULT_ARCH,
         shared_bytes_limit: int | None = None,

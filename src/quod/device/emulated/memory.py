@@ -79,7 +79,7 @@ class EmulatedMemory:
         return piece.data[start : start + buffer.nbytes]
 
 
-def whole(buffer: Buffer) -> Buffer:
+def whole_allocation(buffer: Buffer) -> Buffer:
     """Return the whole allocation that contains a buffer."""
     piece = buffer.owner
     assert isinstance(piece, _Piece)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS, WgslTarget
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
-from quod.device.emulated.memory import whole
+from quod.device.emulated.memory import whole_allocation
 from quod.device.memory.budget import byte_count, check_reach
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.runtime.arguments import Argument
@@ -80,11 +80,11 @@ class ExportDevice(EmulatedDevice):
 
     def is_constant(self, buffer: Buffer) -> bool:
         """Return whether the buffer's allocation had data before a recording ran."""
-        return whole(buffer).address in self._constants
+        return whole_allocation(buffer).address in self._constants
 
-    def whole(self, buffer: Buffer) -> Buffer:
+    def whole_allocation(self, buffer: Buffer) -> Buffer:
         """Return the whole allocation that contains a buffer."""
-        return whole(buffer)
+        return whole_allocation(buffer)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Copy host data to a buffer, whose memory is then exported as a constant."""
@@ -123,7 +123,7 @@ class ExportDevice(EmulatedDevice):
 
     def _remember(self, buffer: Buffer) -> None:
         if buffer.nbytes:
-            self._constants.add(whole(buffer).address)
+            self._constants.add(whole_allocation(buffer).address)
 
 
 def counts_instances(kernel: Kernel) -> bool:
@@ -131,7 +131,9 @@ def counts_instances(kernel: Kernel) -> bool:
     blocks = (kernel.block, *(function.block for function in kernel.functions))
     ops = [op for block in blocks for op in walk(block)]
     if any(
-        op.definition.together or op.definition.declares == "shared" or op.name == "num_workgroups"
+        op.definition.requires_uniformity
+        or op.definition.declares == "shared"
+        or op.name == "num_workgroups"
         for op in ops
     ):
         return False

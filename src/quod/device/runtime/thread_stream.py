@@ -16,7 +16,7 @@ from quod.device.runtime.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
 
 # Threads that wait for the next submission: to start one takes as long as a small kernel.
-_MOST_IDLE = 8
+_MAX_IDLE = 8
 _idle: list[_Runner] = []
 _process = os.getpid()
 _lock = threading.Lock()
@@ -62,7 +62,7 @@ class _Runner(LargeStackThread):
             # What a task held must not live on until the next one comes.
             del task
             with _lock:
-                if len(_idle) >= _MOST_IDLE or _process != os.getpid():
+                if len(_idle) >= _MAX_IDLE or _process != os.getpid():
                     return
                 _idle.append(self)
 

@@ -57,7 +57,7 @@ _SOFTWARE_WATCHDOG_SECONDS = 600.0
 _LANES_PER_MULTIPROCESSOR = 1024
 
 # No kernel has as many pointers, and some drivers offer half a million.
-_MOST_BINDINGS = 64
+_MAX_BINDINGS = 64
 
 # Nothing may give these back: the driver would wait for work that never ends.
 _given_up: list[Any] = []
@@ -183,7 +183,7 @@ class WebGpuDevice(OpenedDevice):
         if self.strength == "portable":
             return WgslLimits()
         limits = adapter_limits(gpu.limits)
-        bindings = min(limits.storage_buffers - self._reserved_bindings, _MOST_BINDINGS)
+        bindings = min(limits.storage_buffers - self._reserved_bindings, _MAX_BINDINGS)
         return replace(limits, storage_buffers=bindings)
 
     @property

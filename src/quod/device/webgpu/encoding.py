@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quod.device.webgpu.kernel import StorageRange
     from quod.device.webgpu.session import Session
 
-MOST_TIMES = 1024
+MAX_TIMES = 1024
 """Times that one submission may note."""
 _TIME_BYTES = 8
 
@@ -56,7 +56,7 @@ class Encoding:
     @property
     def is_full(self) -> bool:
         """True if no further time stamps fit."""
-        return self._timed and 2 * len(self._steps) + 2 > MOST_TIMES
+        return self._timed and 2 * len(self._steps) + 2 > MAX_TIMES
 
     @property
     def encoder(self) -> Any:
@@ -74,7 +74,7 @@ class Encoding:
     def _next_time(self, step: int) -> int:
         """Reserve two timestamps for a step; return the index of the first."""
         if self._queries is None:
-            self._queries = self._gpu.create_query_set(type="timestamp", count=MOST_TIMES)
+            self._queries = self._gpu.create_query_set(type="timestamp", count=MAX_TIMES)
         self._steps.append(step)
         return 2 * len(self._steps) - 2
 

@@ -16,7 +16,7 @@ from quod.device.runtime.arguments import Argument, Signature
 from quod.device.runtime.launch_checks import LOG2_GROUPS
 from quod.device.webgpu.binding import WORD_BYTES, PointerRange, plan_bindings
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
-from quod.device.webgpu.memory import Allocation, place_of
+from quod.device.webgpu.memory import Allocation, allocation_and_offset
 from quod.errors import DeviceError
 from quod.frozen import frozen
 from quod.kernel.ir.types import PointerType
@@ -128,7 +128,7 @@ class WebGpuKernel(ShownKernel):
             if buffer.nbytes == 0:
                 places.append(PointerRange(None, 0, 0))
                 continue
-            allocation, start = place_of(buffer)
+            allocation, start = allocation_and_offset(buffer)
             allocations[allocation.address] = allocation
             places.append(PointerRange(allocation.address, start, start + buffer.nbytes))
         plan = plan_bindings(self.name, places, self._limits)

@@ -45,8 +45,8 @@ class Allocation:
 class WebGpuMemory:
     """Allocates up to `limit` bytes, in buffers of at most `largest` bytes.
 
-    Unreferenced buffers are destroyed by a later call of `clear_away` and not by their finalizers:
-    the garbage collector may run these in any thread, even while it holds a lock.
+    Unreferenced buffers are destroyed by a later call of `destroy_unreferenced` and not by their
+    finalizers: the garbage collector may run these in any thread, even while it holds a lock.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class WebGpuMemory:
                 f"{bytes_text(nbytes)}; split the work, or use a device with larger "
                 "buffers"
             )
-        self.clear_away()
+        self.destroy_unreferenced()
         with self._lock:
             if self.in_use + padded_bytes > self.limit:
                 raise DeviceError(
@@ -111,7 +111,7 @@ class WebGpuMemory:
         finalizer.atexit = False
         return Buffer(allocation, address, nbytes, space=self._space)
 
-    def clear_away(self) -> None:
+    def destroy_unreferenced(self) -> None:
         """Destroy the driver buffers of allocations that were garbage-collected."""
         while True:
             try:
@@ -124,7 +124,7 @@ class WebGpuMemory:
                 self.in_use -= padded_bytes
 
 
-def place_of(buffer: Buffer) -> tuple[Allocation, int]:
+def allocation_and_offset(buffer: Buffer) -> tuple[Allocation, int]:
     """Return the allocation of a buffer and the buffer's byte offset in it."""
     allocation = buffer.owner
     assert isinstance(allocation, Allocation)

@@ -10,7 +10,7 @@ from quod.codegen.wgsl.machine import EMULATED_SUBGROUP_SIZE
 from quod.device.webgpu.copies import download
 from quod.device.webgpu.encoding import Encoding, bind_group
 from quod.device.webgpu.kernel import StorageRange
-from quod.device.webgpu.memory import place_of
+from quod.device.webgpu.memory import allocation_and_offset
 from quod.device.webgpu.shaders import LOOP_COUNT, LOOPS, SUBGROUP_LANES, SUBGROUPS
 from quod.frozen import frozen
 
@@ -60,7 +60,7 @@ def _regular_size(indices: Array) -> int:
 def _run(session: Session, name: str, text: str, words: int) -> Array:
     """Run one workgroup of a kernel on a zeroed array, and return the array."""
     memory = session.memory.allocate(4 * words)
-    allocation, _ = place_of(memory)
+    allocation, _ = allocation_and_offset(memory)
     group: Any = bind_group(
         session, session.nothing, _PARAMETER_BYTES, (StorageRange(allocation, 0, allocation.size),)
     )

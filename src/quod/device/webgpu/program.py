@@ -11,7 +11,7 @@ from quod.device.runtime.launch_checks import check_groups
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording
 from quod.device.webgpu.encoding import Parameters, bind_group
 from quod.device.webgpu.kernel import PackedLaunch, StorageRange, WebGpuKernel, grid
-from quod.device.webgpu.memory import Allocation, place_of
+from quod.device.webgpu.memory import Allocation, allocation_and_offset
 from quod.device.webgpu.shaders import FILL_LANES
 from quod.errors import DeviceError
 from quod.frozen import frozen
@@ -82,7 +82,7 @@ def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
     The padding of an allocation's last word may be copied, too. Raises DeviceError for memory that
     starts or ends within a word.
     """
-    allocation, start = place_of(buffer)
+    allocation, start = allocation_and_offset(buffer)
     size = buffer.nbytes
     if size % _WORD and start + size == allocation.nbytes:
         size += -size % _WORD
@@ -96,7 +96,7 @@ def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
 
 def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
     """Return the allocation, byte offset of the first word to read, and offset within the word."""
-    allocation, start = place_of(buffer)
+    allocation, start = allocation_and_offset(buffer)
     return allocation, start - start % _WORD, start % _WORD
 
 
@@ -213,7 +213,7 @@ class _Builder:
         # WebGPU copies between two buffers only.
         between = self._session.allocate(size)
         self._keep.append(between)
-        middle = place_of(between)[0].handle
+        middle = allocation_and_offset(between)[0].handle
         self._operations += [
             Transfer(number, source.handle, start, middle, 0, size),
             Transfer(number, middle, 0, target.handle, to, size),

@@ -105,7 +105,7 @@ class Session:
                 f"{self.name} was opened before this process was forked, which WebGPU "
                 "does not support; open the device in the process that uses it"
             )
-        self.memory.clear_away()
+        self.memory.destroy_unreferenced()
         try:
             with self.native.errors():
                 yield

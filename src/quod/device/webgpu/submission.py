@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # The GPU begins early, and no single submission is long: drivers end those that take seconds.
 _FIRST_COMMANDS = 8
-_MOST_COMMANDS = 128
-_MOST_IN_FLIGHT = 4
+_MAX_COMMANDS = 128
+_MAX_IN_FLIGHT = 4
 _NAMED_STEPS = 4
 
 
@@ -223,8 +223,8 @@ class WebGpuSubmission(BackgroundSubmission):
         if times is not None:
             self._session.downloads.begin_reading(times.staging)
         self._flights.append(_PendingSubmission(receipt, downloads, times))
-        self._most = 1 if self._alone else min(_MOST_COMMANDS, 2 * self._most)
-        while len(self._flights) > _MOST_IN_FLIGHT:
+        self._most = 1 if self._alone else min(_MAX_COMMANDS, 2 * self._most)
+        while len(self._flights) > _MAX_IN_FLIGHT:
             self._wait_for_first()
 
     def _doing(self, steps: tuple[int, ...]) -> Callable[[], str]:

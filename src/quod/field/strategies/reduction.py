@@ -42,7 +42,7 @@ class ReductionForm:
     initial: int
     inverse: int | None
     adds_lowest: bool
-    most_multiple: int
+    max_multiple: int
     """The largest multiple of p that all rows together add."""
 
 
@@ -86,7 +86,7 @@ class Reducer:
 
     def bound(self, products: int) -> int:
         """Return the exclusive bound of the result, for a sum of products below `products`."""
-        max_sum = products - 1 + self.form.most_multiple * self.p
+        max_sum = products - 1 + self.form.max_multiple * self.p
         return max_sum // (1 << (32 * self.words)) + 1
 
     def fits(self, factors: int) -> bool:

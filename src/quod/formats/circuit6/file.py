@@ -46,10 +46,10 @@ from quod.validation import file_path
 
 MAGIC = b"CIRCUIT6"
 
-MOST_PUBLIC = 1 << 24
-MOST_LENGTH = 1 << 26
+MAX_PUBLIC = 1 << 24
+MAX_LENGTH = 1 << 26
 """The most inputs, or outputs, of a segment."""
-MOST_TOTAL = 1 << 62
+MAX_TOTAL = 1 << 62
 """The limit at which counts over nested copies of segments saturate."""
 
 _DAMAGED = "the file is damaged, compile the circuit again"
@@ -130,7 +130,7 @@ class Circuit6:
     def totals(self, count: Callable[[Circuit6Segment], int]) -> list[int]:
         """Sum `count` over each segment and all copies nested in it.
 
-        Nested copies may be too many to count exactly: sums saturate at MOST_TOTAL.
+        Nested copies may be too many to count exactly: sums saturate at MAX_TOTAL.
         """
         totals = [0] * len(self.segments)
         for number in reversed(self.order):
@@ -138,11 +138,11 @@ class Circuit6:
             total = count(segment) + sum(
                 len(child.inputs) * totals[child.segment] for child in segment.children
             )
-            totals[number] = min(total, MOST_TOTAL)
+            totals[number] = min(total, MAX_TOTAL)
         return totals
 
     def gates(self) -> dict[str, int]:
-        """Return the number of gates of each kind in all layers, at most MOST_TOTAL a layer."""
+        """Return the number of gates of each kind in all layers, at most MAX_TOTAL a layer."""
         counts = {}
         for kind in KINDS:
             totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
@@ -188,7 +188,7 @@ class _CircuitReader:
         self._no_gates = {kind: no_gates(kind, self._field) for kind in KINDS}
         start = reader.offset
         self._public = reader.u64("the count of public inputs")
-        if self._public > MOST_PUBLIC:
+        if self._public > MAX_PUBLIC:
             reader.fail(f"{self._public} public inputs are too many; {_DAMAGED}", start)
         start = reader.offset
         outputs = reader.u64("the count of outputs")
@@ -239,10 +239,10 @@ class _CircuitReader:
         for what in ("inputs", "outputs"):
             start = reader.offset
             length = reader.u64(f"the length of the {what}")
-            if not 1 <= length <= MOST_LENGTH or length & (length - 1):
+            if not 1 <= length <= MAX_LENGTH or length & (length - 1):
                 reader.fail(
                     f"the length of the {what} is {length}, not a power of two up to "
-                    f"{MOST_LENGTH}; {_DAMAGED}",
+                    f"{MAX_LENGTH}; {_DAMAGED}",
                     start,
                 )
             lengths.append(length)

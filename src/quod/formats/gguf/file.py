@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.formats.gguf.metadata import (
-    MOST_KEY_BYTES,
+    MAX_KEY_BYTES,
     MetadataReader,
     MetadataValue,
     read_string,
@@ -53,12 +53,12 @@ VERSIONS = (2, 3)
 ALIGNMENT = "general.alignment"
 DEFAULT_ALIGNMENT = 32
 
-MOST_PAIRS = 1 << 16
-MOST_TENSORS = 1 << 16
-MOST_DIMENSIONS = 4
-_MOST_BYTES = 1 << 62
-_LEAST_PAIR_BYTES = 8 + 1 + 4 + 1
-_LEAST_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
+MAX_PAIRS = 1 << 16
+MAX_TENSORS = 1 << 16
+MAX_DIMENSIONS = 4
+_MAX_BYTES = 1 << 62
+_MIN_PAIR_BYTES = 8 + 1 + 4 + 1
+_MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
 
 _DAMAGED = "the file is damaged, make or copy it again"
 
@@ -127,16 +127,16 @@ class Gguf:
     version: int = VERSION
 
     @classmethod
-    def open(cls, path: Path, *, owned: bool = False, most_bytes: int | None = None) -> Gguf:
-        """Map a file, or read it if `owned`; raise InputError if it has more than `most_bytes`.
+    def open(cls, path: Path, *, owned: bool = False, max_bytes: int | None = None) -> Gguf:
+        """Map a file, or read it if `owned`; raise InputError if it has more than `max_bytes`.
 
         Raises `InputError`, with section, key and offset, for another version; counts, lengths or
         dimensions that exceed the file; duplicate keys or names; unknown types of values; booleans
         other than 0 and 1; nested arrays; rows that are not whole blocks; data that exceed the
-        file, overlap or are not aligned; and more than MOST_PAIRS pairs, MOST_TENSORS tensors or
-        MOST_STRINGS strings in arrays.
+        file, overlap or are not aligned; and more than MAX_PAIRS pairs, MAX_TENSORS tensors or
+        MAX_STRINGS strings in arrays.
         """
-        name, most = file_path(path), whole_number_or_none("most_bytes", most_bytes, 1)
+        name, most = file_path(path), whole_number_or_none("max_bytes", max_bytes, 1)
 
         def check(view: FileView) -> None:
             _start(view, name)
@@ -175,9 +175,9 @@ def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
     version = _version(reader)
     start = reader.offset
     tensors = reader.u64("the count of tensors")
-    _check_count(reader, tensors, "tensors", MOST_TENSORS, _LEAST_TENSOR_BYTES, start)
+    _check_count(reader, tensors, "tensors", MAX_TENSORS, _MIN_TENSOR_BYTES, start)
     pairs = reader.u64("the count of pairs")
-    _check_count(reader, pairs, "pairs of metadata", MOST_PAIRS, _LEAST_PAIR_BYTES, start + 8)
+    _check_count(reader, pairs, "pairs of metadata", MAX_PAIRS, _MIN_PAIR_BYTES, start + 8)
     return reader, version, tensors, pairs
 
 
@@ -245,21 +245,21 @@ class _Tensors:
         """Read the next description."""
         reader = self._reader
         reader.label, start = "tensors", reader.offset
-        name = read_string(reader, "a name", most=MOST_KEY_BYTES)
+        name = read_string(reader, "a name", most=MAX_KEY_BYTES)
         if not name:
             reader.fail(f"a name is empty; {_DAMAGED}", start)
         if name in self._tensors:
             reader.fail(f"the name {shown(name)} occurs twice; {_DAMAGED}", start)
         reader.label, start = _label(name), reader.offset
         count = reader.u32("the count of dimensions")
-        if count > MOST_DIMENSIONS:
-            reader.fail(f"has {count} dimensions, more than {MOST_DIMENSIONS}; {_DAMAGED}", start)
+        if count > MAX_DIMENSIONS:
+            reader.fail(f"has {count} dimensions, more than {MAX_DIMENSIONS}; {_DAMAGED}", start)
         start = reader.offset
         shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
         kind = self._type(shape)
         # NumPy arrays cannot exceed this, even without elements.
         size = max(kind.bytes, 1)
-        if prod([max(length, 1) for length in shape]) * size > _MOST_BYTES * kind.elements:
+        if prod([max(length, 1) for length in shape]) * size > _MAX_BYTES * kind.elements:
             reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
         place = reader.offset
         offset = reader.u64("the offset")

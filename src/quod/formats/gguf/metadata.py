@@ -20,8 +20,8 @@ from quod.formats.iden3 import SectionReader, as_bytes, little_u32
 from quod.frozen import frozen
 from quod.validation import plain_array, shown, shown_kind
 
-MOST_KEY_BYTES = 65_535
-MOST_STRINGS = 1 << 22
+MAX_KEY_BYTES = 65_535
+MAX_STRINGS = 1 << 22
 """The most strings in all arrays of a file."""
 
 _BOOL, _STRING, _ARRAY = 7, 8, 9
@@ -84,7 +84,7 @@ class MetadataReader:
         reader = self._reader
         for _ in range(pairs):
             reader.label, start = "metadata", reader.offset
-            key = read_string(reader, "a key", most=MOST_KEY_BYTES)
+            key = read_string(reader, "a key", most=MAX_KEY_BYTES)
             if not key:
                 reader.fail(f"a key is empty; {_DAMAGED}", start)
             if key in metadata:
@@ -138,9 +138,9 @@ class MetadataReader:
                 f"states {count} strings, but the file is too short for them; {_DAMAGED}", start
             )
         self._strings += count
-        if self._strings > MOST_STRINGS:
+        if self._strings > MAX_STRINGS:
             reader.fail(
-                f"{self._strings} strings in arrays are more than the limit of {MOST_STRINGS}",
+                f"{self._strings} strings in arrays are more than the limit of {MAX_STRINGS}",
                 start,
             )
         end, position, ends = start + reader.remaining, start, array("Q", [start])
@@ -203,7 +203,7 @@ def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:
     """Return the pairs in file form; InputError for a key or value that the format cannot hold."""
     parts = []
     for key, value in metadata.items():
-        name = string_bytes("a key of metadata", key, most=MOST_KEY_BYTES)
+        name = string_bytes("a key of metadata", key, most=MAX_KEY_BYTES)
         parts += [name, _value_bytes(f"metadata[{shown(key)}]", value)]
     return b"".join(parts)
 
@@ -235,8 +235,8 @@ def _value_bytes(name: str, value: object) -> bytes:
         kind = _BOOL if value.dtype == np.bool_ else _number_of(name, value.dtype)
         return _array_bytes(kind, len(value), bytes(as_bytes(value)))
     if isinstance(value, list | tuple | GgufStrings):
-        if len(value) > MOST_STRINGS:
-            raise InputError(f"{name} has {len(value)} texts, more than {MOST_STRINGS}")
+        if len(value) > MAX_STRINGS:
+            raise InputError(f"{name} has {len(value)} texts, more than {MAX_STRINGS}")
         texts = [string_bytes(f"{name}[{index}]", text) for index, text in enumerate(value)]
         return _array_bytes(_STRING, len(value), b"".join(texts))
     raise InputError(

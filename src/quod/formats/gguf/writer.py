@@ -13,15 +13,15 @@ from quod.formats.gguf.file import (
     ALIGNMENT,
     DEFAULT_ALIGNMENT,
     MAGIC,
-    MOST_DIMENSIONS,
-    MOST_PAIRS,
-    MOST_TENSORS,
+    MAX_DIMENSIONS,
+    MAX_PAIRS,
+    MAX_TENSORS,
     VERSION,
     aligned,
     is_alignment,
 )
 from quod.formats.gguf.metadata import (
-    MOST_KEY_BYTES,
+    MAX_KEY_BYTES,
     MetadataValue,
     metadata_bytes,
     string_bytes,
@@ -45,8 +45,8 @@ def write_gguf(
     of the type in the tensor's shape, or blocks as uint8 whose last dimension is the bytes of a
     row. Raises `InputError` for values that do not fit, `OutputError` if writing fails.
     """
-    _check_mapping("metadata", metadata, MOST_PAIRS)
-    _check_mapping("tensors", tensors, MOST_TENSORS)
+    _check_mapping("metadata", metadata, MAX_PAIRS)
+    _check_mapping("tensors", tensors, MAX_TENSORS)
     alignment = metadata.get(ALIGNMENT, np.uint32(DEFAULT_ALIGNMENT))
     if not is_alignment(alignment):
         raise InputError(f"metadata[{ALIGNMENT!r}] must be a np.uint32 that is a power of two")
@@ -60,7 +60,7 @@ def write_gguf(
         label = f"tensors[{shown(name)}]"
         kind, array = _tensor(label, tensor)
         shape = _shape(label, kind, array)
-        head += [string_bytes("the name of a tensor", name, most=MOST_KEY_BYTES)]
+        head += [string_bytes("the name of a tensor", name, most=MAX_KEY_BYTES)]
         head += [little_u32(len(shape)), *map(_u64, shape[::-1])]
         head += [little_u32(kind.number), _u64(offset)]
         arrays.append(array)
@@ -99,8 +99,8 @@ def _tensor(label: str, pair: object) -> tuple[GgufType, NDArray[Any]]:
 
 def _shape(label: str, kind: GgufType, array: NDArray[Any]) -> tuple[int, ...]:
     """Return the shape in values."""
-    if array.ndim > MOST_DIMENSIONS:
-        raise InputError(f"{label} must have at most {MOST_DIMENSIONS} dimensions")
+    if array.ndim > MAX_DIMENSIONS:
+        raise InputError(f"{label} must have at most {MAX_DIMENSIONS} dimensions")
     if kind.dtype is not None:
         return array.shape
     if not array.ndim or array.shape[-1] % kind.bytes:

@@ -64,12 +64,12 @@ Coefficients = NDArray[Any]  # structured: see coefficient_dtype
 # Records checked at a time: few enough that the columns of one pass stay in the cache.
 _CHUNK = 1 << 15
 # The most words of an element; no prime has more than 521 bits.
-_MOST_WORDS = 17
+_MAX_WORDS = 17
 
 
 def coefficient_dtype(words: int) -> np.dtype[Any]:
     """Return the type of an entry of section 4: matrix (0: A, 1: B), constraint, signal, value."""
-    words = whole_number("words", words, 1, _MOST_WORDS)
+    words = whole_number("words", words, 1, _MAX_WORDS)
     return np.dtype(
         [("matrix", "<u4"), ("constraint", "<u4"), ("signal", "<u4"), ("value", "<u4", (words,))]
     )

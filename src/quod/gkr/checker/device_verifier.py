@@ -37,7 +37,7 @@ from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
 from quod.hash.function import STATE_WORDS
 from quod.layered.circuit import LayeredCircuit
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.messages import ProofReader
 from quod.validation import shown_kind, whole_number
@@ -57,7 +57,7 @@ class Verifier:
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
-        instances: int = 1, batch: int = 1, allow_bits: int = LEAST_BITS,
+        instances: int = 1, batch: int = 1, allow_bits: int = MIN_BITS,
     ) -> None:  # fmt: skip
         """Allocate all memory.
 
@@ -222,7 +222,7 @@ class Verifier:
         for number, reading in enumerate(readings):
             count = (reading.stop - reading.start) // 4
             words = np.frombuffer(reading.proof, "<u4", count, reading.start)
-            device.upload(words, into=plan.sent(number))
+            device.upload(words, into=plan.proof_elements(number))
         if plan.evaluates_inputs:
             tables = []
             for reading in readings:
@@ -274,7 +274,7 @@ class Verifier:
             for point, value in zip(
                 claims.points, words_to_elements(field, claimed[number]), strict=True
             ):
-                drawn = challenges[number, [*point.coordinates, *claims.across]]
+                drawn = challenges[number, [*point.coordinates, *claims.instance_point]]
                 input_claims.append(Claim(tuple(words_to_elements(field, drawn)), value))
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
             reader = ProofReader(reading.proof, self.key.transcript(state))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quod.gkr.checker.messages import NONE, Point, Row
 
-_LEAST_LOG_LOW = 7
+_MIN_LOG_LOW = 7
 _TILE = 1 << 10
 
 
@@ -19,10 +19,10 @@ class Factors:
         self.entries = 0
         self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
-    def of(self, point: Point, least_log_low: int | None = None) -> tuple[int, int, int]:
+    def of(self, point: Point, min_log_low: int | None = None) -> tuple[int, int, int]:
         """Return log2 of the number of lower factors, and the first upper and lower factor."""
         size = len(point.coordinates)
-        least = _LEAST_LOG_LOW if least_log_low is None else least_log_low
+        least = _MIN_LOG_LOW if min_log_low is None else min_log_low
         log_low = min(size, max(-(-size // 2), least))
         upper, lower = point.coordinates[: size - log_low], point.coordinates[size - log_low :]
         return log_low, self._begin(upper, point.scale), self._begin(lower, NONE)

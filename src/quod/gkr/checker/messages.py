@@ -66,11 +66,11 @@ class InputClaims:
     """Claims about the inputs.
 
     points: a point of the input variables per claim.
-    across: the point of the instance variables, common to all claims.
+    instance_point: the point of the instance variables, common to all claims.
     """
 
     points: tuple[Point, ...]
-    across: tuple[int, ...]
+    instance_point: tuple[int, ...]
 
 
 class Messages(ABC):

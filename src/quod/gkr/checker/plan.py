@@ -28,8 +28,8 @@ from quod.gkr.checker.structs import (
     GateTables,
     PartialSums,
     PerProof,
+    ProofElements,
     Records,
-    Sent,
     Tiles,
 )
 from quod.hash.function import STATE_WORDS
@@ -46,8 +46,9 @@ class CheckPlan(ABC):
     """The checks of a batch of proofs.
 
     The host writes to `run_start` the run's ticket and the transcript states after the commitments,
-    to `sent` the proofs after their commitments, then `public`, and `inputs` if the check compares
-    claims with tables. It marks `records` as unwritten before the launches, and reads them after.
+    to `proof_elements` the proofs after their commitments, then `public`, and `inputs` if the check
+    compares claims with tables. It marks `records` as unwritten before the launches, and reads them
+    after.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class CheckPlan(ABC):
         """The index of the first word of the tags of partial sums."""
         return self.batch * self._schedule.parts * self.field.words
 
-    def sent(self, proof: int) -> Buffer:
+    def proof_elements(self, proof: int) -> Buffer:
         """Return the buffer of the elements of a proof."""
         size = 4 * self.messages.elements * self.field.words
         return self._memory["sent"].slice(proof * size, (proof + 1) * size)
@@ -193,7 +194,9 @@ class CheckPlan(ABC):
 
     def _record_reading(self, recording: RecordingStream) -> None:
         device, memory, messages = self.device, self._memory, self.messages
-        sent = Sent(messages.elements, messages.digests, self._first_digest, memory["sent"])
+        sent = ProofElements(
+            messages.elements, messages.digests, self._first_digest, memory["sent"]
+        )
         if messages.runs:
             self._each(
                 recording, hash_runs, len(messages.runs), sent, memory["run_rows"],

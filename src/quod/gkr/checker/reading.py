@@ -16,7 +16,7 @@ from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import DIGEST_WORDS
 from quod.gkr.checker.records import FAILED, PASSED, READ
-from quod.gkr.checker.structs import PerProof, Sent
+from quod.gkr.checker.structs import PerProof, ProofElements
 from quod.hash.function import STATE_WORDS, header
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -35,7 +35,7 @@ def hash_runs(
     k: Builder,
     n: U32,
     runs: U32,
-    sent: Sent,
+    sent: ProofElements,
     rows: Pointer[U32],
     run_start: Pointer[U32],
     checked: Pointer[U32],
@@ -77,7 +77,7 @@ def hash_runs(
 def read_messages(
     k: Builder,
     batch: U32,
-    sent: Sent,
+    sent: ProofElements,
     rows: Pointer[U32],
     run_start: Pointer[U32],
     challenges: PerProof,

@@ -100,13 +100,13 @@ class Schedule:
         return range(begin, len(form_sum.rows))
 
     def _write_table(
-        self, first: int, points: Sequence[Point], entries: int, least_log_low: int | None = None
+        self, first: int, points: Sequence[Point], entries: int, min_log_low: int | None = None
     ) -> None:
         """Append the rows of the eq table of a point, or of two of which the second is scaled.
 
         Entries from `entries` on are 0.
         """
-        factors = [self.factors.of(point, least_log_low) for point in points]
+        factors = [self.factors.of(point, min_log_low) for point in points]
         log_low, *places = (
             (*factors[0], NONE, NONE) if len(factors) == 1 else (*factors[0], *factors[1][1:])
         )
@@ -125,7 +125,7 @@ class Schedule:
     def _evaluated(self) -> list[Row]:
         """Append the rows that evaluate the table of inputs; return each claim's partial sums."""
         claims, first = self._claims, self.parts
-        points = [Point((*point.coordinates, *claims.across)) for point in claims.points]
+        points = [Point((*point.coordinates, *claims.instance_point)) for point in claims.points]
         factors = [self.factors.of(point) for point in points]
         log_low = factors[0][0]
         each = list(tiles(1 << (len(points[0].coordinates) - log_low), max(1, _ROWS >> log_low)))

@@ -27,7 +27,7 @@ class Records(Struct):
     words: Pointer[U32]
 
 
-class Sent(Struct):
+class ProofElements(Struct):
     """The elements of all proofs, `elements` per proof, and their digests, `digests` per proof.
 
     The digests of all proofs begin at word `first_digest`.

@@ -9,7 +9,7 @@ from typing import Any
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
-from quod.formats.circuit6.file import MAGIC, MOST_TOTAL, Circuit6
+from quod.formats.circuit6.file import MAGIC, MAX_TOTAL, Circuit6
 from quod.formats.circuit6.witness import Circuit6Witness, is_circuit6_witness
 from quod.formats.strict_json import parse_json
 from quod.gkr.files import proof as proof_file
@@ -71,7 +71,7 @@ def _described(data: memoryview, name: str) -> dict[str, object] | None:
 
 def _json(data: memoryview, name: str) -> dict[str, object] | None:
     first = bytes(data[:_LEADING_SPACE]).lstrip()[:1]
-    if first not in (b"{", b"[") or len(data) > INPUTS.most_bytes:
+    if first not in (b"{", b"[") or len(data) > INPUTS.max_bytes:
         return None
     content = bytes(data)
     if first == b"[":
@@ -132,7 +132,7 @@ def _circuit6(circuit: Circuit6) -> dict[str, object]:
         "layers": len(circuit.layers),
         "segments": len(segments),
         "gates": {
-            kind: f"2**{MOST_TOTAL.bit_length() - 1} or more" if count >= MOST_TOTAL else count
+            kind: f"2**{MAX_TOTAL.bit_length() - 1} or more" if count >= MAX_TOTAL else count
             for kind, count in circuit.gates().items()
         },
         "random_coefficients": circuit.randoms(),
@@ -166,7 +166,7 @@ def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
 
 def soundness_summary(
     circuit: LayeredCircuit, field: FieldSpec, commitment: Scheme, instances: int,
-    hash: Hash = Hash.SHA3_256, reduction: Reduction = Reduction.PLACES,
+    hash: Hash = Hash.SHA3_256, reduction: Reduction = Reduction.TWO_PHASE,
 ) -> dict[str, object]:  # fmt: skip
     """Return each error term as a power of two, the bits of the sum, and the length of proofs.
 

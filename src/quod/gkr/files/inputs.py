@@ -85,7 +85,7 @@ def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
         if is_circuit6_witness(view):
             _check_witness(Circuit6WitnessHeader.read(view, name), circuit, name)
         else:
-            check_length(len(view), INPUTS.most_bytes, INPUTS.what, name)
+            check_length(len(view), INPUTS.max_bytes, INPUTS.what, name)
 
     return parse_inputs(read_file(path, check), name, circuit)
 
@@ -118,7 +118,7 @@ def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -
 
 def read_public_inputs(path: Path, circuit: LayeredCircuit) -> list[list[int]]:
     """Read the public inputs of all instances from JSON; errors as `read_inputs`."""
-    data = read_small(path, limit=INPUTS.most_bytes, what=INPUTS.what)
+    data = read_small(path, limit=INPUTS.max_bytes, what=INPUTS.what)
     return parse_public_inputs(data, file_path(path), circuit)
 
 
@@ -214,9 +214,9 @@ def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
 
 
 def _document(data: memoryview, name: str) -> Any:
-    if len(data) > INPUTS.most_bytes:
+    if len(data) > INPUTS.max_bytes:
         raise InputError(
-            f"is longer than {INPUTS.what} may be as JSON ({INPUTS.most_bytes:,} bytes); "
+            f"is longer than {INPUTS.what} may be as JSON ({INPUTS.max_bytes:,} bytes); "
             "write a witness of Expander, which is shorter, or prove in parts",
             path=name,
         )

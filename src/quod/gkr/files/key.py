@@ -22,15 +22,15 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
-from quod.gkr.key import MOST_CHAIN, VerifyingKey
+from quod.gkr.key import MAX_CHAIN, VerifyingKey
 from quod.gkr.reduction import reduction_named
 from quod.hash.table import hash_named
-from quod.layered.circuit import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
+from quod.layered.circuit import MAX_LOG_SIZE, MAX_PUBLIC, MAX_RANDOMS, LayeredCircuit
 from quod.validation import file_path, flag
 
 FORMAT = "quod gkr verifying key 1"
 
-MOST_BITS = 1 << 10
+MAX_BITS = 1 << 10
 
 _KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)
 _RANDOMS = "randoms"
@@ -146,11 +146,11 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
             what = "is no part of a verifying key" if key in document else "is missing"
             raise InputError(f"{shown(key)} {what}; compile the circuit again", path=name)
     limits = {
-        "chain": (1, MOST_CHAIN), "bits": (0, MOST_BITS), "public": (0, MOST_PUBLIC),
-        "zeros": (1, 1 << MOST_LOG_SIZE),
+        "chain": (1, MAX_CHAIN), "bits": (0, MAX_BITS), "public": (0, MAX_PUBLIC),
+        "zeros": (1, 1 << MAX_LOG_SIZE),
     }  # fmt: skip
     if has_randoms:
-        limits[_RANDOMS] = (1, MOST_RANDOMS)
+        limits[_RANDOMS] = (1, MAX_RANDOMS)
     numbers = {}
     for key, (low, high) in limits.items():
         value = document[key]

@@ -18,7 +18,7 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
-from quod.gkr.security import MOST_LOG_INSTANCES
+from quod.gkr.security import MAX_LOG_INSTANCES
 from quod.gkr.statement import protocol
 from quod.transcript.elements import describe
 from quod.validation import shown, shown_kind, whole_number
@@ -80,7 +80,7 @@ def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> 
 def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
     """Return a function that writes a proof to an open file."""
     value: object = proof
-    count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
+    count = whole_number("the instances", instances, 1, 1 << MAX_LOG_INSTANCES)
     if not isinstance(value, bytes):
         raise InputError(f"a proof must be bytes, not {shown_kind(value)}")
     texts = [text.encode() for text in kind_of_proofs(key).values()]
@@ -114,9 +114,9 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, dict[str, st
     instances = header.u64("the number of instances")
     kind = {name: header.text(name) for name in _TEXTS}
     header.finish()
-    if not 1 <= instances <= 1 << MOST_LOG_INSTANCES:
+    if not 1 <= instances <= 1 << MAX_LOG_INSTANCES:
         header.fail(
-            f"{instances} instances are none, or more than {1 << MOST_LOG_INSTANCES}; the file is "
+            f"{instances} instances are none, or more than {1 << MAX_LOG_INSTANCES}; the file is "
             "damaged, copy it again",
             start,
         )

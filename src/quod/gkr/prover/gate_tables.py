@@ -23,7 +23,7 @@ L = TypeVar("L")
 
 
 @frozen(eq=False)
-class Runs:
+class SortedGates:
     """Gates of several kinds, sorted by one of their wires.
 
     form: the kinds of gates, in the order of ``starts``.
@@ -73,7 +73,7 @@ class GateTables(ABC, Generic[L]):
     def _layer(self, number: int) -> L:
         """Return the tables of a layer's gates; called from the lowest layer up."""
 
-    def _by_output(self, number: int) -> Runs:
+    def _by_output(self, number: int) -> SortedGates:
         """Return all gates of a layer, sorted by output.
 
         Call it from the lowest layer up: the field of a layer's values follows from the field of
@@ -109,7 +109,7 @@ class GateTables(ABC, Generic[L]):
             self.values_are_base[number],
         )  # fmt: skip
 
-    def _runs(self, number: int, kinds: Sequence[str], key: str, entries: int) -> Runs:
+    def _runs(self, number: int, kinds: Sequence[str], key: str, entries: int) -> SortedGates:
         """Return gates sorted by the wire `key`: "output", "first" or "second".
 
         entries: the number of wires with which `starts` has offsets for each kind.
@@ -128,7 +128,7 @@ class GateTables(ABC, Generic[L]):
             rows_by_kind.append(np.ascontiguousarray(rows, np.uint32).reshape(-1))
             offset += rows.size
         empty = [np.zeros(1, np.uint32)]
-        return Runs(
+        return SortedGates(
             self._form(number, kinds),
             self.device.upload(np.concatenate(starts or empty)),
             self.device.upload(np.concatenate(rows_by_kind) if offset else empty[0]),

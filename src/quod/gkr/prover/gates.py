@@ -104,9 +104,9 @@ class Coefficients:
             return mixed.base.carried(mixed.base.load(gates.coefficients, index))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
-            branch.give(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
+            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
         with branch.otherwise():
-            branch.give(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
+            branch.yield_(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
         return branch.results
 
 

@@ -8,7 +8,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, Struct, kernel, u32
 from quod.kernel.ir.value import Value
-from quod.sumcheck.eq_tables import at_corners
+from quod.sumcheck.eq_tables import scaled_eq_table
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -71,7 +71,7 @@ def corner_weights(
             coordinates = [
                 coordinate(start, k.constant(position, u32)) for position in range(log_each)
             ]
-            entries = at_corners(f, product, coordinates)
+            entries = scaled_eq_table(f, product, coordinates)
             totals = (
                 [f.carried(a + b) for a, b in zip(totals, entries, strict=True)]
                 if totals

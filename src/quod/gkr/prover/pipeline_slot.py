@@ -25,7 +25,7 @@ from quod.field.array import Words, all_canonical, canonical, from_integers, to_
 from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.boundary import Boundary
 from quod.gkr.prover.plan import BatchPlan
-from quod.gkr.prover.state import FIRST, VALUES
+from quod.gkr.prover.state import FIRST_POINT, VALUES
 from quod.gkr.statement import Statement
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.joined import joined
@@ -170,10 +170,10 @@ class PipelineSlot:
         """Return the claims about the inputs from the words of a proof's state."""
         layout, log_inputs = self._plan.layout, self.circuit.log_inputs
         elements = words_to_elements(self.key.field, words)
-        instance_point = elements[layout.across :]
+        instance_point = elements[layout.instance_point :]
         points = [
             elements[start : start + log_inputs] + instance_point
-            for start in (FIRST, layout.second)
+            for start in (FIRST_POINT, layout.second_point)
         ]
         values = elements[VALUES : VALUES + 2]
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]

@@ -200,7 +200,7 @@ class BatchPlan(ABC):
         """The workgroup size of the kernels between two sumchecks."""
         return 1 if self.device.host_memory else _STEP_GROUP_SIZE
 
-    def corner_weights(
+    def record_eq_table(
         self, recording: RecordingStream, log_size: int, target: str, *, first: int,
         claims: int = 1, zeros: int | None = None,
     ) -> None:  # fmt: skip
@@ -223,7 +223,7 @@ class BatchPlan(ABC):
         recording.launch(
             compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
             1 << log_size if zeros is None else zeros,
-            ClaimPoints(first, layout.second, layout.stride, FACTOR, self.states),
+            ClaimPoints(first, layout.second_point, layout.stride, FACTOR, self.states),
             self.memory[target],
         )  # fmt: skip
 
@@ -231,7 +231,8 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, values: Buffer, target: str, places: int, *,
         first: int = 0, is_base: bool,
     ) -> None:  # fmt: skip
-        """Record the evaluation of wires at the point of the instances; `shares` comes first.
+        """Record the evaluation of wires at the point of the instances; `record_instance_table`
+        comes first.
 
         target: the name of the buffer that receives `places` elements per proof.
         places: the number of wires per proof.
@@ -247,14 +248,16 @@ class BatchPlan(ABC):
             self.log_instances, values, self.memory["shares"], self.memory[target],
         )  # fmt: skip
 
-    def shares(self, recording: RecordingStream) -> None:
+    def record_instance_table(self, recording: RecordingStream) -> None:
         """Record the eq table of the point of the instances, in the buffer "shares"."""
-        self.corner_weights(
-            recording, self.log_instances, "shares", first=self.layout.across
+        self.record_eq_table(
+            recording, self.log_instances, "shares", first=self.layout.instance_point
         )  # fmt: skip
 
     def collapse_public(self, recording: RecordingStream) -> None:
-        """Record the evaluation of public inputs at the point of the instances, after `shares`."""
+        """Record the evaluation of public inputs at the point of the instances, after
+        `record_instance_table`.
+        """
         self.collapse(
             recording, self.coefficients, "collapsed", self.circuit.public,
             first=self.first_public, is_base=True,

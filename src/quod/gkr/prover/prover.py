@@ -25,7 +25,7 @@ from quod.gkr.prover.two_phase.plan import TwoPhasePlan
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.layered.circuit import LayeredCircuit
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.validation import plain_array, whole_number
 
 
@@ -37,7 +37,7 @@ class Prover:
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
-        instances: int = 1, batch: int = 1, in_progress: int = 2, allow_bits: int = LEAST_BITS,
+        instances: int = 1, batch: int = 1, in_progress: int = 2, allow_bits: int = MIN_BITS,
     ) -> None:  # fmt: skip
         """Allocate the memory of the first batch.
 
@@ -56,9 +56,9 @@ class Prover:
         self._log_instances, self._batch = log_instances, batch
         plan: Callable[..., BatchPlan]
         match key.reduction:
-            case Reduction.PLACES:
+            case Reduction.TWO_PHASE:
                 plan = partial(TwoPhasePlan, TwoPhaseGates(self.device, circuit, key.field))
-            case Reduction.COLUMNS:
+            case Reduction.DATA_PARALLEL:
                 plan = partial(DataParallelPlan, DataParallelGates(self.device, circuit, key.field))
             case _:
                 assert_never(key.reduction)

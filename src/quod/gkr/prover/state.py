@@ -18,7 +18,7 @@ from quod.kernel import U32, Pointer, Struct
 from quod.kernel.ir.value import Value
 from quod.transcript.chain import Chain
 
-CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
+CLAIM, FACTOR, VALUES, FIRST_POINT = 0, 1, 2, 4
 """Indices of elements of a proof's state; VALUES has two, and the first point begins at FIRST."""
 
 
@@ -73,19 +73,19 @@ class StateLayout:
     log_instances: int
 
     @property
-    def second(self) -> int:
+    def second_point(self) -> int:
         """The offset of the second point, in elements."""
-        return FIRST + self.log_places
+        return FIRST_POINT + self.log_places
 
     @property
-    def across(self) -> int:
+    def instance_point(self) -> int:
         """The offset of the point in the instance variables, in elements."""
-        return self.second + self.log_places
+        return self.second_point + self.log_places
 
     @property
     def stride(self) -> int:
         """The number of elements of one proof's state, without its transcript state."""
-        return self.across + self.log_instances
+        return self.instance_point + self.log_instances
 
     @property
     def sizes(self) -> StateSizes:
@@ -107,25 +107,25 @@ class StateMemory:
     def __init__(self, f: Any, memory: Value, proof: Value, sizes: StateSizes) -> None:
         """Locate a proof's state: f is the field in the kernel, memory the buffer of states."""
         self._f, self._memory = f, memory
-        self.second = sizes.log_places + FIRST
-        self.across = self.second + sizes.log_places
-        stride = self.across + sizes.log_instances
+        self.second_point = sizes.log_places + FIRST_POINT
+        self.instance_point = self.second_point + sizes.log_places
+        stride = self.instance_point + sizes.log_instances
         self._start = proof * stride
         element_words = f.word_count * f.word_type.bits // 32
         self._transcript_offset = sizes.batch * stride * element_words + proof * STATE_WORDS
 
     def load(self, place: Value | int) -> Any:
-        """Load an element; `place` is its offset, such as `VALUES` or `second`."""
+        """Load an element; `place` is its offset, such as `VALUES` or `second_point`."""
         return self._f.carried(self._f.load(self._memory, self._start + place))
 
     def store(self, place: Value | int, element: Any) -> None:
         """Store an element; `place` is its offset."""
         self._f.store(self._memory, self._start + place, element)
 
-    def state(self, chain: Chain) -> Words:
+    def load_transcript(self, chain: Chain) -> Words:
         """Load the transcript's state."""
         return chain.load(self._memory, self._transcript_offset)
 
-    def set_state(self, chain: Chain, state: Words) -> None:
+    def store_transcript(self, chain: Chain, state: Words) -> None:
         """Store the transcript's state."""
         chain.store(self._memory, self._transcript_offset, state)

@@ -19,12 +19,12 @@ from quod.gkr.prover.gates import (
     GateForm,
     GateTable,
 )
-from quod.gkr.prover.state import CLAIM, FIRST, StateMemory, StateSizes
+from quod.gkr.prover.state import CLAIM, FIRST_POINT, StateMemory, StateSizes
 from quod.hash.table import Hash
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import Progress
+from quod.sumcheck.memory import ProverState
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
@@ -56,7 +56,7 @@ def begin_proofs(
     points = log_outputs + sizes.log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
-    with k.range(1 - k.minimum(randoms, 1), 2, carry=prover_state.state(chain)) as phases:
+    with k.range(1 - k.minimum(randoms, 1), 2, carry=prover_state.load_transcript(chain)) as phases:
         is_second = phases.index > 0
         with k.range(0, chain_length, carry=phases.carried) as loop:
             loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
@@ -68,14 +68,16 @@ def begin_proofs(
                 f.store(challenges, proof * randoms + index, coordinate)
             with k.if_((local == 0) & is_second):
                 offset = k.select(
-                    index < log_outputs, index + FIRST, prover_state.across + index - log_outputs
+                    index < log_outputs,
+                    index + FIRST_POINT,
+                    prover_state.instance_point + index - log_outputs,
                 )
                 prover_state.store(offset, coordinate)
             draws.next(state)
         phases.next(draws.results)
     k.barrier()
     with k.if_(local == 0):
-        prover_state.set_state(chain, phases.results)
+        prover_state.store_transcript(chain, phases.results)
         prover_state.store(CLAIM, f.carried(f.zero()))
 
 
@@ -117,13 +119,13 @@ def begin_first_sumcheck(
         loop.next(f.carried(loop.carried + coefficients.times(weight, code)))
     (total,) = sums.totals([loop.results])
     prover_state = StateMemory(f, states, proof, sizes)
-    next_progress = Progress(f, progress, sizes.batch, proof, rounds)
+    next_progress = ProverState(f, progress, sizes.batch, proof, rounds)
     half = (form.field.modulus.value + 1) // 2
     with k.range(0, halvings, carry=f.carried(prover_state.load(CLAIM) - total)) as loop:
         loop.next(f.carried(loop.carried * half))
     with k.if_(local == 0):
         next_progress.set_claim(loop.results)
-        next_progress.set_state(chain, prover_state.state(chain))
+        next_progress.set_state(chain, prover_state.load_transcript(chain))
 
 
 class _Constants:
@@ -149,9 +151,9 @@ class _Constants:
             number = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
             coefficient = f.load(constants.collapsed, self._proof * constants.public + number)
-            branch.give(f.carried(weight * coefficient))
+            branch.yield_(f.carried(weight * coefficient))
         with branch.otherwise():
-            branch.give(self._multiply_fixed(weight, code))
+            branch.yield_(self._multiply_fixed(weight, code))
         return branch.results
 
     def _multiply_fixed(self, weight: Any, code: Value) -> Any:
@@ -180,7 +182,7 @@ def set_points(
         proof, variable = i // rounds, i % rounds
         prover_state = StateMemory(f, states, proof, sizes)
         with k.if_(variable < log_below) as branch:
-            branch.give(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
+            branch.yield_(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():
-            branch.give(prover_state.load(prover_state.across + variable - log_below))
+            branch.yield_(prover_state.load(prover_state.instance_point + variable - log_below))
         f.store(points, i, branch.results)

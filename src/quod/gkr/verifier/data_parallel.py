@@ -31,13 +31,15 @@ class DataParallelVerifier:
         self.circuit, self.field = gates.circuit, gates.field
         zeros = [PlainElement.zero(self.field)] * self.circuit.zeros
         self._combine(range(len(zeros)), zeros, steps.outputs)
-        self.across = messages.challenges(steps.instances)
+        self.instance_point = messages.challenges(steps.instances)
 
     def claims(self) -> list[Claim]:
         """Verify all layers, and return the claims about the inputs that remain."""
         for layer in self.steps.layers:
             self._layer(layer)
-        return [Claim(coefficients_of([*self.point, *self.across]), self.claim.coefficients)]
+        return [
+            Claim(coefficients_of([*self.point, *self.instance_point]), self.claim.coefficients)
+        ]
 
     def _combine(
         self, places: Iterable[int], values: Iterable[PlainElement], point: Challenges
@@ -54,10 +56,10 @@ class DataParallelVerifier:
     def _layer(self, layer: Layer) -> None:
         """Reduce a claim about a layer to one about the layer below it."""
         number, (sumcheck,) = layer.number, layer.sumchecks
-        claim = self.gates.without_constants(number, self.claim, self.weights, self.across)
-        claim, drawn = self.messages.rounds(sumcheck.rounds, claim, self.across)
+        claim = self.gates.without_constants(number, self.claim, self.weights, self.instance_point)
+        claim, drawn = self.messages.rounds(sumcheck.rounds, claim, self.instance_point)
         if drawn:
-            self.across = drawn
+            self.instance_point = drawn
         taken = taken_places(self.circuit, number).tolist()
         sent = self.messages.values(sumcheck.values)
         values = dict(zip(taken, sent, strict=True))

@@ -31,7 +31,7 @@ class StepReader:
         """Draw challenges."""
         self._order.take(step)
         drawn = self._reader.transcript.challenges(self._field, step.count)
-        return PlainElement.each(self._field, drawn)
+        return PlainElement.from_coefficients(self._field, drawn)
 
     def rounds(
         self, step: Rounds, claim: PlainElement, point: Sequence[PlainElement] | None = None
@@ -45,13 +45,15 @@ class StepReader:
             self._reader, self._field, degree=step.degree, variables=step.variables,
             claim=claim, point=None if point is None else coefficients_of(point),
         )  # fmt: skip
-        return last_claim, PlainElement.each(self._field, drawn)
+        return last_claim, PlainElement.from_coefficients(self._field, drawn)
 
     def values(self, step: Values) -> list[PlainElement]:
         """Read values."""
         self._order.take(step)
         read = self._reader.many_elements if step.by_runs else self._reader.elements
-        return PlainElement.each(self._field, read(step.label, self._field, step.count))
+        return PlainElement.from_coefficients(
+            self._field, read(step.label, self._field, step.count)
+        )
 
     def end(self) -> None:
         """Raise AssertionError if the proof has further steps."""

@@ -29,7 +29,7 @@ class TwoPhaseVerifier:
         self.points = [messages.challenges(steps.outputs)]
         self.values = [self.zero]
         self.factors: list[PlainElement] = []
-        self.across = messages.challenges(steps.instances)
+        self.instance_point = messages.challenges(steps.instances)
 
     def claims(self) -> list[Claim]:
         """Verify all layers, and return the claims about the inputs that remain."""
@@ -37,7 +37,7 @@ class TwoPhaseVerifier:
             self._layer(layer)
             self.factors = self.messages.challenges(layer.challenges)
         return [
-            Claim(coefficients_of([*point, *self.across]), value.coefficients)
+            Claim(coefficients_of([*point, *self.instance_point]), value.coefficients)
             for point, value in zip(self.points, self.values, strict=True)
         ]
 
@@ -48,7 +48,7 @@ class TwoPhaseVerifier:
         weights, claim = self._combined()
         if number == len(circuit.layers) - 1:
             weights[circuit.zeros :] = [self.zero] * (len(weights) - circuit.zeros)
-        claim = self.gates.without_constants(number, claim, weights, self.across)
+        claim = self.gates.without_constants(number, claim, weights, self.instance_point)
 
         x, last_claim = self._first_rounds(first.rounds, claim)
         value, *slopes = messages.values(first.values)
@@ -98,9 +98,9 @@ class TwoPhaseVerifier:
             return x, last_claim
         # eq of the coordinate 1/2 is 1/2 everywhere, so only eq of the instances weights the rest.
         half = (p + 1) // 2
-        point = [*[PlainElement.one(self.field) * half] * below, *self.across]
+        point = [*[PlainElement.one(self.field) * half] * below, *self.instance_point]
         last_claim, drawn = self.messages.rounds(rounds, claim * pow(half, below, p), point)
-        self.across = drawn[below:]
+        self.instance_point = drawn[below:]
         return drawn[:below], last_claim
 
     def _weighted(

@@ -19,13 +19,13 @@ from quod.gkr.verifier.gates import LayerGates
 from quod.gkr.verifier.step_reader import StepReader
 from quod.gkr.verifier.two_phase import TwoPhaseVerifier
 from quod.layered.circuit import LayeredCircuit
-from quod.security import LEAST_BITS
+from quod.security import MIN_BITS
 from quod.transcript.messages import ProofReader
 
 
 def verify(
     key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], proof: bytes, *,
-    instances: int = 1, allow_bits: int = LEAST_BITS,
+    instances: int = 1, allow_bits: int = MIN_BITS,
 ) -> None:  # fmt: skip
     """Verify a proof that the prover knows inputs of all instances for which the outputs are 0.
 
@@ -51,9 +51,9 @@ def verify(
     messages.delay(last_delay)
     gates = LayerGates(statement, randoms)
     match key.reduction:
-        case Reduction.PLACES:
+        case Reduction.TWO_PHASE:
             claims = TwoPhaseVerifier(gates, steps, messages).claims()
-        case Reduction.COLUMNS:
+        case Reduction.DATA_PARALLEL:
             claims = DataParallelVerifier(gates, steps, messages).claims()
         case _:
             assert_never(key.reduction)

@@ -22,7 +22,7 @@ from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.gpu.run.record_buckets import RecordedMsm, RecordedMsms
+from quod.msm.gpu.run.record_buckets import RecordedMsm, RecordedMsmBatch
 from quod.msm.gpu.run.resident import ResidentMsm
 from quod.msm.gpu.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
@@ -328,7 +328,7 @@ class RecordedPoints:
             if msm is not None:
                 by_kind.setdefault(msm.kind, {})[name] = msm
         self._by_kind = [
-            (list(msms_of_kind), RecordedMsms(list(msms_of_kind.values())))
+            (list(msms_of_kind), RecordedMsmBatch(list(msms_of_kind.values())))
             for msms_of_kind in by_kind.values()
         ]
 

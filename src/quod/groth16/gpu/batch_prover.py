@@ -21,7 +21,7 @@ from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.gpu_sums import FinishedPoints, GpuSums, RunningSums
 from quod.groth16.gpu.streams import Lane, SumRecordings
 from quod.groth16.gpu.upload import JointUploadBuffer
-from quod.groth16.resident import MOST as MOST
+from quod.groth16.resident import MAX_BATCH as MAX_BATCH
 from quod.groth16.slots import Slots
 
 # The number of times that the domains of a batch fill the resident lanes of the device.
@@ -36,16 +36,16 @@ one."""
 
 
 def batch_size(
-    device: AnyDevice, domain: int, largest_vector: int, together: int | None = None
+    device: AnyDevice, domain: int, largest_vector: int, max_batch: int | None = None
 ) -> int:
-    """Return the batch size that fills the device: a power of two, at most `together`.
+    """Return the batch size that fills the device: a power of two, at most `max_batch`.
 
     largest_vector: bytes of the largest vector of a witness; a kernel must be able to address that
         vector of the whole batch.
     """
     filling_size = _WAVES * device.resident_lanes // domain
     addressable_size = device.largest_buffer // largest_vector
-    return _power_of_two(max(1, min(filling_size, addressable_size, together or MOST)))
+    return _power_of_two(max(1, min(filling_size, addressable_size, max_batch or MAX_BATCH)))
 
 
 def _power_of_two(bound: int) -> int:

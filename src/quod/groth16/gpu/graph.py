@@ -133,7 +133,7 @@ def _memory(device: RecordingDevice, stages: list[GraphStage]) -> tuple[tuple[Bu
                     raise DeviceError(f"{stage.name} has a step for the host: {step.label}")
             for buffer in operands:
                 if isinstance(buffer, Buffer):
-                    allocation = device.whole(buffer)
+                    allocation = device.whole_allocation(buffer)
                     allocations[allocation.address] = allocation
     buffers = [allocations[address] for address in sorted(allocations)]
     constants = tuple(buffer for buffer in buffers if device.is_constant(buffer))

@@ -50,14 +50,14 @@ class GpuKey:
     memory_budget: the maximum bytes of device memory; raises DeviceError if it is too small.
     lanes: the maximum number of concurrent proofs; 1 on a device with a single queue, and fewer if
         memory is short.
-    together: the maximum batch size in witnesses; by default the size that fills the device.
+    max_batch: the maximum batch size in witnesses; by default the size that fills the device.
     """
 
     peak_bytes = 0
 
     def __init__(
         self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline,
-        memory_budget: int | None = None, lanes: int = 1, together: int | None = None,
+        memory_budget: int | None = None, lanes: int = 1, max_batch: int | None = None,
     ) -> None:  # fmt: skip
         self._zkey, self._device = zkey, device
         self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
@@ -83,7 +83,7 @@ class GpuKey:
             first_lane = Lane(quotient, KeyMsms(device, bases, memory))
             self._lanes = [first_lane, *(first_lane.sibling() for _ in range(lanes - 1))]
             largest_vector = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
-            self._batch = batch_size(device, zkey.domain_size, largest_vector, together)
+            self._batch = batch_size(device, zkey.domain_size, largest_vector, max_batch)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
             # With streamed bases there is one slot, as it owns the buffers of their chunks.

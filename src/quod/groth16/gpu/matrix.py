@@ -65,8 +65,7 @@ class PieceTable(Struct):
 
 def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
     """Return the index of entry j of a piece; `start` is the first entry of the piece's bundle."""
-    lane = (piece % BUNDLE).cast(types.u64)
-    return start + lane + j.cast(types.u64) * BUNDLE
+    return start + (piece % BUNDLE).cast(types.u64) + j.cast(types.u64) * BUNDLE
 
 
 @kernel
@@ -92,8 +91,7 @@ def lay_out_rows(
     """
     piece = k.global_id()
     with k.if_(piece < pieces):
-        bundle_start = bundles[piece // BUNDLE]
-        first_entry = first[piece].cast(types.u64)
+        bundle_start, first_entry = bundles[piece // BUNDLE], first[piece].cast(types.u64)
         with k.range(0, lengths[piece]) as loop:
             source = (first_entry + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
             target = entry_place(k, piece, bundle_start, loop.index)
@@ -143,7 +141,7 @@ def multiply_pieces_by_each(
     """Multiply as `multiply_pieces`, by each of `vectors` vectors `stride` elements apart.
 
     width: lanes per vector, at least the number of pieces.
-    part: elements per chunk of the interleaved results; see `place_of_each`.
+    part: elements per chunk of the interleaved results; see `interleaved_index`.
     """
     f = prime_field(k, modulus)
     lane = k.global_id()
@@ -154,10 +152,12 @@ def multiply_pieces_by_each(
             entry = entry_place(k, piece, bundle_start, loop.index)
             factor = f.load(vector, vector_start + table.indices[entry], linear=True)
             loop.next(f.carried(loop.carried + f.load(table.values, entry) * factor))
-        f.store(out, place_of_each(table.targets[piece], vector_index, vectors, part), loop.results)
+        f.store(
+            out, interleaved_index(table.targets[piece], vector_index, vectors, part), loop.results
+        )
 
 
-def place_of_each(element: Value, vector_index: Value, vectors: Value, chunk: Value) -> Value:
+def interleaved_index(element: Value, vector_index: Value, vectors: Value, chunk: Value) -> Value:
     """Return the index of an element of one vector among interleaved vectors of products.
 
     Vectors are interleaved in chunks of `chunk` elements: first chunk 0 of each vector, then chunk
@@ -201,19 +201,19 @@ def add_pieces_of_each(
 ) -> None:
     """Add as `add_pieces`, with one workgroup per split row and vector.
 
-    rows: the number of split rows; part: see `place_of_each`.
+    rows: the number of split rows; part: see `interleaved_index`.
     """
     f = prime_field(k, modulus)
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
     vector_index, row = group // rows, group % rows
     with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=_zero(f)) as loop:
-        index = place_of_each(loop.index, vector_index, vectors, part)
+        index = interleaved_index(loop.index, vector_index, vectors, part)
         loop.next(f.carried(loop.carried + f.load(elements, index, linear=True)))
     f.store(shared, lane, loop.results)
     _add_shared(k, f, shared, lane)
     with k.if_(lane == 0):
-        index = place_of_each(targets[row], vector_index, vectors, part)
+        index = interleaved_index(targets[row], vector_index, vectors, part)
         f.store(elements, index, f.load(shared, lane, linear=True))
 
 
@@ -358,11 +358,11 @@ class Pieces:
             multiply_adds=nonzeros * product_cost(modulus),
         )  # fmt: skip
 
-    def record_each(
+    def record_vectors(
         self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vectors: int,
         stride: int, chunk: int, vector: Buffer, out: Buffer,
     ) -> None:  # fmt: skip
-        """Record the products with each of several vectors; see `DeviceMatrix.record_each`."""
+        """Record the products with each of several vectors; see `DeviceMatrix.record_vectors`."""
         nonzeros, size = vectors * self.nonzeros, modulus.bytes
         width = -(-self.count // BUNDLE) * BUNDLE
         recording.launch(
@@ -437,7 +437,7 @@ class DeviceMatrix(SparseMatrix):
         self._add = device.compile(add_pieces, modulus=modulus)
 
     @staticmethod
-    def most_elements(nonzeros: int, height: int) -> int:
+    def max_elements(nonzeros: int, height: int) -> int:
         """Return an upper bound on `elements`."""
         # A split row of n > PIECE entries has ceil(n / PIECE) <= 2 * (n // PIECE) pieces.
         return height + 2 * (nonzeros // PIECE)
@@ -445,7 +445,7 @@ class DeviceMatrix(SparseMatrix):
     @staticmethod
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
         """Return an upper bound on the bytes that laying out `nonzeros` entries takes."""
-        pieces = DeviceMatrix.most_elements(nonzeros, height)
+        pieces = DeviceMatrix.max_elements(nonzeros, height)
         entry_bytes = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
         return entry_bytes * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 
@@ -479,17 +479,17 @@ class DeviceMatrix(SparseMatrix):
                 label="A·w, B·w",
             )  # fmt: skip
 
-    def record_each(
+    def record_vectors(
         self, recording: RecordingStream, vectors: int, stride: int, chunk: int, vector: Buffer,
         out: Buffer,
     ) -> None:  # fmt: skip
         """Record the products with each of `vectors` vectors that start `stride` elements apart.
 
-        out: products interleaved in chunks of `chunk` elements (`place_of_each`): memory for
+        out: products interleaved in chunks of `chunk` elements (`interleaved_index`): memory for
             vectors * n elements, where n is `elements` rounded up to a multiple of `chunk`.
         """
         for run in self._runs:
-            run.record_each(
+            run.record_vectors(
                 recording, self._device, self._modulus, vectors, stride, chunk, vector, out
             )
         if self._split_count:

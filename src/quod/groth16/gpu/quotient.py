@@ -119,7 +119,7 @@ class Quotient:
         else:
             assert isinstance(matrix, DeviceMatrix)
             stride = witness.nbytes // (batch * fr.bytes)
-            matrix.record_each(recording, batch, stride, self._size, witness, self._products)
+            matrix.record_vectors(recording, batch, stride, self._size, witness, self._products)
         a, b, c = self._product_vectors(batch)
         recording.launch(
             self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",

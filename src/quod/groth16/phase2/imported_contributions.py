@@ -12,7 +12,7 @@ import numpy as np
 
 from quod.ceremony.details import Details
 from quod.ceremony.point_bytes import from_uncompressed, uncompressed
-from quod.ceremony.powers.contribution import HASH_BYTES, MOST_CONTRIBUTIONS
+from quod.ceremony.powers.contribution import HASH_BYTES, MAX_CONTRIBUTIONS
 from quod.ceremony.public_key import PublicKey, check_point, group_of
 from quod.ceremony.ratio import random_sums, same_ratio
 from quod.ceremony.windows import windows
@@ -134,7 +134,7 @@ class _Parameters:
             self._fail_mismatch("contributions", "the circuit hash differs from that", start)
         start, key_count = reader.offset, len(ceremony.contributions)
         count = int.from_bytes(reader.take(4, "the number of contributions"), "big")
-        if not key_count < count <= MOST_CONTRIBUTIONS:
+        if not key_count < count <= MAX_CONTRIBUTIONS:
             reader.fail(
                 f"there are {count} contributions, and the key has {key_count}; use "
                 "parameters with a new contribution",

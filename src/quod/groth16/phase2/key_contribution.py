@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from quod.ceremony.chacha import ChaChaStream
 from quod.ceremony.details import Details
 from quod.ceremony.point_bytes import uncompressed_points
-from quod.ceremony.powers.contribution import HASH_BYTES, MOST_CONTRIBUTIONS
+from quod.ceremony.powers.contribution import HASH_BYTES, MAX_CONTRIBUTIONS
 from quod.ceremony.public_key import (
     Digest,
     PublicKey,
@@ -144,7 +144,7 @@ class Ceremony:
         circuit_hash = bytes(section.take(HASH_BYTES, "the circuit hash"))
         start = section.offset
         count = section.u32("the number of contributions")
-        if count > MOST_CONTRIBUTIONS:
+        if count > MAX_CONTRIBUTIONS:
             section.fail(f"{count} contributions are too many; the file is damaged", start)
         contributions = tuple(KeyContribution.read(section, curve, n) for n in range(1, count + 1))
         section.finish()

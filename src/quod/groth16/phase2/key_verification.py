@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quod.ceremony.powers.hash_limit import MOST_HASHES, check_hashes
+from quod.ceremony.powers.hash_limit import MAX_HASHES, check_hashes
 from quod.ceremony.powers.verified_parts import VerifiedParts
 from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import random_sums, same_ratio
@@ -69,7 +69,7 @@ def verify_from_r1cs(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
-    max_hashes: int = MOST_HASHES,
+    max_hashes: int = MAX_HASHES,
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
 
@@ -122,7 +122,7 @@ def verify_from_init(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
-    max_hashes: int = MOST_HASHES,
+    max_hashes: int = MAX_HASHES,
 ) -> VerifiedKey:
     """Check a key against the initial key, before any contribution, and the powers of tau.
 

@@ -16,7 +16,7 @@ from quod.formats import SparseMatrix
 from quod.frozen import frozen
 from quod.msm.host.sparse_sums import HARD_WEIGHT, Coefficients, sparse_sums
 
-MOST_TERMS = 1 << 18
+MAX_TERMS = 1 << 18
 """The total weight of terms that are summed at a time; for G2 this takes some 100 MiB."""
 
 
@@ -67,21 +67,21 @@ def wire_points(
     parts: Sequence[tuple[WireTerms, Words]],
     first: int,
     last: int,
-    most_terms: int = MOST_TERMS,
+    max_terms: int = MAX_TERMS,
 ) -> Iterator[Words]:
     """Yield the points of wires `first` to `last` - 1, in order, in arrays.
 
     parts: pairs of terms and a Lagrange basis. A wire's point is the sum over its terms in all
         parts of coefficient * basis[row].
-    most_terms: the largest weight of the terms of one array, which bounds the memory.
+    max_terms: the largest weight of the terms of one array, which bounds the memory.
     """
     begin = first
     weights = sum((terms.weights(first, last) for terms, _ in parts), np.zeros(1, np.int64))
     while first < last:
         start_weight = weights[first - begin]
-        end = begin + int(np.searchsorted(weights, start_weight + most_terms, "right")) - 1
+        end = begin + int(np.searchsorted(weights, start_weight + max_terms, "right")) - 1
         if end <= first:
-            yield _heavy_wire(device, group, parts, first, most_terms // HARD_WEIGHT)
+            yield _heavy_wire(device, group, parts, first, max_terms // HARD_WEIGHT)
             first += 1
             continue
         end = min(end, last)

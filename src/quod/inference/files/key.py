@@ -23,7 +23,7 @@ from quod.field.spec import FieldSpec
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
-from quod.inference.perceptron import MOST_LAYERS, MOST_TABLE_BITS, MOST_WIDTH
+from quod.inference.perceptron import MAX_LAYERS, MAX_TABLE_BITS, MAX_WIDTH
 from quod.inference.statement import (
     FIELDS,
     ROOT_BYTES,
@@ -130,9 +130,9 @@ def _head_of(data: Bytes, name: str) -> _Head:
     header = file.section(1, "header")
     field = _PROTOCOLS[_text_of(header, "protocol", list(_PROTOCOLS))]
     _text_of(header, "commitment", [_COMMITMENT])
-    count = _number(header, "the number of widths", 3, MOST_LAYERS + 1)
-    widths = tuple(_number(header, "a width", 1, MOST_WIDTH) for _ in range(count))
-    table_bits = _number(header, "the bits of the table", 8, MOST_TABLE_BITS)
+    count = _number(header, "the number of widths", 3, MAX_LAYERS + 1)
+    widths = tuple(_number(header, "a width", 1, MAX_WIDTH) for _ in range(count))
+    table_bits = _number(header, "the bits of the table", 8, MAX_TABLE_BITS)
     return _Head(file, header, field, widths, table_bits)
 
 

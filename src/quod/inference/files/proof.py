@@ -18,11 +18,11 @@ from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import frozen
-from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
+from quod.inference.perceptron import MAX_WIDTH, Numbers, check_images
 from quod.inference.statement import VerifyingKey, check_logits, moved
 from quod.inference.verifier import verify
-from quod.security import LEAST_BITS
-from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.security import MIN_BITS
+from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.validation import exact_bytes, whole_number
 
 KIND = "qinp"
@@ -30,7 +30,7 @@ VERSION = 1
 
 _DIGEST_BYTES = 32
 _PROOF = "3 (proof)"
-_MAX_IMAGES = 1 << MOST_VARIABLES
+_MAX_IMAGES = 1 << MAX_VARIABLES
 _MAX_BYTES = 1 << 30
 
 
@@ -63,7 +63,7 @@ class ProofFile:
                 path=self.path,
             )
 
-    def verify(self, key: VerifyingKey, images: object, *, allow_bits: int = LEAST_BITS) -> None:
+    def verify(self, key: VerifyingKey, images: object, *, allow_bits: int = MIN_BITS) -> None:
         """Verify the file's logits by `check` and `quod.inference.verify`.
 
         Raises their errors; errors about the proof have the file's name and offset.
@@ -128,7 +128,7 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     images = header.u64("the number of images")
     outputs = header.u32("the number of logits")
     header.finish()
-    if not 1 <= images <= _MAX_IMAGES or not 1 <= outputs <= MOST_WIDTH:
+    if not 1 <= images <= _MAX_IMAGES or not 1 <= outputs <= MAX_WIDTH:
         header.fail(
             f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
             "copy it again",

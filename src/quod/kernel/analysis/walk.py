@@ -249,7 +249,7 @@ class _Walker:
     def _control(self, op: Op, active: Array, mix: Mix) -> None:
         if not op.definition.repeats:
             self._if(op, active, mix)
-        elif op.definition.deciding:
+        elif op.definition.condition_operands:
             self._for(op, active, mix)
         else:
             self._while(op, active, mix)

@@ -134,10 +134,10 @@ class Form(ABC):
 
 
 class Branch(Form):
-    """`with k.if_(condition) as branch:`; give results with `branch.give(...)`.
+    """`with k.if_(condition) as branch:`; give results with `branch.yield_(...)`.
 
     A branch with results also needs the other side, right after it: `with branch.otherwise():` and
-    `branch.give(...)`. `branch.results` is then the structure given by the side taken.
+    `branch.yield_(...)`. `branch.results` is then the structure given by the side taken.
     """
 
     spelling = "k.if_(condition)"
@@ -160,11 +160,11 @@ class Branch(Form):
     def _begin(self) -> None:
         self._region = self._then = self._tracer.open_region(())
 
-    def give(self, *structures: Any) -> None:
+    def yield_(self, *structures: Any) -> None:
         """Set the results of this side."""
-        self._check_place("branch.give(...)")
+        self._check_place("branch.yield_(...)")
         if self._given is not None:
-            raise TraceError("branch.give(...) was called twice on one side of a branch")
+            raise TraceError("branch.yield_(...) was called twice on one side of a branch")
         self._given = structures
         self._given_at = self._tracer.locate()
 
@@ -172,7 +172,7 @@ class Branch(Form):
         """Return the error for a branch with results on one side only."""
         return TraceError(
             "the branch has values on one side only; add `with branch.otherwise():` with "
-            "branch.give(...)",
+            "branch.yield_(...)",
             self._location,
         )
 
@@ -209,7 +209,7 @@ class Branch(Form):
             if not self._is_entered:
                 raise self.never_entered()
             if self._has_both_sides or not self._given:
-                raise TraceError("the branch has no results; set them by branch.give(...)")
+                raise TraceError("the branch has no results; set them by branch.yield_(...)")
             raise self.one_sided()
         return self._results if len(self._results) > 1 else self._results[0]
 

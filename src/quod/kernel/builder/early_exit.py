@@ -54,7 +54,7 @@ def _check_frame(frame: FrameType) -> None:
         raise TraceError(
             f"`{word}` leaves the region of a `with` while the kernel is traced, for every "
             "instance, and what follows is not recorded; put what follows in a branch of its own, "
-            "or give a value with branch.give(...) or loop.next(...)",
+            "or give a value with branch.yield_(...) or loop.next(...)",
             Location(code.co_filename, line),
         )
 

@@ -13,7 +13,7 @@ from quod.kernel.ir.value import Operand, Value
 from quod.validation import flag, offers, whole_number
 
 _MOST = (1 << 31) - 1
-_MOST_LOADED = 1 << 16
+_MAX_LOADED = 1 << 16
 
 
 def check_value(value: object, name: str, takes: str = "takes kernel values") -> None:
@@ -77,7 +77,7 @@ class MemoryBuilder(ABC):
     def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
         """Load `count` consecutive elements from pointer[index] on."""
         result = types.loaded_type(self._element(pointer, "loaded from"))
-        count = whole_number("the count of a load", count, None, _MOST_LOADED, error=TraceError)
+        count = whole_number("the count of a load", count, None, _MAX_LOADED, error=TraceError)
         if count < 1:
             raise TraceError(f"a load gives at least one value, not {count}")
         element = self._element(pointer, "loaded from")

@@ -19,7 +19,7 @@ from quod.kernel.ir.value import Recorder, Value
 FunctionBody = Callable[..., Any]
 
 # Maximum call depth: a recursive function that creates a new body each time is never recognised.
-_MOST_NESTED = 100
+_MAX_NESTED = 100
 
 
 def _location_of(body: FunctionBody) -> Location:
@@ -223,7 +223,7 @@ class Tracer:
                 f"what the function {name} is fixed to cannot be a key: {error}"
             ) from None
         if traced is None:
-            if traced_key in self._tracing or len(self._tracing) >= _MOST_NESTED:
+            if traced_key in self._tracing or len(self._tracing) >= _MAX_NESTED:
                 raise TraceError(f"the function {name} calls itself; write a loop")
             self._tracing.append(traced_key)
             awaiting, unentered = list(self._awaiting), list(self._unentered)

@@ -34,7 +34,7 @@ def forget_accesses(run: Run, mask: Mask, *, products_only: bool = False) -> Non
     """Order earlier accesses to shared memory, or only those of products, before later ones."""
     groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
     for (_, group, _), barrier in run.tiles.barriers.items():
-        barrier.known |= groups is None or bool(groups[group])
+        barrier.visible_to_workgroup |= groups is None or bool(groups[group])
     for buffer in run.buffers:
         if isinstance(buffer, SharedBuffer):
             buffer.barrier(groups, products_only=products_only)

@@ -30,33 +30,34 @@ class Mbarrier:
     location: the kernel's line that initialised it.
     count, missing: arrivals that a phase needs, and those still missing in the current phase.
     ended: number of completed phases.
-    expected, come: bytes expected in the current phase, and bytes of the copies started in it.
+    expected, arrived_bytes: bytes expected in the current phase, and bytes of the copies started in
+        it.
     clock: index of its vector clock, if the workgroup's warps have roles (warp specialisation).
-    known, known_to_cluster: whether a barrier of the workgroup, or of the cluster, has followed the
-    initialisation.
+    visible_to_workgroup, known_to_cluster: whether a barrier of the workgroup, or of the cluster,
+    has followed the initialisation.
     copies: the pending copies that signal it.
     """
 
     def __init__(self, count: int, location: Location) -> None:
         self.location = location
         self.count = self.missing = count
-        self.ended = self.expected = self.come = 0
+        self.ended = self.expected = self.arrived_bytes = 0
         self.clock = 0
-        self.known = self.known_to_cluster = False
+        self.visible_to_workgroup = self.known_to_cluster = False
         self.copies: list[Copy] = []
 
-    def settle(self) -> bool:
+    def try_end_phase(self) -> bool:
         """End the phase if no arrival is missing and its copies have the expected bytes.
 
         Returns whether the phase ended.
         """
-        if self.missing or self.come != self.expected:
+        if self.missing or self.arrived_bytes != self.expected:
             return False
         self.ended += 1
-        self.missing, self.expected, self.come = self.count, 0, 0
+        self.missing, self.expected, self.arrived_bytes = self.count, 0, 0
         return True
 
-    def lacking(self) -> str:
+    def describe_missing_arrivals(self) -> str:
         """Describe the missing arrivals and bytes of the current phase, for an error message."""
         if self.count > 1:
             missing_arrivals = f"{self.missing} of {self.count} arrivals are missing, and "
@@ -64,11 +65,12 @@ class Mbarrier:
             missing_arrivals = ""
         expected = "that were not expected" if self.missing == self.count else "expected"
         return (
-            f"{missing_arrivals}{self.come} bytes have come of {self.expected} {expected} in phase "
+            f"{missing_arrivals}{self.arrived_bytes} bytes have come of {self.expected} {expected} "
+            "in phase "
             f"{self.ended} of an mbarrier"
         )
 
-    def unseen(self) -> str:
+    def describe_early_end(self) -> str:
         """Describe the error of ending a phase while instances still wait for the previous one.
 
         Returns a verb phrase, which follows the op's name. `ended` counts the ended phase already.
@@ -78,7 +80,7 @@ class Mbarrier:
             "have seen its end"
         )
 
-    def unsure(self) -> str:
+    def describe_ambiguous_wait(self) -> str:
         """Describe the error of a wait that could confuse two phases of equal parity.
 
         Returns a verb phrase, which follows the op's name.
@@ -90,7 +92,7 @@ class Mbarrier:
 
 
 @frozen(eq=False)
-class Reading:
+class PendingReads:
     """The shared-memory reads of a pending matrix product.
 
     room: the shared array.
@@ -120,5 +122,5 @@ class Tiles:
 
     def __init__(self, warpgroups: int) -> None:
         self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
-        self.readings: list[Reading] = []
+        self.readings: list[PendingReads] = []
         self.committed: Array = np.zeros(warpgroups, np.int64)

@@ -17,7 +17,7 @@ from quod.kernel.interpreter.arrivals import (
     room_of,
     warpgroups_of,
 )
-from quod.kernel.interpreter.pending import Reading
+from quod.kernel.interpreter.pending import PendingReads
 from quod.kernel.interpreter.run import Frame, Mask, Run, array
 from quod.kernel.ir.nodes import Op
 from quod.kernel.ops.semantics import Array
@@ -135,7 +135,7 @@ def _read_matrix(
     halves = shared_buffer.tile(element_offsets, active.first, run.place(op.location))
     committed = int(run.tiles.committed[active.first // WARPGROUP])
     run.tiles.readings.append(
-        Reading(shared_buffer, group, element_offsets, active.first, committed)
+        PendingReads(shared_buffer, group, element_offsets, active.first, committed)
     )
     return numbers_of_halves(element, halves).astype(np.float64)
 

@@ -231,7 +231,7 @@ class _Compiler:
         dead_values: list[Value] = []
         regions: list[Region] = []
         live_values = frozenset[Value]()
-        if not op.definition.deciding:
+        if not op.definition.condition_operands:
             live_values = frozenset().union(*(self._used(op_) for op_ in op.regions[1].ops))
         for block in op.regions:
             for value in block.arguments:

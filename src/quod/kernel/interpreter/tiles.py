@@ -141,24 +141,30 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
     def act(frame: Frame, run: Run, active: ActiveLanes) -> None:
         barrier = _barrier(op, run, frame, operands, active)
         parts, lanes = run.parts, np.arange(run.lanes)[active.lanes]
-        if parts is None and not barrier.known:
+        if parts is None and not barrier.visible_to_workgroup:
             raise error_of(op, run, active.group, _UNKNOWN.format("k.barrier()"))
         _check_known(op, run, barrier, active, lanes)
         # A phase of this parity has ended if the current phase has the other parity.
         parity = number_of(op, run, frame, operands[2], active) % 2
 
         def is_over() -> bool:
-            if barrier.settle() and parts is not None and not parts.clocks.end_phase(barrier.clock):
-                raise error_of(op, run, active.group, barrier.unseen())
+            if (
+                barrier.try_end_phase()
+                and parts is not None
+                and not parts.clocks.end_phase(barrier.clock)
+            ):
+                raise error_of(op, run, active.group, barrier.describe_early_end())
             return barrier.ended % 2 != parity
 
         def never() -> InterpreterError:
-            return error_of(op, run, active.group, f"waits for ever: {barrier.lacking()}")
+            return error_of(
+                op, run, active.group, f"waits for ever: {barrier.describe_missing_arrivals()}"
+            )
 
         if parts is not None:
             parts.wait(is_over, never)
             if not parts.clocks.learn(barrier.clock, lanes):
-                raise error_of(op, run, active.group, barrier.unsure())
+                raise error_of(op, run, active.group, barrier.describe_ambiguous_wait())
         elif not is_over():
             raise never()
         for copy in barrier.copies:
@@ -230,7 +236,7 @@ def _begin_copy(
     shared_buffer.begin_copy(
         np.array([byte_offset]), np.array([lane]), len(data), run.place(op.location), barrier.clock
     )
-    barrier.come += len(data)
+    barrier.arrived_bytes += len(data)
     barrier.copies.append(Copy(lambda: shared_buffer.arrive(byte_offset, group, data), op.location))
 
 
@@ -300,9 +306,9 @@ def check_arrived(run: Run) -> None:
                 copy.location,
             )
         clocks = None if run.parts is None else run.parts.clocks
-        if clocks is not None and barrier.settle() and not clocks.end_phase(barrier.clock):
+        if clocks is not None and barrier.try_end_phase() and not clocks.end_phase(barrier.clock):
             raise InterpreterError(
-                f"workgroup {run.first + group} {barrier.unseen()}", barrier.location
+                f"workgroup {run.first + group} {barrier.describe_early_end()}", barrier.location
             )
 
 

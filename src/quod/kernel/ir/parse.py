@@ -328,7 +328,7 @@ class _Parser:
 
     def _unnamed_attribute(self, op: Op) -> None:
         """Parse the attribute, if the op has one, that is written without its name."""
-        key = op.definition.bare
+        key = op.definition.unnamed_attribute
         if key == "function":
             token = self._next
             name = self._global_name()
@@ -364,7 +364,7 @@ class _Parser:
             if self._accept("("):
                 arguments = [value for _, value in self._list(")", self._definition)]
             regions.append(self._block(tuple(arguments)))
-            separator = OPS[name].between
+            separator = OPS[name].separator
             if not separator or not self._accept(separator):
                 break
         return tuple(regions)

@@ -124,7 +124,7 @@ class _Body:
             line = indent + self._statement(op)
             for number, region in enumerate(op.regions):
                 if number:
-                    line = f"{indent}}} {op.definition.between}"
+                    line = f"{indent}}} {op.definition.separator}"
                 if region.arguments:
                     line += " " + self.arguments(region)
                 self._lines.append(line + " {")
@@ -136,7 +136,7 @@ class _Body:
         words = [op.name]
         row = op.definition
         attributes = {key: it for key, it in op.attributes.items() if key not in row.derived}
-        bare = attributes.pop(row.bare, None)
+        bare = attributes.pop(row.unnamed_attribute, None)
         if isinstance(bare, Function):
             words.append(f"@{_name(bare.name)}")
         elif bare is not None:

@@ -279,13 +279,13 @@ class Op:
     @property
     def conditions(self) -> tuple[Value, ...]:
         """The operands, or the yielded value, that control branching through the regions."""
-        count = self.definition.deciding
+        count = self.definition.condition_operands
         return self.operands[:count] if count else self.regions[0].yielded[:1]
 
     @property
     def initial(self) -> tuple[Value, ...]:
         """The initial values that a loop carries."""
-        return self.operands[self.definition.deciding :]
+        return self.operands[self.definition.condition_operands :]
 
     @property
     def carried(self) -> tuple[Value, ...]:

@@ -68,7 +68,7 @@ class OpDefinition:
     """The indices of the operands that are multiplied."""
     lanes: str = ""
     """The name of the op's rule in `analysis.lane_rules`, if it has one."""
-    together: bool = False
+    requires_uniformity: bool = False
     """True if the op is legal only where all instances of the workgroup reach it."""
     makes_roles: bool = False
     """True if the op makes a kernel warp-specialised: its subgroups may diverge."""
@@ -76,7 +76,7 @@ class OpDefinition:
     """Arrivals at an mbarrier: one in all, or one for each subgroup that executes the op."""
     stays: bool = False
     """True if the op blocks instances until others have arrived or data has come."""
-    beside: bool = False
+    is_asynchronous: bool = False
     """True if the op accesses shared memory asynchronously: earlier stores need a proxy fence."""
     capability: Capability | None = None
     """The capability that a machine needs for the op."""
@@ -95,13 +95,13 @@ class OpDefinition:
     regions: int = 0
     repeats: bool = False
     """True if the op is a loop."""
-    deciding: int = 0
+    condition_operands: int = 0
     """The number of leading operands that control branching; 0 if region 1 yields the condition."""
-    bare: str = ""
+    unnamed_attribute: str = ""
     """The attribute printed without its name in the text form."""
     derived: tuple[str, ...] = ()
     """Attributes that follow from the results and that the text form omits."""
-    between: str = ""
+    separator: str = ""
     """The keyword before the second region in the text form."""
     tied: int | None = None
     """The first operand whose register a result takes over. These are accumulators of asynchronous
@@ -150,7 +150,7 @@ class OpDefinition:
     @functools.cached_property
     def ends(self) -> bool:
         """True for a branch or a counted loop: it terminates if its regions do."""
-        return self.regions > 0 and self.deciding > 0
+        return self.regions > 0 and self.condition_operands > 0
 
     @functools.cached_property
     def varies_plainly(self) -> bool:

@@ -15,7 +15,8 @@ from quod.kernel.ops.table import define
 def define_matrix_ops() -> None:
     """Add the rows to the op table."""
     row = partial(
-        define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES, together=True,
+        define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES,
+        requires_uniformity=True,
         effect="read", access="load", type_rule="load_matrices", varies="always", cost="memory",
     )  # fmt: skip
     row(
@@ -33,7 +34,8 @@ def define_matrix_ops() -> None:
         T=(types.u32,), I=(types.u32,),
     )  # fmt: skip
     row = partial(
-        define, "Matrices of a subgroup", capability=Capability.MATRIX_STORES, together=True,
+        define, "Matrices of a subgroup", capability=Capability.MATRIX_STORES,
+        requires_uniformity=True,
         effect="write", access="store", type_rule="store_matrices", cost="memory",
     )  # fmt: skip
     row(
@@ -45,7 +47,8 @@ def define_matrix_ops() -> None:
         T=(types.u32,), I=(types.u32,),
     )  # fmt: skip
     row = partial(
-        define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES, together=True,
+        define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES,
+        requires_uniformity=True,
         effect="subgroup", step="mma",
     )  # fmt: skip
     of_a_product = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"

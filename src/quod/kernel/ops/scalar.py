@@ -221,7 +221,7 @@ _row(
     "Comes to the barrier `number`, and goes on: what this instance did before comes before what "
     "those do that wait there.", step="named_barrier",
 )  # fmt: skip
-_row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
+_row = partial(_define, "Where an instance is, barriers and subgroups", requires_uniformity=True)
 _row(
     "registers", "->",
     "Gives each instance of its warpgroups, of four subgroups, `count` registers from here on: 24 "
@@ -271,7 +271,7 @@ define_tile_ops()
 _row = partial(_define, "Constants and conversions")
 _row(
     "const", "-> T", "The constant `value`.", type_rule="constant", cost="free", reread=True,
-    bare="value", unwritten=True, T=_S,
+    unnamed_attribute="value", unwritten=True, T=_S,
 )  # fmt: skip
 _row(
     "convert", "S -> T",
@@ -415,7 +415,13 @@ _row(
     type_rule="prefetch", step="nothing", cost="free", T=_E, I=_U,
 )  # fmt: skip
 _row = partial(
-    _row, type_rule="array", step="declare", cost="free", reread=True, bare="count", T=_E
+    _row,
+    type_rule="array",
+    step="declare",
+    cost="free",
+    reread=True,
+    unnamed_attribute="count",
+    T=_E,
 )
 _row(
     "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
@@ -444,21 +450,24 @@ _row(
 )  # fmt: skip
 
 _row = partial(_define, "Functions and control flow", effect="control", cost="control")
-_row("call", "... -> ...", "Calls a device function.", type_rule="call", bare="function")
+_row(
+    "call", "... -> ...", "Calls a device function.", type_rule="call", unnamed_attribute="function"
+)
 _row(
     "if", "bool -> ...", "Two regions, one of which runs; each yields the results.",
-    type_rule="branch", step="branch", regions=2, deciding=1, between="else",
+    type_rule="branch", step="branch", regions=2, condition_operands=1, separator="else",
 )  # fmt: skip
 _row(
     "for", "I I I ... -> ...",
     "Start, stop and step of a counted loop, then its carried values. The step is above zero, and "
     "the index may not pass the end of its type.",
-    type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, deciding=3, I=_I,
+    type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, condition_operands=3,
+    I=_I,
 )  # fmt: skip
 _row(
     "while", "... -> ...",
     "A loop of two regions: the first yields the condition, the second the next carried values.",
-    type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, between="do",
+    type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, separator="do",
 )  # fmt: skip
 _row(
     "yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end",
@@ -480,5 +489,5 @@ SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capabili
 COMBINING = tuple(name for name, row in OPS.items() if row.combines)
 """The names of the subgroup reductions."""
 
-TOGETHER = tuple(name for name, row in OPS.items() if row.together)
+TOGETHER = tuple(name for name, row in OPS.items() if row.requires_uniformity)
 """The ops that are legal only where all instances of the workgroup reach them."""

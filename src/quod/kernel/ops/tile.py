@@ -52,11 +52,11 @@ def define_tile_ops() -> None:
     """Add the rows to the op table."""
     row = partial(
         define, "Clusters and tiles in shared memory", capability=Capability.TILE_COPIES,
-        effect="write", cost="memory", together=True,
+        effect="write", cost="memory", requires_uniformity=True,
     )  # fmt: skip
     row(
         "cluster_rank", "-> u32", "Index of this workgroup among those of its cluster.",
-        effect="none", cost="other", together=False, step="identity",
+        effect="none", cost="other", requires_uniformity=False, step="identity",
     )  # fmt: skip
     row(
         "cluster_barrier", "->",
@@ -104,11 +104,11 @@ def define_tile_ops() -> None:
         "element, line and plane where the tile begins. Beyond the array there are zeros. In line "
         "i the 16 bytes of place j are at place j xor i % 8. With `multicast` the tile comes to "
         "all workgroups of the cluster, and counts for the mbarrier of each.",
-        type_rule="copy_tile", beside=True,
+        type_rule="copy_tile", is_asynchronous=True,
     )  # fmt: skip
     row = partial(
         define, "Matrices of four subgroups", capability=Capability.WARPGROUPS, effect="write",
-        together=True,
+        requires_uniformity=True,
     )  # fmt: skip
     row(
         "mma_begin", "->", "Comes before products after anything else was done with their sums.",
@@ -127,7 +127,7 @@ def define_tile_ops() -> None:
         "that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // 4, t = i % 4 and r = "
         "16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 C[r, 8j + 2t], C[r, "
         "8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
-        type_rule="mma_tiles", varies="always", tied=4, beside=True,
+        type_rule="mma_tiles", varies="always", tied=4, is_asynchronous=True,
     )  # fmt: skip
     row(
         "mma_rows", "... -> ...",
@@ -135,7 +135,7 @@ def define_tile_ops() -> None:
         "the low half, a pointer and an index for B, and the sums. Instance i of four subgroups "
         "has A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + 8], with the next of a row "
         "each: what sums of two blocks of columns are, if they are rounded.",
-        type_rule="mma_rows", varies="always", tied=6, beside=True,
+        type_rule="mma_rows", varies="always", tied=6, is_asynchronous=True,
     )  # fmt: skip
     row("mma_commit", "->", "Makes one group of the products begun since the last group.")
     row(

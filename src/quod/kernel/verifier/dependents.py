@@ -101,7 +101,7 @@ class _Rule:
         ends = [self.check(region, waited=False) for region in op.regions[:1]]
         if op.definition.repeats:
             # The condition of a `while` loop runs at least once, its body perhaps never.
-            checked = ends[0] and not op.definition.deciding
+            checked = ends[0] and not op.definition.condition_operands
             for region in op.regions[1:]:
                 self.check(region, waited=checked)
             return checked

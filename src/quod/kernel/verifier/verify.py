@@ -22,7 +22,7 @@ from quod.kernel.verifier.uniformity import Uniformity, uniformity_of
 
 MAXIMUM_WORKGROUP_SIZE = 1024
 MAXIMUM_SUBGROUP_SIZE = 32
-MOST_PRIVATE_BYTES = 8192
+MAX_PRIVATE_BYTES = 8192
 """The private memory per instance that every WGSL implementation has (its section "Limits")."""
 
 
@@ -159,7 +159,7 @@ class _Scope:
         inside: list[Value] = []
         for region in op.regions:
             inside += self._check_block(region, op.location)
-            if op.definition.deciding:
+            if op.definition.condition_operands:
                 # Only the second region of a `while` loop sees the values of the first.
                 self._visible.difference_update(inside)
                 inside = []
@@ -229,10 +229,10 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
         nbytes = pointer.element.bytes * int(op.attributes["count"])
         if space == "private":
             private += nbytes
-            if private > MOST_PRIVATE_BYTES:
+            if private > MAX_PRIVATE_BYTES:
                 raise VerificationFailure(
                     f"the kernel needs {private} bytes of private memory, and an instance has "
-                    f"{MOST_PRIVATE_BYTES}; take shared or global memory",
+                    f"{MAX_PRIVATE_BYTES}; take shared or global memory",
                     op.location,
                 )
         if space == "shared":
@@ -312,7 +312,7 @@ class _UniformityCheck:
             alone = op.definition.capability in _OF_ONE_SUBGROUP
             alone = alone or (self._has_roles and is_of_role(op))
             over = in_subgroup if alone else divergent
-            if op.definition.together and over is not None:
+            if op.definition.requires_uniformity and over is not None:
                 raise VerificationFailure(
                     f"{an(op.name)} that not every instance reaches: it stands under the "
                     f"{over.name} of line {over.location.line}, whose condition differs "

@@ -14,7 +14,7 @@ from quod.layered.program import Program
 from quod.layered.wire import Wire
 from quod.validation import shown_kind, whole_number
 
-MOST_BITS = 1 << 10
+MAX_BITS = 1 << 10
 
 
 def assert_bits(program: Program, wires: Sequence[Wire], name: str = "bits") -> None:
@@ -54,7 +54,7 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     InputError if 2**count is above p, as a number would have two decompositions.
     """
     (number,) = wires_of("a number", program, [number])
-    count = whole_number("the count of bits", count, 1, MOST_BITS)
+    count = whole_number("the count of bits", count, 1, MAX_BITS)
     if 1 << count > program.field.value:
         raise InputError(
             f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"

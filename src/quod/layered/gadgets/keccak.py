@@ -62,7 +62,7 @@ def sha3_256(
             with program.scope(f"block[{start // RATE}]"):
                 state = program.committed(state)
         state = [a * b for a, b in zip(state, block, strict=False)] + state[RATE:]
-        state = [value.held() for value in state]
+        state = [value.as_value() for value in state]
         state = keccak_f(program, state, committed_every=committed_every)
     return state[:DIGEST]
 
@@ -82,8 +82,8 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     columns = [
         [
             (
-                (fours[x - 1][z] * fours[(x + 1) % 5][(z - 1) % LANE]).held(),
-                (at(x - 1, 4, z) * at(x + 1, 4, z - 1)).held(),
+                (fours[x - 1][z] * fours[(x + 1) % 5][(z - 1) % LANE]).as_value(),
+                (at(x - 1, 4, z) * at(x + 1, 4, z - 1)).as_value(),
             )
             for z in range(LANE)
         ]
@@ -91,7 +91,7 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     ]
     for place, value in enumerate(state):
         four, last = columns[place // LANE % 5][place % LANE]
-        changed.append(((value * last) * four).held())
+        changed.append(((value * last) * four).as_value())
     # Rho and pi move bits.
     moved = [program.constant(1)] * STATE
     for lane, bits, target in moves():
@@ -107,5 +107,5 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
         both = program.sum([1, b, c, b * c], weights)
         # Iota changes signs of the first lane.
         flips = lane == 0 and constant >> z & 1
-        result.append(((-value if flips else value) * both).held())
+        result.append(((-value if flips else value) * both).as_value())
     return result

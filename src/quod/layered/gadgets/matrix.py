@@ -18,7 +18,7 @@ def matrix_product(program: Program, left: Matrix, right: Matrix) -> list[list[W
     first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
     _check(len(first[0]) == len(second))
     columns = list(zip(*second, strict=True))
-    return [[_dot(program, row, column).held() for column in columns] for row in first]
+    return [[_dot(program, row, column).as_value() for column in columns] for row in first]
 
 
 def assert_matrix_product(
@@ -34,7 +34,7 @@ def assert_matrix_product(
     _check(len(first[0]) == len(second))
     _check(len(third) == len(first) and len(third[0]) == len(second[0]))
     vector = [program.random() for _ in third[0]]
-    inner = [_dot(program, row, vector).held() for row in second]
+    inner = [_dot(program, row, vector).as_value() for row in second]
     program.assert_equal(
         [_dot(program, row, inner) for row in first],
         [_dot(program, row, vector) for row in third],

@@ -36,8 +36,8 @@ def merkle_root(
     for level, (sibling, bit) in enumerate(zip(rows, bits, strict=True)):
         with program.scope(f"level[{level}]"):
             moved = [bit * (other - current) for current, other in zip(node, sibling, strict=True)]
-            left = [(current + move).held() for current, move in zip(node, moved, strict=True)]
-            right = [(other - move).held() for other, move in zip(sibling, moved, strict=True)]
+            left = [(current + move).as_value() for current, move in zip(node, moved, strict=True)]
+            right = [(other - move).as_value() for other, move in zip(sibling, moved, strict=True)]
             node = wires_of("a node", program, compress(program, left, right), len(node))
             if committed and level < len(rows) - 1:
                 node = program.committed(node)

@@ -7,13 +7,13 @@ from typing import Any
 
 from quod.errors import InputError
 from quod.layered.gadgets.arguments import wires_of
-from quod.layered.gadgets.bits import MOST_BITS, bits_of_number
+from quod.layered.gadgets.bits import MAX_BITS, bits_of_number
 from quod.layered.program import Program
 from quod.layered.table import Table
 from quod.layered.wire import Wire
 from quod.validation import whole_number
 
-MOST_LIMB = 16
+MAX_LIMB = 16
 
 
 def assert_range(
@@ -40,8 +40,8 @@ def limbs_of_number(
     decompositions.
     """
     (number,) = wires_of("a number", program, [number])
-    count = whole_number("the count of bits", count, 1, MOST_BITS)
-    limb = whole_number("the bits of a limb", limb, 1, MOST_LIMB)
+    count = whole_number("the count of bits", count, 1, MAX_BITS)
+    limb = whole_number("the bits of a limb", limb, 1, MAX_LIMB)
     if 1 << count > program.field.value:
         raise InputError(
             f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"

@@ -20,7 +20,7 @@ WORD = 32
 HALF = WORD // 2
 BLOCK = 512
 ROUNDS = 64
-LEAST_PRIME = 1 << 20
+MIN_PRIME = 1 << 20
 """The least prime: sums of halves of words must not wrap around."""
 
 Word = list[Wire]
@@ -35,7 +35,7 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
         raise InputError("the message of SHA-256 must be whole bytes")
-    if program.field.value < LEAST_PRIME:
+    if program.field.value < MIN_PRIME:
         raise InputError(f"SHA-256 needs a prime of more than 20 bits, not {program.field.name}'s")
     length = len(signs)
     padding = bytes([0x80]) + bytes(-(length // 8 + 9) % 64) + length.to_bytes(8, "big")
@@ -81,13 +81,13 @@ def compressed(program: Program, state: list[Word], block: list[Word]) -> list[W
             # The sum added to d is new_e - d; -d is the complement of d plus 1.
             big = _xor(*(_rotated(a, turn) for turn in (2, 13, 22)))
             most = [
-                half * program.sum([x, y, z, -((x * y).held() * z)])
+                half * program.sum([x, y, z, -((x * y).as_value() * z)])
                 for x, y, z in zip(a, b, c, strict=True)
             ]
             new_a = _sum(program, [new_e, [-sign for sign in d], big, most], addend=1)
             a, b, c, d, e, f, g, h = new_a, a, b, c, new_e, e, f, g
     after = [a, b, c, d, e, f, g, h]
-    return program.each("sum", lambda old, new: _sum(program, [old, new]), state, after)
+    return program.map_rows("sum", lambda old, new: _sum(program, [old, new]), state, after)
 
 
 def _sum(program: Program, words: list[Word], addend: int = 0) -> Word:
@@ -121,7 +121,7 @@ def _constant(program: Program, value: int) -> Word:
 
 
 def _xor(first: Word, second: Word, third: Word) -> Word:
-    return [(x * y).held() * z for x, y, z in zip(first, second, third, strict=True)]
+    return [(x * y).as_value() * z for x, y, z in zip(first, second, third, strict=True)]
 
 
 def _rotated(word: Word, turn: int) -> Word:

@@ -21,7 +21,7 @@ class SortTuning:
     staged: sort a tile in shared memory before writing it.
     low_bits: bins have 2**low_bits buckets. Default: about as many as there are bins.
     bins: the maximum number of bins, whose counters must fit shared memory.
-    most_low_bits: the maximum of `low_bits`, so that the counters of a bin's buckets fit too.
+    max_low_bits: the maximum of `low_bits`, so that the counters of a bin's buckets fit too.
     scan_lanes: instances of the one workgroup that scans counters.
     own_chunks: the maximum number of chunks of a bucket that one instance writes alone.
     narrow_keys: store the bucket within a bin in 16 bits.
@@ -33,7 +33,7 @@ class SortTuning:
     staged: bool = True
     low_bits: int | None = None
     bins: int = 8192
-    most_low_bits: int = 12
+    max_low_bits: int = 12
     scan_lanes: int = 1024
     own_chunks: int = 1
     narrow_keys: bool = True
@@ -79,7 +79,7 @@ class DeviceLimits:
             bits = counters.bit_length() - 1
             tuning = SortTuning(
                 lanes=_PORTABLE_LANES, staged=False, bins=1 << bits,
-                most_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
+                max_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
                 own_chunks=32 if machine.has(Capability.SLOW_SUBGROUPS) else 1,
             )  # fmt: skip
         return cls(

@@ -91,17 +91,17 @@ class GpuMsmPlan(WindowPlan):
         return self.all_windows * self.buckets
 
     @property
-    def most_entries(self) -> int:
+    def max_entries(self) -> int:
         """An upper bound on the number of entries."""
         return self.digit_windows * self.count * self.batch
 
     @property
-    def most_chunks(self) -> int:
+    def max_chunks(self) -> int:
         """An upper bound on the number of chunks."""
-        return min(self.most_entries, self.all_buckets + self.most_entries // self.longest)
+        return min(self.max_entries, self.all_buckets + self.max_entries // self.longest)
 
     @property
-    def most_chunks_of_bucket(self) -> int:
+    def max_chunks_of_bucket(self) -> int:
         """An upper bound on the chunks of one bucket, reached if all digits fall into it."""
         return -(-self.count * self.copies // self.longest)
 

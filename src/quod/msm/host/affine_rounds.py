@@ -310,9 +310,9 @@ class _Accumulator:
                     self.x.store(row, new_xs[chain])
                     self.y.store(row, new_ys[chain])
                 with k.if_(careful & is_active) as branch:
-                    branch.give(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
+                    branch.yield_(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
                 with branch.otherwise():
-                    branch.give(never)
+                    branch.yield_(never)
                 infinite = infinite | branch.results
             loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
         became_infinite: Value = loop.results[1]
@@ -373,7 +373,7 @@ class _Accumulator:
                 f.store_words_at(results, offset + self.group.coordinate_words, y_words)
 
 
-def most_rows(group: Group) -> int:
+def max_rows(group: Group) -> int:
     """Return the maximum number of rows whose state fits `_STATE_BYTES`."""
     state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
     return _STATE_BYTES // state_bytes // 16 * 16
@@ -420,9 +420,9 @@ def accumulate(
         for product in products:
             careful = careful | f.is_zero(product)
         with k.if_(careful) as branch:
-            branch.give(state.forward_carefully(first, sets, number))
+            branch.yield_(state.forward_carefully(first, sets, number))
         with branch.otherwise():
-            branch.give(products)
+            branch.yield_(products)
         inverses = state.invert(branch.results)
         cancelled = state.backward(first, sets, number, inverses, careful)
         rounds.next((active_rows, infinite | cancelled))

@@ -92,9 +92,9 @@ def weigh(
             number = numbers[first + (length - 1 - (loop.index - last))]
             with k.if_(number != NO_POINT) as branch:
                 point = arithmetic.load_affine(points, number)
-                branch.give(arithmetic.add_affine(running, point))
+                branch.yield_(arithmetic.add_affine(running, point))
             with branch.otherwise():
-                branch.give(running)
+                branch.yield_(running)
             running = branch.results
             loop.next((running, arithmetic.add(total, running)))
         arithmetic.store_extended(out, i, loop.results[1])

@@ -9,7 +9,7 @@ from quod.device.memory.buffer import Array
 from quod.device.protocol import HostDevice
 from quod.device.runtime.sentinel import check_written, mark, unwritten
 from quod.msm.host import segments
-from quod.msm.host.affine_rounds import CHAINS, accumulate, most_rows
+from quod.msm.host.affine_rounds import CHAINS, accumulate, max_rows
 
 # With fewer rows, the shared inversion costs too much.
 _FEW_ROWS = 64
@@ -80,7 +80,7 @@ class PointSums:
         device = self._device
         # Several workgroups per thread, so that threads finish together, unless workgroups get too
         # small.
-        most = most_rows(self._group)
+        most = max_rows(self._group)
         share = -(-total // (device.lanes * device.threads))
         rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
         rows = -(-rows // CHAINS) * CHAINS

@@ -30,11 +30,11 @@ class Exchange(Protocol):
     """
 
     @property
-    def most(self) -> int | None:
+    def bound(self) -> int | None:
         """Exclusive bound of the integers that can be stored; None if all that limbs hold can."""
 
     def store(self, place: Value, element: Element) -> None:
-        """Store an element, whose bound is at most `most`."""
+        """Store an element, whose bound is at most `bound`."""
 
     def load(self, place: Value, form: RowForm) -> Element:
         """Load an element that had the form `form` when it was stored."""
@@ -58,7 +58,7 @@ def places(tile: Tile) -> int:
 class Limbs:
     """An exchange that stores limbs unchanged."""
 
-    most = None
+    bound = None
 
     def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
@@ -96,7 +96,7 @@ class Packed:
         self._shared = k.shared(types.u32, self._plane_words * self._words)
 
     @property
-    def most(self) -> int | None:
+    def bound(self) -> int | None:
         return 1 << (_WORD_BITS * self._words)
 
     def store(self, place: Value, element: Element) -> None:

@@ -11,11 +11,11 @@ from quod.ntt.gpu.factors import Transform
 from quod.ntt.gpu.schedule import Tuning
 from quod.ntt.gpu.tables import table_bytes, tables_of_pass
 from quod.ntt.gpu.transform import (
+    BitReversedSide,
     FactorTables,
     PassExtents,
+    PassParameters,
     Position,
-    Reversed,
-    TileShape,
     transform_tiles,
 )
 from quod.ntt.ordering import Ordering
@@ -29,7 +29,7 @@ def transform_of(
     ordering: Ordering,
     shift: int,
     scaled: bool,
-) -> tuple[Transform, Reversed]:
+) -> tuple[Transform, BitReversedSide]:
     """Return a transform on the coset of `shift`, or its inverse, and its bit-reversed transfer.
 
     Only the ordering RN uses ascending passes; NN and RR permute the writes or the reads of
@@ -51,7 +51,7 @@ def transform_of(
         backwards=1 if of_natural_side else base,
         scale=scale,
     )
-    permuted: dict[str, Reversed] = {"NN": "writes", "RR": "reads"}
+    permuted: dict[str, BitReversedSide] = {"NN": "writes", "RR": "reads"}
     return transform, permuted.get(ordering, "none")
 
 
@@ -62,7 +62,7 @@ def record_transform(
     data: Buffer,
     *,
     batch: int,
-    permuted: Reversed,
+    permuted: BitReversedSide,
     tuning: Tuning,
     label: str,
 ) -> None:
@@ -89,7 +89,7 @@ def record_transform(
         groups = -(-columns >> tile.log_columns)
         position: Position = "only" if len(split) == 1 else "upper" if log_stride else "lowest"
         is_bit_reversed = (permuted == "reads" and is_first) or (permuted == "writes" and is_last)
-        shape = TileShape(
+        shape = PassParameters(
             transform.direction,
             tile,
             position,

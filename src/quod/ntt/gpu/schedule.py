@@ -8,7 +8,7 @@ from quod.field.strategies.limb_choice import has_rolled_products
 from quod.frozen import frozen, replace
 from quod.ntt.gpu.exchange import places
 from quod.ntt.gpu.layout import Tile
-from quod.ntt.schedule import MOST_LOG2_SIZE
+from quod.ntt.schedule import MAX_LOG2_SIZE
 
 
 @frozen
@@ -17,7 +17,7 @@ class Tuning:
 
     log_tile: log2 of the elements of a workgroup.
     log_elements: log2 of the elements of an instance.
-    most_levels: the maximum number of levels of a pass, if there are several passes.
+    max_levels: the maximum number of levels of a pass, if there are several passes.
     resident: workgroups that a multiprocessor should hold, for which registers are limited; 0: the
         assembler chooses.
     rolled: compile the steps of a pass as a loop if they have equal numbers of levels, and split
@@ -27,7 +27,7 @@ class Tuning:
 
     log_tile: int = 9
     log_elements: int = 2
-    most_levels: int = 8
+    max_levels: int = 8
     resident: int = 5
     rolled: bool = False
     log_banks: int = 3
@@ -37,7 +37,7 @@ class Tuning:
             raise ValueError(
                 "an instance has 2, 4, 8 or 16 elements, a tile at most 2^13, and more than that"
             )
-        for log_size in range(self.log_tile + 1, MOST_LOG2_SIZE + 1):
+        for log_size in range(self.log_tile + 1, MAX_LOG2_SIZE + 1):
             levels = self.split(log_size)
             if levels[0] > self.log_tile or levels[0] + levels[1] < self.log_tile:
                 raise ValueError(
@@ -55,8 +55,8 @@ class Tuning:
         if log_size <= self.log_tile:
             return [log_size]
         if self.rolled:
-            return _split_into_steps(log_size, self.most_levels, self.log_elements)
-        return _split_evenly(log_size, self.most_levels)
+            return _split_into_steps(log_size, self.max_levels, self.log_elements)
+        return _split_evenly(log_size, self.max_levels)
 
     def is_rolled(self, log_rows: int) -> bool:
         """Return whether the steps of a pass are compiled as a loop."""
@@ -108,5 +108,5 @@ def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
         tuning = replace(tuning, log_tile=8, log_elements=1, rolled=True)
     while modulus.bytes * places(tuning.tile(0)) > limit:
         log_tile = tuning.log_tile - 1
-        tuning = replace(tuning, log_tile=log_tile, most_levels=min(log_tile, tuning.most_levels))
+        tuning = replace(tuning, log_tile=log_tile, max_levels=min(log_tile, tuning.max_levels))
     return tuning

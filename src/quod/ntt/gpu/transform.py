@@ -43,7 +43,7 @@ Position = Literal["only", "lowest", "upper"]
 """Position of a pass: the only one of its transform; the lowest, with rows adjacent in memory; or
 one above it, with rows 2**log_stride elements apart."""
 
-Reversed = Literal["none", "reads", "writes"]
+BitReversedSide = Literal["none", "reads", "writes"]
 """The transfer of a pass, if any, in the bit-reversed order of the whole transform."""
 
 Inner = Literal["none", "rows", "full", "split"]
@@ -52,7 +52,7 @@ for the low and the high bits of the column."""
 
 
 @frozen
-class TileShape:
+class PassParameters:
     """The static parameters of a compiled pass over tiles.
 
     root: a root of unity of order 2**min(log_elements, log_rows), a power of the transform's.
@@ -71,7 +71,7 @@ class TileShape:
     root: int
     inner: Inner = "none"
     outer: bool = False
-    reversed: Reversed = "none"
+    reversed: BitReversedSide = "none"
     fills_tiles: bool = True
     rolled: bool = False
     resident: int = 0
@@ -87,7 +87,8 @@ class TileShape:
 
 
 class FactorTables(Struct):
-    """The factor tables of a pass, in Montgomery form; a kernel reads those its `TileShape` names.
+    """The factor tables of a pass, in Montgomery form; a kernel reads those its `PassParameters`
+    names.
 
     twiddles: powers of the root of order 2**log_rows.
     outer: one factor per row.
@@ -126,7 +127,7 @@ def transform_tiles(
     extents: PassExtents,
     *,
     modulus: Modulus,
-    shape: TileShape,
+    shape: PassParameters,
 ) -> None:
     """Compute one pass of number-theoretic transforms, one tile per workgroup.
 
@@ -155,7 +156,7 @@ class _Pass:
     """Traces the body of `transform_tiles`."""
 
     def __init__(
-        self, k: Builder, modulus: Modulus, shape: TileShape, source: Value, target: Value,
+        self, k: Builder, modulus: Modulus, shape: PassParameters, source: Value, target: Value,
         factors: FactorTables, extents: PassExtents,
     ) -> None:  # fmt: skip
         self.source, self.target, self.factors, self.extents = source, target, factors, extents
@@ -180,8 +181,8 @@ class _Pass:
         self.group = self.k.workgroup_id()
         self.first_column = self.group << self.tile.log_columns
         self.shared = exchange(self.k, self.f, self.tile)
-        if self.shared.most is not None:
-            self.butterflies.restrict(self.shared.most)
+        if self.shared.bound is not None:
+            self.butterflies.restrict(self.shared.bound)
         read, write = self._layouts()
         if self.shape.rolled:
             self._run_rolled(read, write)
@@ -241,9 +242,9 @@ class _Pass:
                 for register in registers[1:]
             ]
             products = [x * factor for x, factor in zip(elements[1:], factors, strict=True)]
-            branch.give(*self.butterflies.bounded([elements[0], *products]))
+            branch.yield_(*self.butterflies.bounded([elements[0], *products]))
         with branch.otherwise():
-            branch.give(*self.butterflies.bounded(elements))
+            branch.yield_(*self.butterflies.bounded(elements))
         elements = list(branch.results)
         if not self.descending:
             elements = self.butterflies.transform(elements, self.tile.log_elements)

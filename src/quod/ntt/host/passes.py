@@ -36,7 +36,7 @@ Lanes = Literal["adjacent", "apart", "any"]
 of lanes. apart: each is a contiguous transform (S = 1). any: the number of lanes does not divide
 the number of columns, and lanes without a column repeat the last one."""
 
-MOST_LOG_ROWS = 12
+MAX_LOG_ROWS = 12
 """The maximum number of levels of a pass."""
 
 _LINE_BYTES = 64
@@ -263,7 +263,7 @@ class _Pass:
             self._write(loop.index, self._read_scratch(loop.index))
 
     def _full_steps(self) -> None:
-        starts = list(range(0, MOST_LOG_ROWS - STEP_LEVELS + 1, STEP_LEVELS))
+        starts = list(range(0, MAX_LOG_ROWS - STEP_LEVELS + 1, STEP_LEVELS))
         if self.shape.direction == "descending":
             starts.reverse()
         for start in starts:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from quod.errors import InputError
 from quod.hash.blake import ORDER, STEPS
 from quod.hash.sha2 import start_words
-from quod.r1cs.gadgets.booleans import Boolean, constants, either_alone, scaled, weighted
+from quod.r1cs.gadgets.booleans import Boolean, constants, exclusive_or, scaled, weighted
 from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -91,7 +91,7 @@ def _compressed(
 def _mixed(system: ConstraintSystem, left: Word, right: Word, turn: int = 0) -> Word:
     """The exclusive or of two words, rotated right by `turn` bits."""
     bits = [
-        either_alone(system, bit, other_bit) for bit, other_bit in zip(left, right, strict=True)
+        exclusive_or(system, bit, other_bit) for bit, other_bit in zip(left, right, strict=True)
     ]
     return bits[turn:] + bits[:turn]
 

@@ -36,7 +36,7 @@ def negated(bit: Boolean) -> Boolean:
     return bit.bit if isinstance(bit, Not) else not bit
 
 
-def both(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
+def conjunction(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
     """left AND right: a constraint unless one is constant."""
     if isinstance(left, bool):
         return right if left else False
@@ -45,7 +45,7 @@ def both(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
     return system.multiply(scaled(system, left, 1), scaled(system, right, 1))
 
 
-def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
+def exclusive_or(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
     """left XOR right: the constraint 2a·b = a + b - c of the bits below negations, or none."""
     if isinstance(left, bool):
         return negated(right) if left else right
@@ -58,8 +58,8 @@ def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boo
     b = right.bit if isinstance(right, Not) else right
     answer = system.wire()
     system.enforce(a.scaled(2), b, a + b - answer)
-    if system.at_most(a) == 1 and system.at_most(b) == 1:
-        system.declare_at_most(answer, 1)
+    if system.upper_bound(a) == 1 and system.upper_bound(b) == 1:
+        system.declare_upper_bound(answer, 1)
     return answer if isinstance(left, Not) == isinstance(right, Not) else Not(answer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, most_size, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_size, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -47,14 +47,15 @@ def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
     """Return both operands as signals; InputError unless they are shown to be below 2**size."""
-    size = whole_number("size", size, 1, most_size(system_over(system)))
+    size = whole_number("size", size, 1, max_size(system_over(system)))
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
-        most = system.at_most(signal)
+        most = system.upper_bound(signal)
         if most is None or most >= 1 << size:
             raise InputError(
                 f"the {name} operand is not known to be below 2**{size}; call "
-                f"system.bits(..., {size}) first, or declare_at_most if other constraints imply it"
+                f"system.bits(..., {size}) first, or declare_upper_bound if other constraints "
+                "imply it"
             )
     return first, second
 

@@ -16,7 +16,7 @@ def exclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Sig
         return a + b - system.multiply(2 * a, b)
     answer = system.wire()
     system.enforce(2 * a, b, a + b - answer)
-    return system.declare_at_most(answer, 1)
+    return system.declare_upper_bound(answer, 1)
 
 
 def exclusive_or_of_three(
@@ -29,11 +29,11 @@ def exclusive_or_of_three(
 def inclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
     """left OR right; one constraint."""
     a, b = bit_signals(system_over(system), "the bits", (left, right))
-    return system.declare_at_most(a + b - system.multiply(a, b), 1)
+    return system.declare_upper_bound(a + b - system.multiply(a, b), 1)
 
 
 def majority(system: ConstraintSystem, first: Operand, second: Operand, third: Operand) -> Signal:
     """The bit that two of three have; two constraints."""
     a, b, c = bit_signals(system_over(system), "the bits", (first, second, third))
     both = system.multiply(b, c)
-    return system.declare_at_most(both + system.multiply(a, b + c - 2 * both), 1)
+    return system.declare_upper_bound(both + system.multiply(a, b + c - 2 * both), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, most_size, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_size, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
@@ -46,7 +46,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     system.assert_equal(system.sum(hot), 1)
     # All flags but that of the index are 0, so that one is 1.
     for flag in hot:
-        system.declare_at_most(flag, 1)
+        system.declare_upper_bound(flag, 1)
     return hot
 
 
@@ -60,9 +60,9 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
     chosen = system.sum(
         system.multiply(flag, value) for flag, value in zip(flags, candidates, strict=True)
     )
-    bounds = [system.at_most(value) for value in candidates]
+    bounds = [system.upper_bound(value) for value in candidates]
     shown = [bound for bound in bounds if bound is not None]
-    return system.declare_at_most(chosen, max(shown)) if len(shown) == len(bounds) else chosen
+    return system.declare_upper_bound(chosen, max(shown)) if len(shown) == len(bounds) else chosen
 
 
 def look_up(
@@ -89,8 +89,8 @@ def look_up(
         selected.append(base + system.multiply(slope, first))
         most = max(number % system.prime for number in row)
         # Comparisons take no larger numbers, such as coordinates of points.
-        if most.bit_length() <= most_size(system):
-            system.declare_at_most(selected[-1], most)
+        if most.bit_length() <= max_size(system):
+            system.declare_upper_bound(selected[-1], most)
     return selected
 
 

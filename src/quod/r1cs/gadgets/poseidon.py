@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
-from quod.hash.poseidon import MOST_INPUTS, poseidon_parameters
+from quod.hash.poseidon import MAX_INPUTS, poseidon_parameters
 from quod.r1cs.gadgets.signals import signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -28,8 +28,8 @@ def poseidon_outputs(
     """Permute [initial, *inputs] and return the first `count` elements of the state."""
     system_over(system, BN254_FR)
     state = [signal_of(system, initial), *signals(system, "the inputs", inputs)]
-    if not 2 <= len(state) <= MOST_INPUTS + 1:
-        raise InputError(f"Poseidon takes 1 to {MOST_INPUTS} inputs, not {len(state) - 1}")
+    if not 2 <= len(state) <= MAX_INPUTS + 1:
+        raise InputError(f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {len(state) - 1}")
     count = whole_number("count", count, 1, len(state))
     parameters = poseidon_parameters(len(state))
     for round_index, constants in enumerate(parameters.round_constants):

@@ -49,12 +49,12 @@ def bit_signals(
 ) -> list[Signal]:
     """Return a sequence of bits, signals or ints, as signals; see `signals`.
 
-    Raises InputError for a signal that is not known to be a bit (`ConstraintSystem.at_most`), and
-    for another constant.
+    Raises InputError for a signal that is not known to be a bit (`ConstraintSystem.upper_bound`),
+    and for another constant.
     """
     bits = signals(system, name, operands, count, least=least)
     for signal in bits:
-        bound = system.at_most(signal)
+        bound = system.upper_bound(signal)
         if bound is None or bound > 1:
             if (constant := signal.constant) is not None:
                 raise InputError(f"{name} contain {shown(constant)}, which is not a bit")
@@ -62,6 +62,6 @@ def bit_signals(
     return bits
 
 
-def most_size(system: ConstraintSystem) -> int:
+def max_size(system: ConstraintSystem) -> int:
     """Return the largest size in bits of the numbers that comparisons take."""
     return system.prime.bit_length() - 3

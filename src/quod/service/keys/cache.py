@@ -22,7 +22,7 @@ from quod.validation import shown, whole_number
 _BUDGETED = (Tier.HOST, Tier.DEVICE)
 _RETRY_SECONDS = 1.0
 # The limit of entries for keys that are only on disk, kept for their counters.
-_MOST_KNOWN = 4096
+_MAX_KNOWN = 4096
 
 
 class _Entry(Generic[Held, Ready]):
@@ -283,7 +283,7 @@ class KeyCache(Generic[Held, Ready]):
     def _entry(self, key: str) -> _Entry[Held, Ready]:
         entry = self._entries.get(key)
         if entry is None:
-            if len(self._entries) >= _MOST_KNOWN:
+            if len(self._entries) >= _MAX_KNOWN:
                 unused_keys = [
                     name
                     for name, cached in self._entries.items()

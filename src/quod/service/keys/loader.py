@@ -32,7 +32,7 @@ class Groth16Loader:
 
     device_bytes: the budget of all keys on the device.
     lanes: the number of concurrent proofs of a small key; default: chosen by domain and device.
-    together: the maximum batch of proofs of a very small key.
+    max_batch: the maximum batch of proofs of a very small key.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Groth16Loader:
         device: AnyDevice,
         device_bytes: int,
         lanes: int | None = None,
-        together: int | None = None,
+        max_batch: int | None = None,
     ) -> None:
-        self._repository, self._lanes, self._together = repository, lanes, together
+        self._repository, self._lanes, self._together = repository, lanes, max_batch
         self._device = device
         self._device_bytes = device_bytes
 
@@ -64,7 +64,7 @@ class Groth16Loader:
             self._device,
             budget // _BUDGET_DIVISOR,
             budget,
-            together=self._together,
+            max_batch=self._together,
         )
         ready = parts(lanes=lanes)
         if self._lanes is None and lanes > 1 and sum(ready.values()) > budget:
@@ -94,12 +94,12 @@ class Groth16Loader:
         lanes = self._concurrent_proofs(held.domain_size) if _LANES_PART in needs.ready else 1
         ready = ProvingKey(
             held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes,
-            together=self._together,
+            max_batch=self._together,
         )  # fmt: skip
         try:
             stop()
             # Otherwise the first proof, and the first batch, would wait for compilation.
-            ready.prepare(together=True)
+            ready.prepare(with_batches=True)
         except BaseException:
             ready.close()
             raise

@@ -11,10 +11,10 @@ from quod.validation import shown
 LATEST = "latest"
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 _WORD = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
-_MOST_CHARACTERS = 64
+_MAX_CHARACTERS = 64
 _RULE = (
     "lower-case letters and digits with single . _ - between them, at most "
-    f"{_MOST_CHARACTERS} characters"
+    f"{_MAX_CHARACTERS} characters"
 )
 
 
@@ -51,4 +51,4 @@ def parse_name(value: object) -> KeyName:
 
 def _is_word(text: str) -> bool:
     """Report whether a text is a valid part of a name."""
-    return len(text) <= _MOST_CHARACTERS and _WORD.fullmatch(text) is not None
+    return len(text) <= _MAX_CHARACTERS and _WORD.fullmatch(text) is not None

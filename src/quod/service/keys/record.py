@@ -13,7 +13,7 @@ from quod.frozen import frozen
 from quod.service.keys.names import is_identity
 
 FORMAT = 1
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 
 ZKEY = "circuit.zkey"
 VERIFICATION_KEY = "verification_key.json"

@@ -25,7 +25,7 @@ from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundErr
 from quod.service.keys.folder import Folder, as_output_error, pieces
 from quod.service.keys.names import KeyName, is_identity, parse_name
 from quod.service.keys.record import (
-    MOST_BYTES,
+    MAX_BYTES,
     RECORD,
     VERIFICATION_KEY,
     WASM,
@@ -38,7 +38,7 @@ from quod.service.queue.validation import checked_list
 from quod.validation import file_path, flag, shown
 
 _KEYS, _NAMES, _INCOMING = "keys", "names", "incoming"
-_MOST_SMALL = 256 << 20
+_MAX_SMALL = 256 << 20
 
 
 @frozen
@@ -276,7 +276,7 @@ class KeyRepository:
             if expected is None:
                 raise NotFoundError(f"the key {identity} has no {shown(name)}")
             with _registered(folder, name, expected) as descriptor:
-                content = b"".join(pieces(descriptor, _MOST_SMALL))
+                content = b"".join(pieces(descriptor, _MAX_SMALL))
             _check_digest(folder, name, expected, hashlib.sha256(content).hexdigest())
             return content
 
@@ -399,7 +399,7 @@ class KeyRepository:
     def _pointed_to(self, name: KeyName) -> str:
         with self._inner(_NAMES) as folder:
             try:
-                content = folder.read(str(name), MOST_BYTES).decode(errors="replace").strip()
+                content = folder.read(str(name), MAX_BYTES).decode(errors="replace").strip()
             except FileNotFoundError:
                 raise _not_found(str(name)) from None
         if not is_identity(content):
@@ -441,7 +441,7 @@ def _not_found(key: str) -> NotFoundError:
 def _record(folder: Folder, identity: str) -> KeyRecord:
     path = folder.file_path(RECORD)
     try:
-        return parse_record(folder.read(RECORD, MOST_BYTES), path, identity)
+        return parse_record(folder.read(RECORD, MAX_BYTES), path, identity)
     except FileNotFoundError:
         raise KeyChangedError(
             "is missing; register the key again (quod keys add)", path=path

@@ -9,8 +9,8 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import in_host_memory
 from quod.formats import Zkey
 from quod.groth16 import ProvingKey
-from quod.groth16.keys import MOST_LANES
-from quod.groth16.resident import MOST
+from quod.groth16.keys import MAX_LANES
+from quod.groth16.resident import MAX_BATCH
 from quod.service.keys.cache import KeyCache
 from quod.service.keys.leases import CacheStatus, Lease
 from quod.service.keys.loader import Groth16Loader
@@ -33,7 +33,7 @@ class ResidentKeys:
     of_host, of_device: the number of such objects that share the machine and the device.
     lanes: concurrent proofs with a small key on a GPU; default: two if one would leave half of it
         idle.
-    together: proofs in a batch with a very small key; default: up to 32.
+    max_batch: proofs in a batch with a very small key; default: up to 32.
     A name is resolved at each lease.
     """
 
@@ -45,7 +45,7 @@ class ResidentKeys:
         host_bytes: int | None = None,
         device_bytes: int | None = None,
         lanes: int | None = None,
-        together: int | None = None,
+        max_batch: int | None = None,
         of_host: int = 1,
         of_device: int = 1,
     ) -> None:
@@ -62,9 +62,9 @@ class ResidentKeys:
             device_budget = 0
         elif device_budget is None:
             device_budget = self.device.memory_budget // of_device
-        lanes = whole_number_or_none("lanes", lanes, 1, MOST_LANES)
-        together = whole_number_or_none("together", together, 1, MOST)
-        loader = Groth16Loader(repository, self.device, device_budget, lanes, together)
+        lanes = whole_number_or_none("lanes", lanes, 1, MAX_LANES)
+        max_batch = whole_number_or_none("max_batch", max_batch, 1, MAX_BATCH)
+        loader = Groth16Loader(repository, self.device, device_budget, lanes, max_batch)
         budgets = {Tier.HOST: host, Tier.DEVICE: device_budget}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 

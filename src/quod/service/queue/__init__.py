@@ -3,7 +3,7 @@
     from quod.service.queue import Submission, open_queue
 
     with open_queue("queue") as queue:
-        payload = queue.spool.write(witness)
+        payload = queue.blob_store.write(witness)
         job = queue.submit(Submission("ann", key, digest, payload, idempotency_key="1"))
         [lease] = queue.claim("worker 0")
         queue.finish(lease, proof)

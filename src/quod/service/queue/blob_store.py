@@ -183,7 +183,7 @@ class BlobStore:
             if name not in self._written or name in self._offered:
                 raise InputError(
                     "the payload was not written by this spool for this job; write it "
-                    "with spool.write, once for each submission"
+                    "with blob_store.write, once for each submission"
                 )
             self._offered.add(name)
             return self._written[name]

@@ -22,7 +22,7 @@ from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
 from quod.service.queue.operations.claim import Claimed, KeyChooser, Request
-from quod.service.queue.operations.payloads import MOST_ROW_BYTES, read_payload, row_of
+from quod.service.queue.operations.payloads import MAX_ROW_BYTES, read_payload, row_of
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report
@@ -51,8 +51,8 @@ T = TypeVar("T")
 LOOK_AGAIN_SECONDS = 5.0
 """Seconds between polls, which bound the delay after a lost notification."""
 
-_MOST_LISTED = 1000
-_MOST_LEASES = 1000
+_MAX_LISTED = 1000
+_MAX_LEASES = 1000
 _MANY = (1 << 62) - 1
 
 
@@ -79,7 +79,7 @@ class JobQueue:
             raise
 
     @property
-    def spool(self) -> BlobStore:
+    def blob_store(self) -> BlobStore:
         """The blob store for payloads, which are written before their jobs are submitted."""
         return self._spool
 
@@ -92,12 +92,12 @@ class JobQueue:
         return self._rules.clock
 
     @property
-    def most_body(self) -> int:
+    def max_body(self) -> int:
         """The maximum size of `Submission.body` in bytes, for now.
 
         0 with Postgres, and while the database holds too many bytes of such payloads.
         """
-        return self._store.most_body if self._sweeper.row_bytes < MOST_ROW_BYTES else 0
+        return self._store.max_body if self._sweeper.row_bytes < MAX_ROW_BYTES else 0
 
     # --- clients
 
@@ -156,13 +156,13 @@ class JobQueue:
     ) -> list[Job]:
         """Return the `most` newest jobs (at most 1,000), or the newest older than job `before`."""
         _client(client)
-        most = whole_number("most", most, 1, _MOST_LISTED)
+        most = whole_number("most", most, 1, _MAX_LISTED)
         job_number = None if before is None else number_of(before)[0]
         return self._store.read(lambda tx: query.jobs(tx, client, most, job_number))
 
     def running(self, *, most: int = 50) -> list[Job]:
         """Return the newest jobs with a running partition, at most 1,000."""
-        most = whole_number("most", most, 1, _MOST_LISTED)
+        most = whole_number("most", most, 1, _MAX_LISTED)
         return self._store.read(lambda tx: query.running(tx, most))
 
     def results(self, job: str, *, client: str | None = None) -> list[bytes]:
@@ -182,7 +182,7 @@ class JobQueue:
         self, job: str, *, client: str | None = None, after: int = 0, most: int = 1000
     ) -> list[Event]:
         """Return events of a job with numbers above `after`, so a broken stream can resume."""
-        after, most = whole_number("after", after, 0), whole_number("most", most, 1, _MOST_LISTED)
+        after, most = whole_number("after", after, 0), whole_number("most", most, 1, _MAX_LISTED)
         return self._events(job, client, min(after, _MANY), most)[1]
 
     def wait(
@@ -203,7 +203,7 @@ class JobQueue:
         unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
-                job_state, events = self._events(job, client, since, _MOST_LISTED)
+                job_state, events = self._events(job, client, since, _MAX_LISTED)
                 remaining = limit - self._rules.clock.steady()
                 if job_state.state.ended or remaining <= 0 or (after is not None and events):
                     return job_state, events
@@ -253,7 +253,7 @@ class JobQueue:
         allowed = None
         if keys is not None:
             allowed = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
-        request = Request(worker, allowed, whole_number("most", most, 1, _MOST_LEASES), chooser)
+        request = Request(worker, allowed, whole_number("most", most, 1, _MAX_LEASES), chooser)
         remaining = wait = checked_seconds("the time to wait", wait, zero=True)
         limit = self._rules.clock.steady() + wait
         while True:
@@ -402,10 +402,10 @@ class JobQueue:
         offered: list[SizedSubmission] = []
         try:
             for submission in checked:
-                if len(submission.body) > self._store.most_body:
+                if len(submission.body) > self._store.max_body:
                     raise InputError(
                         f"the body has {len(submission.body)} bytes, more than this "
-                        f"queue's limit of {self._store.most_body}; write it to the "
+                        f"queue's limit of {self._store.max_body}; write it to the "
                         "spool"
                     )
                 size = (

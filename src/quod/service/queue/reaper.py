@@ -14,7 +14,7 @@ from typing import Any
 
 from quod.errors import QuodError
 from quod.service.queue.blob_store import BlobStore
-from quod.service.queue.operations.forget import MOST_AT_ONCE, collect
+from quod.service.queue.operations.forget import MAX_AT_ONCE, collect
 from quod.service.queue.operations.payloads import ended_rows, erase, row_bytes
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.sweep import (
@@ -112,7 +112,7 @@ class Reaper:
             if expired := self._expired_leases():
                 self._writer.do("lose", (expired, True))
             for kind in ("expire", "collect"):
-                while self._writer.do(kind, None) >= MOST_AT_ONCE:
+                while self._writer.do(kind, None) >= MAX_AT_ONCE:
                     pass
             now = self._rules.clock.steady()
             if now - self._orphans_at >= _ORPHANS_EVERY:
@@ -143,7 +143,7 @@ class Reaper:
         return [lease for lease, since in self._seen.items() if now - since >= limit]
 
     def _count_rows(self) -> None:
-        if self._store.most_body:
+        if self._store.max_body:
             self.row_bytes = self._store.read(row_bytes)
 
     def _shred(self, now: float) -> None:

@@ -17,7 +17,7 @@ from quod.service.encoding import Wire
 from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import exact_bytes, shown_kind, whole_number
 
-MOST_PARTITIONS = 1024
+MAX_PARTITIONS = 1024
 HIGHEST_PRIORITY = 9
 
 _DIGEST_BYTES = 32
@@ -73,7 +73,7 @@ class Submission:
         matches, else AlreadyExistsError; "" for no key.
     priority: 0 to 9, highest first.
     deadline: seconds since 1970.
-    body: the payload itself in place of `payload`, up to `JobQueue.most_body` bytes.
+    body: the payload itself in place of `payload`, up to `JobQueue.max_body` bytes.
     """
 
     client: str
@@ -94,14 +94,14 @@ class Submission:
         if not isinstance(payload, str):
             # It may be the witness itself, which no error may show.
             kind = shown_kind(payload)
-            raise InputError(f"the payload must be the result of spool.write, not {kind}")
+            raise InputError(f"the payload must be the result of blob_store.write, not {kind}")
         checked_name("the payload", self.payload, empty=True)
         exact_bytes("the body", self.body)
         if self.payload and self.body:
             raise InputError("a submission must have a payload in the spool or a body, not both")
         exact_bytes("the digest", self.digest, _DIGEST_BYTES)
         priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
-        partitions = whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)
+        partitions = whole_number("the partitions", self.partitions, 1, MAX_PARTITIONS)
         self.__dict__.update(priority=priority, partitions=partitions)
         checked_time("the deadline", self.deadline)
 

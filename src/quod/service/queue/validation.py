@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from quod.errors import InputError
 from quod.validation import shown, shown_kind
 
-_MOST_CHARACTERS = 128
+_MAX_CHARACTERS = 128
 _MESSAGE_CHARACTERS = 500
 _LATEST = 1 << 40  # seconds, so that microseconds are 64-bit integers
 
@@ -17,8 +17,8 @@ def checked_name(what: str, value: object, *, empty: bool = False) -> str:
     """Return printable text of at most 128 characters."""
     if not isinstance(value, str) or not (value or empty):
         raise InputError(f"{what} must be text, not {shown(value)}")
-    if len(value) > _MOST_CHARACTERS or not value.isprintable():
-        raise InputError(f"{what} must be printable text of at most {_MOST_CHARACTERS} characters")
+    if len(value) > _MAX_CHARACTERS or not value.isprintable():
+        raise InputError(f"{what} must be printable text of at most {_MAX_CHARACTERS} characters")
     return value
 
 

@@ -34,10 +34,10 @@ Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
 _WITHDRAW, _LOOK = "withdraw", "look"
 """Messages to the writer that are not operations."""
 
-_MOST_CALLS = 4096
+_MAX_CALLS = 4096
 _ATTEMPTS = 5
 
-_MOST_ROWS = 64
+_MAX_ROWS = 64
 """The number of ended payloads beyond which they are erased even under load."""
 
 _NOT_DURABLE = {"claim", "renew"}
@@ -117,14 +117,14 @@ class Writer:
         while not ending:
             calls = [self._calls.get()]
             try:
-                while len(calls) < _MOST_CALLS:
+                while len(calls) < _MAX_CALLS:
                     calls.append(self._calls.get_nowait())
             except Empty:
                 pass
             ending = None in calls
             for group in self._groups(self._sorted(calls)):
                 self._write(group)
-            if self._rows and (ending or len(self._rows) > _MOST_ROWS or self._calls.empty()):
+            if self._rows and (ending or len(self._rows) > _MAX_ROWS or self._calls.empty()):
                 self._erase()
         for call in self._waiting:
             call.fail(UnavailableError("the queue is closed", retry_seconds=1.0))

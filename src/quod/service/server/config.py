@@ -26,7 +26,7 @@ _ADDRESS: Final = re.compile(
 BUDGET_SHARE: Final = 2
 """One client may use at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
 
-_LEAST_SECONDS: Final = 10.0
+_MIN_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -213,7 +213,7 @@ class RequestLimits(_Section):
 
     def seconds_for(self, nbytes: int) -> float:
         """Return the time limit of a body in seconds."""
-        return _LEAST_SECONDS + nbytes / self.bytes_per_second
+        return _MIN_SECONDS + nbytes / self.bytes_per_second
 
 
 class ClientSection(_Section):

@@ -21,7 +21,7 @@ from quod.service.server.config import RequestLimits
 T = TypeVar("T")
 B = TypeVar("B", bytes, bytearray)
 
-MOST_VALUES: Final = 1 << 16
+MAX_VALUES: Final = 1 << 16
 """The most fields of a message or values of JSON in one request, except those within inputs."""
 
 PIECE_BYTES: Final = 256 << 10

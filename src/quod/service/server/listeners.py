@@ -36,8 +36,8 @@ from quod.service.server.rpc import handlers
 from quod.service.server.service import ProvingService
 
 _UNIX: Final = "unix:"
-_MOST_PATH: Final = 107
-_MOST_PEM_BYTES: Final = 1 << 20
+_MAX_PATH: Final = 107
+_MAX_PEM_BYTES: Final = 1 << 20
 _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
@@ -237,7 +237,7 @@ def _credentials(listen: Listen) -> grpc.ServerCredentials | None:
 
 
 def _content(path: Path) -> bytes:
-    return read_small(path, limit=_MOST_PEM_BYTES, what="a certificate or a private key")
+    return read_small(path, limit=_MAX_PEM_BYTES, what="a certificate or a private key")
 
 
 def _bind(folder: Path, address: str) -> socket.socket:
@@ -275,8 +275,8 @@ def _shown(bound: socket.socket, address: str, listen: Listen) -> str:
 
 def _socket_path(folder: Path, address: str) -> str:
     path = str((folder / address.removeprefix(_UNIX)).absolute())
-    if len(os.fsencode(path)) > _MOST_PATH:
-        raise InputError(f"a Unix socket's path must have at most {_MOST_PATH} bytes", path=path)
+    if len(os.fsencode(path)) > _MAX_PATH:
+        raise InputError(f"a Unix socket's path must have at most {_MAX_PATH} bytes", path=path)
     return path
 
 

@@ -32,7 +32,7 @@ from quod.service.records import ServerStatus
 from quod.service.refusals import DOMAIN, INTERNAL, Refusal, refusal_of
 from quod.service.server.budget import CALL_BYTES, Reservation, owner_of
 from quod.service.server.clients import Client, Clients, Role
-from quod.service.server.intake import MOST_VALUES
+from quod.service.server.intake import MAX_VALUES
 from quod.service.server.observing import TRACEPARENT
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.service import JobWithResults, ProvingService
@@ -258,7 +258,7 @@ class _AdmissionControl:
 
 
 def _read(call: RemoteCall, request: bytes) -> Any:
-    check_fields(request, call.request_fields, MOST_VALUES)
+    check_fields(request, call.request_fields, MAX_VALUES)
     try:
         return call.read_request(request)
     except DecodeError:

@@ -20,7 +20,7 @@ from quod.formats.source import read_small
 from quod.service.server.config import Config
 
 PREFIX: Final = "QUOD_SERVE_"
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 Fields = tuple[str, ...]
 
@@ -56,7 +56,7 @@ def read_config(
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    text = read_small(path, limit=_MOST_BYTES, what="the configuration of a server", empty=True)
+    text = read_small(path, limit=_MAX_BYTES, what="the configuration of a server", empty=True)
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

@@ -25,7 +25,7 @@ from quod.service.server.slots import Slots
 
 T = TypeVar("T")
 
-MOST_SUBMISSIONS = 1000
+MAX_SUBMISSIONS = 1000
 """The most jobs that one call submits."""
 
 _MANY = 8
@@ -34,7 +34,7 @@ _MANY = 8
 _NAME_SECONDS = 0.5
 """Seconds for which a resolved name is cached, as resolving takes as long as the rest of a call."""
 
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 
 _WRITERS = 8
 """Threads that write payloads: they mostly wait for the disk, which syncs several at once."""
@@ -61,9 +61,9 @@ def read_submissions(
 
     Raises `InputError` for too many requests, before any of them is read.
     """
-    if len(items) > MOST_SUBMISSIONS:
+    if len(items) > MAX_SUBMISSIONS:
         raise InputError(
-            f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(items)}; use several calls"
+            f"a call submits up to {MAX_SUBMISSIONS} jobs, not {len(items)}; use several calls"
         )
     requests: list[WholeRequest | QuodError] = []
     for item in items:
@@ -105,7 +105,7 @@ class Submitter:
                 raise PermissionDeniedError(f"{client.name} may not use this key")
         cached_identity = self._identities.get(key)
         if cached_identity is None or cached_identity[1] < time.monotonic():
-            if len(self._identities) >= _MOST_NAMES:
+            if len(self._identities) >= _MAX_NAMES:
                 self._identities.clear()
             cached_identity = self._repository.resolve(key), time.monotonic() + _NAME_SECONDS
             self._identities[key] = cached_identity
@@ -161,7 +161,7 @@ class Submitter:
                 places.append(at)
             except QuodError as error:
                 outcomes[at] = error
-                await self._in_thread(self._queue.spool.discard, [payload.name])
+                await self._in_thread(self._queue.blob_store.discard, [payload.name])
         if submissions:
             results = await asyncio.wrap_future(self._queue.begin_submit(submissions, taken))
             for at, outcome in zip(places, results, strict=True):
@@ -198,7 +198,7 @@ class Submitter:
         with self._uploads.hold(client.name), ExitStack() as pending, ExitStack() as unfinished:
             usage = await self._in_thread(lambda: self._queue.status().payload_bytes)
             pending.enter_context(self._pending.reserve(client.name, len(header) + total, usage))
-            writer = unfinished.enter_context(self._queue.spool.writing())
+            writer = unfinished.enter_context(self._queue.blob_store.writing())
             await self._in_thread(writer.write, header)
             await self._receive(writer, total, pieces, digest)
             complete_file = unfinished.pop_all()
@@ -245,7 +245,7 @@ class Submitter:
         try:
             submission = _submission(client, request, identity, _StoredPayload(digest, name))
         except QuodError:
-            await self._in_thread(self._queue.spool.discard, [name])
+            await self._in_thread(self._queue.blob_store.discard, [name])
             raise
         [outcome] = await asyncio.wrap_future(self._queue.begin_submit([submission]))
         if isinstance(outcome, QuodError):
@@ -262,7 +262,7 @@ class Submitter:
         return await loop.run_in_executor(self._writers, self._write, payloads)
 
     def _write(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
-        spool = self._queue.spool
+        spool = self._queue.blob_store
         large = [pieces for request, pieces in payloads if not self._is_small((request, pieces))]
         names: list[str] = []
         try:
@@ -284,7 +284,7 @@ class Submitter:
 
     def _is_small(self, payload: _Payload) -> bool:
         """Report whether the queue stores the payload with the job, which saves a sync."""
-        return sum(map(len, payload[1])) <= self._queue.most_body
+        return sum(map(len, payload[1])) <= self._queue.max_body
 
     def _allowed(self, client: Client, request: ProofRequest) -> str:
         """Check priority, root and key of a request; return the key's identity."""

@@ -15,7 +15,7 @@ from quod.service.worker.pools.pool import Stage, StageRecord
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-_MOST_JOBS: Final = 10_000
+_MAX_JOBS: Final = 10_000
 """The limit of open spans; beyond it the oldest is ended."""
 
 _NANOSECONDS: Final = 1e9
@@ -49,7 +49,7 @@ class OtelTracer:
                 "proof", context, start_time=_nanoseconds(job.created), attributes=attributes
             )
             self._open[job.id] = (span, job.partitions)
-            if len(self._open) > _MOST_JOBS:
+            if len(self._open) > _MAX_JOBS:
                 self._open.popitem(last=False)[1][0].end()
 
     def stage(self, stage: StageRecord) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-WHOLE = 32
+UNITS_PER_PERMIT = 32
 """The units of a permit. A partition of a key whose proofs are batched holds one or more units, any
 other partition a whole permit."""
 
@@ -15,7 +15,8 @@ _PROOFS_PER_INCREMENT = 16
 class Permits:
     """At most `most` permits. The limit is halved when memory is short, and grows with success.
 
-    A permit has `WHOLE` units. Permits are taken whole or in units, and returned in units.
+    A permit has `UNITS_PER_PERMIT` units. Permits are taken whole or in units, and returned in
+    units.
     """
 
     def __init__(self, most: int) -> None:
@@ -30,17 +31,17 @@ class Permits:
     def take(self, most: int, timeout: float) -> int:
         """Take up to `most` permits, waiting up to `timeout` seconds; return their number."""
         with self._changed:
-            self._changed.wait_for(lambda: self._free_units >= WHOLE, timeout)
-            return self._take(most, WHOLE)
+            self._changed.wait_for(lambda: self._free_units >= UNITS_PER_PERMIT, timeout)
+            return self._take(most, UNITS_PER_PERMIT)
 
-    def take_parts(self, most: int, part: int) -> int:
+    def take_units(self, most: int, part: int) -> int:
         """Take `part` units up to `most` times without waiting; return the number of times."""
         with self._changed:
             return self._take(most, part)
 
     @property
     def _free_units(self) -> int:
-        return self._limit * WHOLE - self._used_units
+        return self._limit * UNITS_PER_PERMIT - self._used_units
 
     def _take(self, most: int, part: int) -> int:
         count = max(0, min(most, self._free_units // part))

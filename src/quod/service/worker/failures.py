@@ -16,7 +16,7 @@ from quod.errors import (
 from quod.frozen import frozen
 from quod.service.errors import LeaseLostError
 from quod.service.worker.pools.pool import Stage
-from quod.service.worker.work import GoneError
+from quod.service.worker.work import AbandonedError
 
 
 class Fault(Enum):
@@ -47,7 +47,7 @@ class Failure:
 
 def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = False) -> Failure:
     """Classify an error that a stage of a proof raised."""
-    if isinstance(error, (GoneError, LeaseLostError)):
+    if isinstance(error, (AbandonedError, LeaseLostError)):
         return Failure(Fault.GONE, "CANCELLED", "nobody wants it any more")
     if device_is_lost:
         return Failure(Fault.LOST, "DEVICE_LOST", f"the device was lost: {error}")

@@ -18,7 +18,7 @@ from quod.service.worker.pools.pool import Stage
 from quod.service.worker.work import Work
 
 # Short stages are not all reported: proofs of milliseconds would wait for the disk.
-_LEAST_SECONDS = 0.05
+_MIN_SECONDS = 0.05
 # The share of a lease between renewals; two of them may be late.
 _SHARE = 1 / 4
 
@@ -42,7 +42,7 @@ class LeaseHeartbeat:
         self._thread.start()
 
     def _run(self) -> None:
-        interval = min(self._jobs.lease_seconds * _SHARE / 4, _LEAST_SECONDS)
+        interval = min(self._jobs.lease_seconds * _SHARE / 4, _MIN_SECONDS)
         while not self._closed.wait(interval):
             try:
                 self.renew(time.monotonic())
@@ -54,22 +54,22 @@ class LeaseHeartbeat:
         """Renew leases that have entered another stage or are due."""
         due: dict[Stage, list[Work]] = {}
         for work in self._in_hand():
-            if work.gone or work.ended:
+            if work.is_abandoned or work.ended:
                 continue
             if now - work.entered > self._patience:
-                work.give_up()
+                work.abandon()
                 self._hung(work)
                 continue
             stage, since = work.stage, now - work.renewed
-            moved = stage is not work.told and since >= _LEAST_SECONDS
+            moved = stage is not work.reported_stage and since >= _MIN_SECONDS
             if moved or since >= self._jobs.lease_seconds * _SHARE:
                 due.setdefault(stage, []).append(work)
         for stage, works in due.items():
             outcomes = self._jobs.renew([work.lease for work in works], stage.value)
             for work, outcome in zip(works, outcomes, strict=True):
-                work.renewed, work.told = now, stage
+                work.renewed, work.reported_stage = now, stage
                 if outcome is not None:
-                    work.give_up()
+                    work.abandon()
 
     def close(self) -> None:
         self._closed.set()

@@ -13,5 +13,5 @@ def opener(repository: KeyRepository, settings: WorkerSettings) -> Callable[[], 
     return lambda: ResidentKeys(
         repository, settings.device, host_bytes=settings.host_bytes,
         device_bytes=settings.device_bytes, lanes=settings.lanes,
-        together=settings.together, of_host=settings.of_host, of_device=settings.of_device,
+        max_batch=settings.together, of_host=settings.of_host, of_device=settings.of_device,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.frozen import frozen
-from quod.service.worker.waiting import Group, Waiting
+from quod.service.worker.partition_queue import Group, PartitionQueue
 from quod.service.worker.work import Work
 
 # The interval at which a waiting step checks for cancelled work.
@@ -30,18 +30,18 @@ class Step:
     do: processes a group; partitions that have ended do not continue.
     threads: the number of groups processed at a time.
     room: the number of partitions that may wait for the step.
-    together: for the step that forms batches. It waits until the device can take a partition, calls
-        its second argument for the number of partitions that could start with it, and returns the
-        maximum batch size. The step starts no more groups than the next step has threads, as
+    form_batch: for the step that forms batches. It waits until the device can take a partition,
+        calls its second argument for the number of partitions that could start with it, and returns
+        the maximum batch size. The step starts no more groups than the next step has threads, as
         started groups hold device memory. A retried partition runs alone, without a call of
-        `together`.
+        `form_batch`.
     """
 
     name: str
     do: Callable[[Group], None]
     threads: int
     room: int
-    together: Callable[[Work, Callable[[], int]], int] | None = None
+    form_batch: Callable[[Work, Callable[[], int]], int] | None = None
 
 
 class Pipeline:
@@ -55,10 +55,10 @@ class Pipeline:
     ) -> None:
         self._failed = failed
         self._steps = steps
-        self._queues = [Waiting(step.room) for step in steps]
+        self._queues = [PartitionQueue(step.room) for step in steps]
         self._begun = {
             at: _GroupsInProgress(steps[at + 1].threads)
-            for at, step in enumerate(steps) if step.together is not None
+            for at, step in enumerate(steps) if step.form_batch is not None
         }  # fmt: skip
         # Slots limit the threads at each step. As their sum is the number of threads, a thread
         # is free for any group that waits at a step with a free slot.
@@ -126,8 +126,8 @@ class Pipeline:
         if begins is not None:
             begins.enter(group[0])
         try:
-            if step.together is not None and begins is not None:
-                group = _gathered(group[0], self._queues[at], step.together)
+            if step.form_batch is not None and begins is not None:
+                group = _gathered(group[0], self._queues[at], step.form_batch)
                 begins.join(group[1:])
             step.do(group)
         except BaseException as error:
@@ -172,13 +172,13 @@ class Pipeline:
 
 
 def _gathered(
-    first: Work, source: Waiting, together: Callable[[Work, Callable[[], int]], int]
+    first: Work, source: PartitionQueue, together: Callable[[Work, Callable[[], int]], int]
 ) -> Group:
     """Form a batch of a partition and waiting partitions with the same key.
 
     Work that cannot be batched does not wait for others.
     """
-    if not first.goes_with(first):
+    if not first.can_batch_with(first):
         return [first]
     most = together(first, lambda: 1 + source.count_like(first))
     return [first, *source.more_like(first, most - 1)]
@@ -206,8 +206,8 @@ class _GroupsInProgress:
 
     def _has_room(self, first: Work) -> bool:
         """Report whether a group may start; cancelled partitions, which may hang, do not count."""
-        active_works = [work for work in self._works if not work.gone]
-        in_company = not active_works or not any(work.tried for work in (first, *active_works))
+        active_works = [work for work in self._works if not work.is_abandoned]
+        in_company = not active_works or not any(work.is_retry for work in (first, *active_works))
         return in_company and self._count < self._most
 
     def join(self, others: Group) -> None:

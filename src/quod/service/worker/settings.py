@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from quod.device.backends import backend_of
 from quod.errors import InputError
-from quod.groth16.keys import MOST_LANES
-from quod.groth16.resident import MOST
+from quod.groth16.keys import MAX_LANES
+from quod.groth16.resident import MAX_BATCH
 from quod.service.keys.loader import DEFAULT_LANES
 from quod.service.queue.validation import checked_list, checked_name, checked_seconds
 from quod.validation import whole_number, whole_number_or_none
 
 _MEMORY_SHARE = 0.25
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,17 @@ class WorkerSettings:
         for key in checked_list("the keys of the start", self.warm):
             checked_name("a key", key)
         for name in ("ahead", "checks"):
-            self.__dict__[name] = whole_number(name, getattr(self, name), 1, _MOST_THREADS)
+            self.__dict__[name] = whole_number(name, getattr(self, name), 1, _MAX_THREADS)
         for name in ("of_device", "of_host"):
             self.__dict__[name] = whole_number(name, getattr(self, name), 1)
-        lanes = whole_number_or_none("lanes", self.lanes, 1, MOST_LANES)
-        together = whole_number_or_none("together", self.together, 1, MOST)
+        lanes = whole_number_or_none("lanes", self.lanes, 1, MAX_LANES)
+        together = whole_number_or_none("together", self.together, 1, MAX_BATCH)
         checked_seconds("patience_seconds", self.patience_seconds)
         constraints = whole_number("arbiter_constraints", self.arbiter_constraints, 0)
         self.__dict__.update(lanes=lanes, together=together, arbiter_constraints=constraints)
 
     @property
-    def most_lanes(self) -> int:
+    def max_lanes(self) -> int:
         """The maximum number of concurrent proofs on its device."""
         if self.lanes is not None:
             return self.lanes

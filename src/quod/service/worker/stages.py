@@ -17,14 +17,14 @@ from quod.groth16.batch_prover import PendingOrError
 from quod.service.errors import NotFoundError
 from quod.service.keys import ResidentKeys
 from quod.service.worker.jobs import Jobs
+from quod.service.worker.partition_queue import Group
 from quod.service.worker.pipeline import Step
 from quod.service.worker.pools.pool import Stage, StageRecord
 from quod.service.worker.result import result_bytes
 from quod.service.worker.reverification import proved_again
 from quod.service.worker.settings import WorkerSettings
-from quod.service.worker.waiting import Group
 from quod.service.worker.witnesses import NAME, Calculate, witness_of
-from quod.service.worker.work import GoneError, Work
+from quod.service.worker.work import AbandonedError, Work
 
 # The number of threads that read files and compute witnesses.
 _READERS = 2
@@ -37,7 +37,7 @@ class Stages:
     computed, done, failed: called as a partition progresses.
     faulty: called if the device computed a wrong proof.
     report: calls the queue, with retries while it does not answer.
-    together: the batch size by key, recorded when a key is leased.
+    batch_sizes: the batch size by key, recorded when a key is leased.
     """
 
     worker: str
@@ -50,14 +50,14 @@ class Stages:
     computed: Callable[[Work], None]
     done: Callable[[Work], None]
     failed: Callable[[Work, BaseException], None]
-    together: dict[str, int]
+    batch_sizes: dict[str, int]
     report: Callable[[Callable[[], None]], None]
     faulty: Callable[[str], None]
 
     def steps(self) -> list[Step]:
         """Return the pipeline's steps: one thread submits to the device, several wait for it."""
         settings = self.settings
-        waiting = 2 * settings.most_lanes
+        waiting = 2 * settings.max_lanes
         # Two groups for each lane start at a time, or three in all.
         groups_in_progress = max(waiting, 3)
         return [
@@ -106,13 +106,13 @@ class Stages:
         try:
             with work.payload(self.jobs) as file:
                 witness = witness_of(
-                    file, work.lease, self.calculate, work.most_bytes, work.buffer, client_bytes
+                    file, work.lease, self.calculate, work.max_bytes, work.buffer, client_bytes
                 )
         except NotFoundError:
             # A payload is deleted when its job ends.
-            raise GoneError from None
+            raise AbandonedError from None
         finally:
-            work.kept = None
+            work.payload_file = None
         digest = None if client_bytes is None else client_bytes.digest()
         if again and digest != work.digest:
             raise InputError("has changed since it was first read; submit it again", path=NAME)
@@ -123,7 +123,7 @@ class Stages:
         """Lease the key, which may load it."""
         with self._stage(work, Stage.KEY), work.cancellation:
             work.key = self.keys.lease(work.lease.key)
-        self.together[work.lease.key] = work.key.value.most_together
+        self.batch_sizes[work.lease.key] = work.key.value.max_batch
 
     def _turn(self, work: Work, waiting: Callable[[], int]) -> int:
         """Wait until the device can take a batch; return its maximum size.
@@ -138,7 +138,7 @@ class Stages:
             return waiting()
 
         key.wait_for_turn(wanted)
-        return key.most_together
+        return key.max_batch
 
     def begin_group(self, group: Group) -> None:
         """Start one partition, or a batch."""
@@ -154,8 +154,8 @@ class Stages:
         key, witnesses = group[0].key, [work.witness for work in group if work.witness is not None]
         assert key is not None
         for work in group:
-            work.together = True
-        submitted = key.value.begin_together(witnesses, meter=self.meter)
+            work.is_batched = True
+        submitted = key.value.begin_batch(witnesses, meter=self.meter)
         # Assigned first, so that every work releases its resources whatever fails.
         for work, pending_or_error in zip(group, submitted, strict=True):
             work.pending = None if isinstance(pending_or_error, Exception) else pending_or_error
@@ -179,7 +179,7 @@ class Stages:
         assert work.witness is not None
         copied = work.witness.values.nbytes
         # Another witness may use the buffer now.
-        work.leave_buffer()
+        work.release_buffer()
         span = pending.spans.get("upload", (since, since))
         self._record(work, Stage.UPLOAD, *span, copied)
         work.check()

@@ -29,9 +29,9 @@ def warm_up(key: ProvingKey) -> None:
         witness = Witness("a rehearsal", key.curve, _values(key), 0)
         with suppress(VerificationError):
             key.begin(witness).finish()
-        if key.most_together > 1:
+        if key.max_batch > 1:
             # The first proof of a batch computes all.
-            first, *_ = key.begin_together([witness] * key.most_together)
+            first, *_ = key.begin_batch([witness] * key.max_batch)
             if isinstance(first, Exception):
                 raise first
             with suppress(VerificationError):

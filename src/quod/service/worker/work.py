@@ -16,12 +16,12 @@ from quod.groth16.batch_prover import AnyPending
 from quod.service.keys import Lease as KeyLease
 from quod.service.queue import Lease
 from quod.service.worker.buffers import Bytes, WitnessBuffers
-from quod.service.worker.concurrency_limit import WHOLE
+from quod.service.worker.concurrency_limit import UNITS_PER_PERMIT
 from quod.service.worker.jobs import Jobs
 from quod.service.worker.pools.pool import Stage
 
 
-class GoneError(Exception):
+class AbandonedError(Exception):
     """The work is cancelled, its lease lost, or the worker closes."""
 
 
@@ -29,25 +29,25 @@ class Work:
     """The state of a partition that the stages share.
 
     entered: when it entered its stage, by the monotonic clock.
-    told, renewed: the stage last reported to the queue, and when.
+    reported_stage, renewed: the stage last reported to the queue, and when.
     reserved: its bytes of the memory budget.
-    most_bytes: the maximum size of its witness file.
-    part: its share of a permit; `permitted` is the share it still holds.
+    max_bytes: the maximum size of its witness file.
+    permit_units: its share of a permit; `held_units` is the share it still holds.
     limit: the permit limit at its claim.
-    together: whether it was started in a batch.
+    is_batched: whether it was started in a batch.
     result: the encoded result.
     buffer: the page-locked buffer of its witness, from `buffers`, or None.
     digest: the digest of the client's file when `buffer` was filled.
     """
 
-    def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
+    def __init__(self, lease: Lease, permit_units: int = UNITS_PER_PERMIT, limit: int = 1) -> None:
         self.lease = replace(lease, body=b"") if lease.body else lease
-        self.part, self.limit, self.permitted = part, limit, 0
+        self.permit_units, self.limit, self.held_units = permit_units, limit, 0
         self.stage = Stage.WITNESS
         self.entered = self.renewed = time.monotonic()
-        self.told: Stage | None = None
-        self.reserved = self.most_bytes = 0
-        self.gone = self.ended = self.together = False
+        self.reported_stage: Stage | None = None
+        self.reserved = self.max_bytes = 0
+        self.is_abandoned = self.ended = self.is_batched = False
         self.cancellation = Cancellation()
         self.witness: Witness | None = None
         self.key: KeyLease[ProvingKey] | None = None
@@ -57,24 +57,24 @@ class Work:
         self.buffers: WitnessBuffers | None = None
         self.buffer: Bytes | None = None
         self.digest: bytes | None = None
-        self.kept = BytesIO(lease.body) if lease.body else None
+        self.payload_file = BytesIO(lease.body) if lease.body else None
 
     def enter(self, stage: Stage) -> None:
-        """Enter a stage; raises GoneError if the work was cancelled."""
+        """Enter a stage; raises AbandonedError if the work was cancelled."""
         self.check()
         self.stage, self.entered = stage, time.monotonic()
 
     def check(self) -> None:
-        """Raise GoneError if the work was cancelled."""
-        if self.gone:
-            raise GoneError
+        """Raise AbandonedError if the work was cancelled."""
+        if self.is_abandoned:
+            raise AbandonedError
 
     @property
-    def tried(self) -> bool:
+    def is_retry(self) -> bool:
         """Report whether an earlier attempt failed or lost its worker."""
         return self.lease.attempt > 1
 
-    def goes_with(self, other: Work) -> bool:
+    def can_batch_with(self, other: Work) -> bool:
         """Report whether two partitions can be batched: same key, and first leases both.
 
         A retried partition may be the cause of an earlier failure.
@@ -83,9 +83,9 @@ class Work:
             return False
         return self.lease.token == other.lease.token == 1
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Cancel the work: stop what can be stopped; the rest ends with its stage."""
-        self.gone = True
+        self.is_abandoned = True
         self.cancellation.cancel()
         pending = self.pending
         if pending is not None:
@@ -94,28 +94,28 @@ class Work:
     @contextmanager
     def payload(self, jobs: Jobs) -> Iterator[BinaryIO]:
         """Open the job's payload; one that is a row is read once and cached."""
-        file = self.kept or jobs.open(self.lease)
+        file = self.payload_file or jobs.open(self.lease)
         if isinstance(file, BytesIO):
-            self.kept = file
+            self.payload_file = file
             yield file
             return
         with file:
             yield file
 
-    def leave_buffer(self) -> None:
+    def release_buffer(self) -> None:
         """Release the page-locked buffer; the witness in it is gone."""
         buffers, buffer, self.buffer = self.buffers, self.buffer, None
         if buffers is not None and buffer is not None:
             self.witness = None
             buffers.give_back(buffer)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the key and all memory."""
         pending, key = self.pending, self.key
         self.pending = self.key = None
-        self.witness = self.proof = self.kept = self.result = None
+        self.witness = self.proof = self.payload_file = self.result = None
         if pending is not None:
             pending.close()
-        self.leave_buffer()
+        self.release_buffer()
         if key is not None:
             key.release()

@@ -18,7 +18,7 @@ from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, ResidentKeys, Tier
 from quod.service.worker.budget import MemoryBudget
 from quod.service.worker.buffers import WitnessBuffers
-from quod.service.worker.concurrency_limit import WHOLE, Permits
+from quod.service.worker.concurrency_limit import UNITS_PER_PERMIT, Permits
 from quod.service.worker.failures import Failure, Fault, failure_of
 from quod.service.worker.jobs import Jobs
 from quod.service.worker.lease_heartbeat import LeaseHeartbeat
@@ -69,7 +69,7 @@ class Worker:
         self._meter = BusyMeter()
         self._budget = MemoryBudget(settings.work_bytes)
         # Each concurrent proof may have a partition on the device and a prepared one.
-        self._permits = Permits(2 * settings.most_lanes + settings.ahead)
+        self._permits = Permits(2 * settings.max_lanes + settings.ahead)
         self._buffers: WitnessBuffers
         # By key: the number of witness values and the bytes of one.
         self._witness_shapes: dict[str, tuple[int, int]] = {}
@@ -145,7 +145,7 @@ class Worker:
             claimed = list(self._claimed_by_id.values())
             self._changed.notify_all()
         for work in claimed:
-            work.give_up()
+            work.abandon()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -181,7 +181,7 @@ class Worker:
                 if self._is_serving():
                     with keys.lease(name) as lease:
                         warm_up(lease.value)
-                        self._max_batch[lease.key] = lease.value.most_together
+                        self._max_batch[lease.key] = lease.value.max_batch
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
                 self._record, self._release_permit, self._finish, self._fail, self._max_batch,
@@ -225,8 +225,8 @@ class Worker:
             # No other work waits.
             return
         # Fill batches: claim further waiting partitions of the keys whose proofs are batched.
-        for key, units in {work.lease.key: work.part for work in claimed}.items():
-            if permits := self._permits.take_parts(WHOLE // units - 1, units):
+        for key, units in {work.lease.key: work.permit_units for work in claimed}.items():
+            if permits := self._permits.take_units(UNITS_PER_PERMIT // units - 1, units):
                 self._submit(pipeline, keys, self._claim_partitions(keys, [key], permits, units))
 
     def _submit(self, pipeline: Pipeline, keys: ResidentKeys, claimed: Sequence[Work]) -> None:
@@ -240,26 +240,33 @@ class Worker:
     def _permit_units(self, keys: ResidentKeys) -> dict[str, int]:
         """Return the units of a permit that one partition holds, for each loaded key.
 
-        A permit has `WHOLE` units. In batches of n, a partition holds WHOLE // n of them.
+        A permit has `UNITS_PER_PERMIT` units. In batches of n, a partition holds UNITS_PER_PERMIT
+        // n of them.
         """
         loaded = [key.key for key in keys.status().keys if key.ready]
-        return {key: max(1, WHOLE // self._max_batch.get(key, 1)) for key in loaded}
+        return {key: max(1, UNITS_PER_PERMIT // self._max_batch.get(key, 1)) for key in loaded}
 
     def _claim_partitions(
-        self, keys: ResidentKeys, keys_to_claim: list[str] | None, count: int, units: int = WHOLE
+        self,
+        keys: ResidentKeys,
+        keys_to_claim: list[str] | None,
+        count: int,
+        units: int = UNITS_PER_PERMIT,
     ) -> list[Work]:
         """Claim up to `count` partitions, for which `count * units` units are already taken.
 
         Unused units are released. Waits for the first partition only if `units` is a whole permit.
         """
-        wait = _CLAIM_SECONDS if units == WHOLE else 0.0
+        wait = _CLAIM_SECONDS if units == UNITS_PER_PERMIT else 0.0
         claimed: list[Work] = []
         with self._changed:
             self._claiming = self._may_claim()
         try:
             if self._claiming:
                 leases = self._jobs.claim(keys=keys_to_claim, most=count, wait=wait)
-                units_by_key = self._permit_units(keys) if leases and units == WHOLE else {}
+                units_by_key = (
+                    self._permit_units(keys) if leases and units == UNITS_PER_PERMIT else {}
+                )
                 limit = self._permits.limit
                 claimed = [
                     Work(lease, units_by_key.get(lease.key, units), limit) for lease in leases
@@ -268,17 +275,17 @@ class Worker:
             _log.warning("nothing could be claimed: %s", error)
             time.sleep(_CLAIM_SECONDS)
         finally:
-            self._permits.give_back(count * units - sum(work.part for work in claimed))
+            self._permits.give_back(count * units - sum(work.permit_units for work in claimed))
             with self._changed:
                 for work in claimed:
-                    work.permitted = work.part
+                    work.held_units = work.permit_units
                     self._claimed_by_id[id(work)] = work
                 stopped = self._closing or self._quarantined
                 self._claiming = False
                 self._changed.notify_all()
         if stopped:
             for work in claimed:
-                work.give_up()
+                work.abandon()
         return claimed
 
     def _claim_limits(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
@@ -307,16 +314,18 @@ class Worker:
             reserve_bytes, payload_bytes = witness_bytes(
                 file, lease, *self._witness_shapes[lease.key]
             )
-        work.most_bytes = payload_bytes
+        work.max_bytes = payload_bytes
         if payload_bytes:
             work.buffers = self._buffers
             # Partitions of a batch do not wait for a buffer: a batch copies its witnesses again.
-            is_batched = work.part < WHOLE
+            is_batched = work.permit_units < UNITS_PER_PERMIT
             work.buffer = self._buffers.take(
-                payload_bytes, given_up=lambda: work.gone or is_batched
+                payload_bytes, given_up=lambda: work.is_abandoned or is_batched
             )
         # A witness in a buffer needs no further memory.
-        if work.buffer is None and self._budget.take(reserve_bytes, given_up=lambda: work.gone):
+        if work.buffer is None and self._budget.take(
+            reserve_bytes, given_up=lambda: work.is_abandoned
+        ):
             work.reserved = reserve_bytes
         work.check()
 
@@ -336,7 +345,7 @@ class Worker:
 
     def _release_permit(self, work: Work) -> None:
         """Release the permit of a partition, if it still holds one."""
-        units, work.permitted = work.permitted, 0
+        units, work.held_units = work.held_units, 0
         if units:
             self._permits.give_back(units)
 
@@ -353,7 +362,7 @@ class Worker:
         keys = self._keys
         device_is_lost = keys is not None and keys.device.space.is_lost
         failure = failure_of(error, work.stage, device_is_lost=device_is_lost)
-        if work.gone:
+        if work.is_abandoned:
             failure = Failure(Fault.GONE, "", "")
 
         def report() -> None:
@@ -397,7 +406,7 @@ class Worker:
                 self._permits.shrink(work.limit)
             # An error of the proving stage affects all partitions of a batch.
             affects_batch = fault is not Fault.REQUEST or work.stage is Stage.PROVE
-            if work.together and affects_batch:
+            if work.is_batched and affects_batch:
                 # Any partition of the batch may be the cause, so each is retried alone.
                 _log.warning("a proof that was made with others is made again: %s", failure.message)
                 jobs.release(lease)
@@ -420,7 +429,7 @@ class Worker:
     def _end(self, work: Work, *, proofs: int = 0, failures: int = 0) -> None:
         """Release what a partition holds and count its result."""
         work.ended = True
-        work.let_go()
+        work.release()
         self._budget.give_back(work.reserved)
         self._release_permit(work)
         with self._changed:
@@ -437,7 +446,7 @@ class Worker:
         for work in self._works():
             # A proof that is being verified does not need the device.
             if work.stage is not Stage.CHECK:
-                work.give_up()
+                work.abandon()
 
     def _report_hang(self, work: Work) -> None:
         self._problem = (

@@ -95,9 +95,9 @@ class PlainSums:
                 terms = zip(self._elements(line, len(sums)), loop.carried, strict=True)
                 loop.next([k.fma(weight, value, partial_sum) for value, partial_sum in terms])
             sum_pairs = zip(sums, loop.results, strict=True)
-            branch.give([k.select(old != old, new, old) for old, new in sum_pairs])
+            branch.yield_([k.select(old != old, new, old) for old, new in sum_pairs])
         with branch.otherwise():
-            branch.give(list(sums))
+            branch.yield_(list(sums))
         results: list[Value] = branch.results
         return results
 

@@ -333,9 +333,9 @@ class Attention:
                 sums.append(
                     [tuple(map(operator.mul, block, block_scales)) for block in state.sums[row]]
                 )
-            branch.give((totals, sums))
+            branch.yield_((totals, sums))
         with branch.otherwise():
-            branch.give((state.totals, state.sums))
+            branch.yield_((state.totals, state.sums))
         totals, sums = branch.results
         return SoftmaxState(tops, totals, sums)
 

@@ -250,9 +250,9 @@ class Tile:
         if mask is None:
             return self._add_lines(sums, start, None)
         with self._k.if_(mask.edge) as branch:
-            branch.give(self._add_lines(sums, start, mask))
+            branch.yield_(self._add_lines(sums, start, mask))
         with branch.otherwise():
-            branch.give(self._add_lines(sums, start, None))
+            branch.yield_(self._add_lines(sums, start, None))
         results: Values = branch.results
         return results
 

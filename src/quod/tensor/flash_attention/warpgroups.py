@@ -217,10 +217,10 @@ class WarpgroupAttention:
                 logits_, last_tile, SoftmaxState(tops, totals, []), masked=True
             )
             sums = self._rescale(k.mma_wait(0, sums), scales)
-            has_next.give((weights, new_state.tops, new_state.totals, sums))
+            has_next.yield_((weights, new_state.tops, new_state.totals, sums))
         with has_next.otherwise():
             weights, new_state, _ = self._softmax_weights(logits, last_tile, state, masked=True)
-            has_next.give((weights, new_state.tops, new_state.totals, state.sums))
+            has_next.yield_((weights, new_state.tops, new_state.totals, state.sums))
         weights, tops, totals, sums = has_next.results
         sums = k.mma_wait(0, self._add_values(last_tile, weights, sums))
         return self._combine_instances(tops, totals, sums)

@@ -20,7 +20,7 @@ from quod.tensor.permute.transpose_kernels import ROWS, TILES, TransposePlan
 from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, plan_groups
 from quod.validation import in_order, shown, whole_number
 
-_MOST_AXES = 8
+_MAX_AXES = 8
 _MOST = (1 << 31) - 1
 _LANES = 256
 """Instances of a tile on a GPU."""
@@ -46,8 +46,8 @@ def transpose(
     """
     device = resolve_device(device)
     source = words(device, "x", x)
-    if len(source.shape) > _MOST_AXES:
-        raise InputError(f"x has {len(source.shape)} axes, and at most {_MOST_AXES} are turned")
+    if len(source.shape) > _MAX_AXES:
+        raise InputError(f"x has {len(source.shape)} axes, and at most {_MAX_AXES} are turned")
     permutation = Permutation(source.shape, _order(axes, len(source.shape)))
     shape = permutation.result
     target = shaped(device, x, source, shape) if out is None else out

@@ -63,7 +63,7 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
     return x_rows
 
 
-def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
+def max_vectors(form: str, element: Type, *, on_cores: bool) -> int:
     """Return the maximum number of rows that are faster as vectors than dequantised."""
     row = QUANTISED_TYPES[form]
     times = row.vector_times
@@ -81,7 +81,7 @@ def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) 
     """
     if not device.machine(device.lanes).has(Capability.WARPGROUPS):
         return False
-    few = x.rows <= most_vectors(form, x.element, on_cores=on_cores)
+    few = x.rows <= max_vectors(form, x.element, on_cores=on_cores)
     return x.rows == 1 or (few and n * x.element.bytes % WIDEST == 0)
 
 

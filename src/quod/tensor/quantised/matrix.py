@@ -37,8 +37,10 @@ from quod.validation import choice, instance, plain_array, shown_kind, whole_num
 _MOST = (1 << 32) - 1
 _VECTOR = 16
 """Lanes on a CPU: the f32 of one vector at its widest, or of two or four narrower ones."""
-_MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
-"""The maximum of lanes and of lanes * width * at_once on a CPU, where all lanes form one vector."""
+_MAX_OF_A_VECTOR, _MAX_VALUES = 64, 1 << 12
+"""The maximum of lanes and of lanes * width * rows_per_instance on a CPU, where all lanes form one
+vector.
+"""
 _LANES = 64
 """Instances of a workgroup on devices without subgroups of 32."""
 _ROWS = 2
@@ -51,35 +53,37 @@ _SHORT_WIDTH = 16
 class ProductLayout:
     """The rows and positions of a workgroup in a product by a vector.
 
-    On a CPU there are at most 64 lanes, and lanes * width * at_once is at most 4096. Raises
-    InputError for numbers out of range.
+    On a CPU there are at most 64 lanes, and lanes * width * rows_per_instance is at most 4096.
+    Raises InputError for numbers out of range.
 
     lanes: Instances of a workgroup.
     width: Positions of a group that an instance decodes at a time; a power of two up to 32.
-    at_once: Rows of an instance.
-    together: Parts of each subgroup of 32 with rows of their own; a power of two up to 16, and 1 if
-        a device has no such subgroups, or `lanes` is not a multiple of 32.
+    rows_per_instance: Rows of an instance.
+    row_groups: Parts of each subgroup of 32 with rows of their own; a power of two up to 16, and 1
+        if a device has no such subgroups, or `lanes` is not a multiple of 32.
     """
 
     lanes: int
     width: int
-    at_once: int
-    together: int = 1
+    rows_per_instance: int
+    row_groups: int = 1
 
     def __post_init__(self) -> None:
         lanes = whole_number("lanes", self.lanes, 1, 1024)
-        at_once = whole_number("at_once", self.at_once, 1, 16)
+        at_once = whole_number("rows_per_instance", self.rows_per_instance, 1, 16)
         width = whole_number("width", self.width, 1, 32)
-        together = whole_number("together", self.together, 1, 16)
-        self.__dict__.update(lanes=lanes, width=width, at_once=at_once, together=together)
-        for name, number in (("width", width), ("together", together)):
+        together = whole_number("row_groups", self.row_groups, 1, 16)
+        self.__dict__.update(
+            lanes=lanes, width=width, rows_per_instance=at_once, row_groups=together
+        )
+        for name, number in (("width", width), ("row_groups", together)):
             if number.bit_count() != 1:
                 raise InputError(f"{name} must be a power of two, not {number}")
 
     @property
     def rows(self) -> int:
         """Rows of a workgroup."""
-        return self.at_once * self.together
+        return self.rows_per_instance * self.row_groups
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
@@ -159,17 +163,17 @@ class QuantisedMatrix:
             )
         machine = self.device.machine(layout.lanes)
         has_subgroups = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
-        if layout.together > 1 and (layout.lanes % SUBGROUP or not has_subgroups):
+        if layout.row_groups > 1 and (layout.lanes % SUBGROUP or not has_subgroups):
             raise InputError(
-                f"layout.together must be 1 where {layout.lanes} lanes are no subgroups of "
-                f"{SUBGROUP}, not {layout.together}"
+                f"layout.row_groups must be 1 where {layout.lanes} lanes are no subgroups of "
+                f"{SUBGROUP}, not {layout.row_groups}"
             )
-        values = layout.lanes * layout.width * layout.at_once
-        large = layout.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
+        values = layout.lanes * layout.width * layout.rows_per_instance
+        large = layout.lanes > _MAX_OF_A_VECTOR or values > _MAX_VALUES
         if large and in_host_memory(self.device):
             raise InputError(
-                f"layout must have at most {_MOST_OF_A_VECTOR} lanes on a processor, and lanes * "
-                f"width * at_once at most {_MOST_VALUES}: others take minutes to compile"
+                f"layout must have at most {_MAX_OF_A_VECTOR} lanes on a processor, and lanes * "
+                f"width * rows_per_instance at most {_MAX_VALUES}: others take minutes to compile"
             )
         return layout
 
@@ -280,7 +284,7 @@ class QuantisedMatrix:
             groups = -(-self.rows // layout.rows)
             kernel = self.device.compile(
                 MULTIPLY_BLOCKS[element], lanes=layout.lanes, form=self.type_name,
-                width=layout.width, at_once=layout.at_once, together=layout.together,
+                width=layout.width, at_once=layout.rows_per_instance, together=layout.row_groups,
             )  # fmt: skip
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 

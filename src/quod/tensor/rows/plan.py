@@ -19,7 +19,7 @@ _AT_ONCE = 32
 """The maximum number of elements that an instance holds, unless a long row requires more."""
 _MOST = (512, 64)
 """The maximum number of instances of a row and of elements of an instance, in registers."""
-_MOST_OF_SHORT_KERNELS = (256, 16)
+_MAX_OF_SHORT_KERNELS = (256, 16)
 _KEPT = (20, 36)
 """Elements of an instance in registers, the others being in shared memory.
 
@@ -39,7 +39,7 @@ _MANY_ROWS = 256
 """The number of rows, each in a workgroup, that keeps a GPU busy."""
 _LONGEST = 1 << 17
 """The longest such row; an instance then adds at most 64 terms sequentially."""
-_MOST_PARTS = 4096
+_MAX_PARTS = 4096
 """The maximum number of partial sums of a tensor, which one workgroup adds."""
 _IN_FLIGHT = 32
 """Elements that an instance of a GPU loads from all tensors together."""
@@ -89,19 +89,19 @@ def plan_rows(
     vector = widest(element, columns)
     width = columns // vector
     short = machine.has(Capability.SHORT_KERNELS)
-    most_threads, most_elements = _MOST_OF_SHORT_KERNELS if short else _MOST
-    most_elements //= tensors
-    elements = min(_AT_ONCE // tensors, most_elements)
+    max_threads, max_elements = _MAX_OF_SHORT_KERNELS if short else _MOST
+    max_elements //= tensors
+    elements = min(_AT_ONCE // tensors, max_elements)
     if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
-        plan = _long(device, vector, width, most_threads, beside)
+        plan = _long(device, vector, width, max_threads, beside)
         if plan is not None:
             return plan
     threads = _FEWEST
-    while threads < most_threads and threads * elements < columns:
+    while threads < max_threads and threads * elements < columns:
         threads *= 2
     lanes = max(device.lanes, threads)
     batch = 1
-    while batch * vector < most_elements and batch * threads < width:
+    while batch * vector < max_elements and batch * threads < width:
         batch *= 2
     fits = batch * threads >= width
     if not fits:
@@ -158,7 +158,7 @@ def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, 
         lanes, vector, fewest = device.lanes, widest(element, elements), 1
         batch = _AT_ONCE // vector
     size, accesses = lanes * batch, elements // vector
-    width = max(fewest, -(-accesses // (size * _MOST_PARTS))) * size
+    width = max(fewest, -(-accesses // (size * _MAX_PARTS))) * size
     return RowPlan(lanes, lanes, vector, batch, whole=False), width, -(-accesses // width)
 
 

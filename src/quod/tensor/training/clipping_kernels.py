@@ -23,7 +23,7 @@ Fortran program to find the Euclidean norm, 1978).
 """
 _LOW, _HIGH = 2.0**-60, 2.0**-40
 """The middle sum below which the low sum is used, and the high sum from which the high one is."""
-_LEAST_NORM = 1e-6
+_MIN_NORM = 1e-6
 """The number added to a norm before it divides."""
 
 
@@ -81,7 +81,7 @@ def _norm(
 
 def clip_factor(k: Builder, most: Value, norm: Value) -> Value:
     """Return the factor that limits gradients of a norm to the norm `most`."""
-    return k.minimum(most / (norm + _LEAST_NORM), 1.0)
+    return k.minimum(most / (norm + _MIN_NORM), 1.0)
 
 
 def _clip(k: Builder, most: Value, norm: Value, x: Value) -> list[Value]:

@@ -13,7 +13,7 @@ from itertools import islice
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
 from quod.hash.hash_to_jubjub import find_group_hash
-from quod.r1cs.gadgets.booleans import Boolean, both, constants, scaled, weighted
+from quod.r1cs.gadgets.booleans import Boolean, conjunction, constants, scaled, weighted
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint
@@ -81,7 +81,7 @@ def _select_point(
     """Return the point that three bits select from a table of eight."""
     first, second, third = bits
     coordinates = system.wire(), system.wire()
-    product = both(system, second, third)
+    product = conjunction(system, second, third)
     selector = scaled(system, first, 1)
     for wire, k in zip(coordinates, tables, strict=True):
         factor = weighted(system, [(True, k[1]), (second, k[3]), (third, k[5]), (product, k[7])])
@@ -161,7 +161,7 @@ def _select_signed_point(
     """Return the point that two bits select from a table of four, negated if the third is 1."""
     first, second, sign = bits
     signed_y = system.wire()
-    product = both(system, first, second)
+    product = conjunction(system, first, second)
 
     def coordinate(k: Coefficients) -> Signal:
         return weighted(system, [(True, k[0]), (first, k[1]), (second, k[2]), (product, k[3])])

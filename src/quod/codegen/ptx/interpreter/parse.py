@@ -99,11 +99,11 @@ _PARAMETER = re.compile(
 _NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 # The maximum digits of the sizes, counts and alignments in declarations.
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 # Of what is wrong, which quotes the text.
 _LONGEST_MESSAGE = 200
 # The maximum nesting of scopes: the parameters of a call are declared in one.
-_MOST_SCOPES = 8
+_MAX_SCOPES = 8
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -149,7 +149,7 @@ class _Parser:
                 raise self._error("a statement has no semicolon", first_line)
             elif line == "{":
                 # The parameters of a call are declared in a scope of their own.
-                if len(self._scopes) == _MOST_SCOPES:
+                if len(self._scopes) == _MAX_SCOPES:
                     raise self._error("there are too many scopes within each other", number)
                 self._scopes.append({})
                 held = []
@@ -169,7 +169,7 @@ class _Parser:
         return Module(self._entry, self._functions, self._shared, self._local, self._tables)
 
     def _number(self, digits: str, line: int) -> int:
-        if not 0 < len(digits) <= _MOST_DIGITS:
+        if not 0 < len(digits) <= _MAX_DIGITS:
             raise self._error("a size, count or alignment is missing or too long", line)
         return int(digits)
 

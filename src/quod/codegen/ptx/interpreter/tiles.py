@@ -22,7 +22,7 @@ from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel.builder.matrices import added, numbers_of_halves
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.clocks import Clocks
-from quod.kernel.interpreter.pending import Copy, Mbarrier, Reading
+from quod.kernel.interpreter.pending import Copy, Mbarrier, PendingReads
 from quod.kernel.ops.tile import COLUMNS, LINE, PATTERN, WARPGROUP
 
 _MAP_WORDS = 5
@@ -68,7 +68,7 @@ class Tiles:
     ) -> None:
         self.memory, self.clocks, self._arrays = memory, clocks, arrays
         self._barriers: dict[int, Mbarrier] = {}
-        self._readings: list[Reading] = []
+        self._readings: list[PendingReads] = []
         self._committed = np.zeros(-(-lanes // WARPGROUP), np.int64)
 
     def error(self, instruction: Instruction, lane: int, problem: str) -> InterpreterError:
@@ -114,8 +114,8 @@ class Tiles:
 
     def _has_ended(self, poll: Poll, address: int, parity: int, lanes: Array) -> bool:
         barrier = self.barrier(poll.instruction, address, lanes)
-        if barrier.settle() and not self.clocks.end_phase(barrier.clock):
-            raise self.error(poll.instruction, int(lanes[0]), barrier.unseen())
+        if barrier.try_end_phase() and not self.clocks.end_phase(barrier.clock):
+            raise self.error(poll.instruction, int(lanes[0]), barrier.describe_early_end())
         return barrier.ended % 2 != parity
 
     def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
@@ -131,7 +131,11 @@ class Tiles:
         address, _, who = next(iter(poll.asked(frame, mask)))
         lanes = np.flatnonzero(who)
         barrier = self.barrier(poll.instruction, address, lanes)
-        return self.error(poll.instruction, int(lanes[0]), f"waits for ever: {barrier.lacking()}")
+        return self.error(
+            poll.instruction,
+            int(lanes[0]),
+            f"waits for ever: {barrier.describe_missing_arrivals()}",
+        )
 
     def learn(self, poll: Poll, frame: Frame, mask: Array) -> None:
         """Record that lanes have observed the end of their phases, which makes copies visible."""
@@ -139,7 +143,7 @@ class Tiles:
             lanes = np.flatnonzero(who)
             barrier = self.barrier(poll.instruction, address, lanes)
             if not self.clocks.learn(barrier.clock, lanes):
-                raise self.error(poll.instruction, int(lanes[0]), barrier.unsure())
+                raise self.error(poll.instruction, int(lanes[0]), barrier.describe_ambiguous_wait())
             for copy in barrier.copies:
                 copy.arrive()
             barrier.copies.clear()
@@ -164,7 +168,7 @@ class Tiles:
         if any(reading.overlaps(at, at + data.nbytes) for reading in self._readings):
             raise self.error(instruction, lane, "copies over a tile that a product still reads")
         shared.begin_copy(np.array([at]), lanes, data.nbytes, place, barrier.clock)
-        barrier.come += data.nbytes
+        barrier.arrived_bytes += data.nbytes
         barrier.copies.append(Copy(lambda: shared.arrive(at, 0, data), instruction.location))
 
     def _words(self, instruction: Instruction, lane: int, tensor_map: int) -> list[int]:
@@ -242,7 +246,7 @@ class Tiles:
         if (places < 0).any():
             raise self.error(instruction, lane, "has a matrix before its memory")
         elements = self.memory.shared.tile(places, lane, self.memory.place(instruction.location))
-        reading = Reading(self.memory.shared, 0, places, lane, int(self._committed[warpgroup]))
+        reading = PendingReads(self.memory.shared, 0, places, lane, int(self._committed[warpgroup]))
         self._readings.append(reading)
         return elements
 
@@ -272,8 +276,8 @@ class Tiles:
                 raise self.memory.place(copy.location).error(
                     0, "ends while this tile is on its way to it"
                 )
-            if barrier.settle() and not self.clocks.end_phase(barrier.clock):
-                raise self.memory.place(barrier.location).error(0, barrier.unseen())
+            if barrier.try_end_phase() and not self.clocks.end_phase(barrier.clock):
+                raise self.memory.place(barrier.location).error(0, barrier.describe_early_end())
 
 
 def _swizzled(at: Array) -> Array:

@@ -20,7 +20,7 @@ from quod.commitment.ligero.checker.kernels import (
     hash_opened,
 )
 from quod.commitment.ligero.checker.paths import Paths
-from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
+from quod.commitment.ligero.shape import MAX_CLAIMS, LigeroShape
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.scheme import Claim
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -60,13 +60,13 @@ class OpeningChecker:
             "begun": 4,
             "twiddles": code.length * code.modulus.bytes,
             "places": 4 * shape.opened,
-            "points": MOST_CLAIMS * max(1, code.log_message) * element,
+            "points": MAX_CLAIMS * max(1, code.log_message) * element,
             "r": max(1, shape.log_rows) * element,
-            "weights": (MOST_CLAIMS + 1) * element,
+            "weights": (MAX_CLAIMS + 1) * element,
             "combination": code.message * element,
             "columns": shape.opened * shape.rows * code.modulus.bytes,
             "rows": sum(self._paths.widths) * 12,
-            "corners": MOST_CLAIMS * self._halves * element,
+            "corners": MAX_CLAIMS * self._halves * element,
             "upper": shape.rows * element,
             "factors": shape.opened * self._halves * code.modulus.bytes,
             "nodes": self._paths.nodes * DIGEST_BYTES,

@@ -28,7 +28,7 @@ class Paths:
         return [min(self.opened, 1 << level) for level in reversed(range(self.log_leaves))]
 
     @property
-    def most_others(self) -> int:
+    def max_others(self) -> int:
         """Return the largest number of digests of a proof."""
         return self.opened * self.log_leaves
 
@@ -40,7 +40,7 @@ class Paths:
     @property
     def nodes(self) -> int:
         """Return the number of nodes in memory."""
-        return self.opened + self.most_others + sum(self.widths)
+        return self.opened + self.max_others + sum(self.widths)
 
     def rows(self, places: list[int]) -> tuple[Rows, int]:
         """Return a row per computed node, and the number of digests of a proof.
@@ -51,7 +51,7 @@ class Paths:
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
         index = np.arange(len(nodes))
-        first, others, out = 0, self.opened, self.opened + self.most_others
+        first, others, out = 0, self.opened, self.opened + self.max_others
         for width in self.widths:
             missing = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
             numbers = np.concatenate([nodes, missing])

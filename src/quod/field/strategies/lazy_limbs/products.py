@@ -125,7 +125,7 @@ class Columns:
 class MontgomeryProducts:
     """Sums of Montgomery products modulo one prime, of normalised limbs."""
 
-    least_halved = 8
+    min_halved = 8
 
     def __init__(self, k: Builder, modulus: Modulus, shape: LimbShape) -> None:
         self.k = k
@@ -216,7 +216,7 @@ class MontgomeryProducts:
         fewer columns. The upper half is cleared by a multiple of p, computed limb by limb.
         """
         n, mask = self.shape.count, self.shape.mask
-        ring = RingProducts(self.k, self.shape.column_type, self.least_halved, self.shape.bits)
+        ring = RingProducts(self.k, self.shape.column_type, self.min_halved, self.shape.bits)
         columns = Columns(self.k, self.shape, 2 * n)
         for a, b in pairs:
             product = ring.square(a) if a is b else ring.product(a, b)

@@ -210,9 +210,9 @@ class LazyLimbs(SpareLimbs):
             power, exponent_words = loop.carried
             squared = self.carried(self.square(power))
             with k.if_((exponent_words[0] >> 31) != 0) as branch:
-                branch.give(self.carried(self.multiply(squared, base)))
+                branch.yield_(self.carried(self.multiply(squared, base)))
             with branch.otherwise():
-                branch.give(squared)
+                branch.yield_(squared)
             shifted_words = [
                 (word << 1) | (next_word >> 31)
                 for word, next_word in itertools.pairwise(exponent_words)

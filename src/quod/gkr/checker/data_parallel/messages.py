@@ -32,7 +32,7 @@ class LayerMessages:
     """The messages of a layer in a proof.
 
     above, below: the values of the layer, and of the layer below it.
-    across: the point in the instance variables.
+    instance_point: the point in the instance variables.
     row: the number of rounds, the degree, the first element, the first challenge and the first
         challenge of the previous point; then the range of runs of the values below.
     """
@@ -40,14 +40,14 @@ class LayerMessages:
     number: int
     above: LayerValues
     below: LayerValues
-    across: tuple[int, ...]
+    instance_point: tuple[int, ...]
     row: Row
 
 
 class DataParallelMessages(Messages):
     """The messages of all layers in `layers`, from the outputs to the inputs."""
 
-    reduction = Reduction.COLUMNS
+    reduction = Reduction.DATA_PARALLEL
     layers: list[LayerMessages]
 
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:

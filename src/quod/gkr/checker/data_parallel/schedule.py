@@ -12,7 +12,7 @@ from quod.gkr.checker.schedule import Schedule, Sum, Words
 from quod.layered.circuit import KINDS, POWERS
 
 _LOG_LOW = 9
-_LEAST_LOG_FACTOR = 4
+_MIN_LOG_FACTOR = 4
 _VALUES_EACH = 1 << 10
 
 
@@ -54,7 +54,7 @@ class DataParallelSchedule(Schedule):
         """Append the eq table of a point, and return its first entry."""
         first = self.table_entries
         self.table_entries += 1 << len(coordinates)
-        self._write_table(first, [Point(coordinates)], 1 << len(coordinates), _LEAST_LOG_FACTOR)
+        self._write_table(first, [Point(coordinates)], 1 << len(coordinates), _MIN_LOG_FACTOR)
         return first
 
     def _by_upper(self, outputs: Words, weights: tuple[int, int, int]) -> list[tuple[int, Words]]:
@@ -99,7 +99,7 @@ class DataParallelSchedule(Schedule):
         columns = np.stack([gates.output, *(ranks[x] for x in gates.inputs), self._codes[codes]])
         is_claimed = np.isin(gates.output, layer.above.places)
         is_random = self._is_random[codes]
-        is_spread = self._is_public[codes] & (kind == "constant") & bool(layer.across)
+        is_spread = self._is_public[codes] & (kind == "constant") & bool(layer.instance_point)
         inputs, factors = KINDS[kind], POWERS.get(kind, KINDS[kind])
         is_known = ~is_random & ~is_spread
         for has_form, flags in (
@@ -108,7 +108,9 @@ class DataParallelSchedule(Schedule):
             gate_columns = columns[:, has_form & is_claimed]
             if gate_columns.shape[1]:
                 form = self._form(inputs, **flags)
-                instances = self._instance_table(layer.across) if flags.get("by_instance") else 0
+                instances = (
+                    self._instance_table(layer.instance_point) if flags.get("by_instance") else 0
+                )
                 self._add_sum(form, gate_columns, weights, factors, instances)
 
     def _add_sum(

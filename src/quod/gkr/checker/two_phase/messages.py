@@ -13,7 +13,7 @@ class Claims:
     """Claims about a layer at `points`: their elements are `values`; outputs have none."""
 
     points: tuple[Point, ...]
-    across: tuple[int, ...]
+    instance_point: tuple[int, ...]
     values: tuple[int, ...]
 
     @property
@@ -44,7 +44,7 @@ class LayerMessages:
 class TwoPhaseMessages(Messages):
     """The messages of all layers in `layers`, from the outputs to the inputs."""
 
-    reduction = Reduction.PLACES
+    reduction = Reduction.TWO_PHASE
     layers: list[LayerMessages]
 
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
@@ -55,15 +55,18 @@ class TwoPhaseMessages(Messages):
             claims = self.layers[-1].below
         self.values = claims.values
         """The elements that are claimed of the inputs."""
-        return InputClaims(claims.points, claims.across)
+        return InputClaims(claims.points, claims.instance_point)
 
     def _layer(self, layer: Layer, above: Claims) -> LayerMessages:
         first, *products = layer.sumchecks
         rounds, drawn = first.rounds, self._sumcheck(first)
         points, values = [Point(tuple(drawn[: rounds.wires]))], [first.values.first]
-        across, weights = above.across, (0, 0, 0)
+        across, weights = above.instance_point, (0, 0, 0)
         if rounds.instances:
-            across, weights = tuple(drawn[rounds.wires :]), (rounds.wires, 1, above.across[0])
+            across, weights = (
+                tuple(drawn[rounds.wires :]),
+                (rounds.wires, 1, above.instance_point[0]),
+            )
         first_row = (rounds.variables, rounds.degree, rounds.first, drawn.start)
         second_row: Row = (0, 0, 0)
         points_of_products = []

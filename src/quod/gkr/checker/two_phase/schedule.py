@@ -36,7 +36,7 @@ class TwoPhaseSchedule(Schedule):
         self, messages: TwoPhaseMessages, *, evaluates_inputs: bool, table_entries: int
     ) -> None:
         super().__init__(messages, evaluates_inputs=evaluates_inputs)
-        self.messages, self._most_entries = messages, table_entries
+        self.messages, self._max_entries = messages, table_entries
         self.chunks = [Chunk()]
         for layer in messages.layers:
             self._layer(layer)
@@ -44,7 +44,7 @@ class TwoPhaseSchedule(Schedule):
         self._claim_inputs([(value, 0, 0) for value in messages.values])
 
     def _layer(self, layer: LayerMessages) -> None:
-        circuit, across = self.circuit, layer.above.across
+        circuit, across = self.circuit, layer.above.instance_point
         gate_layer, below = circuit.layers[layer.number], circuit.log_below(layer.number)
         is_spread = self._is_public[gate_layer.gates["constant"].coefficient] & bool(across)
         spreads = bool(is_spread.any())
@@ -73,7 +73,7 @@ class TwoPhaseSchedule(Schedule):
     def _chunk(self, entries: int) -> Chunk:
         """Return the chunk to which a layer with `entries` table entries belongs."""
         chunk = self.chunks[-1]
-        if chunk.entries and chunk.entries + entries > self._most_entries:
+        if chunk.entries and chunk.entries + entries > self._max_entries:
             chunk = Chunk(len(self.table_rows))
             self.chunks.append(chunk)
         return chunk

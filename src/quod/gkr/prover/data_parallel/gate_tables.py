@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen
-from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
+from quod.gkr.prover.gate_tables import Constants, GateTables, SortedGates
 from quod.gkr.prover.gates import GateForm
 from quod.gkr.reduction import claimed_places, taken_places
 from quod.layered.circuit import KINDS
@@ -47,13 +47,13 @@ class DataParallelLayer:
     by_output: all gates, sorted by output.
     terms: the products of values below that its gates sum.
     constants: the constant gates whose outputs are claimed.
-    taken, positions: the wires below whose values the proof contains, and their number.
+    sent_wires, positions: the wires below whose values the proof contains, and their number.
     """
 
-    by_output: Runs
+    by_output: SortedGates
     terms: Terms
     constants: Constants
-    taken: Buffer
+    sent_wires: Buffer
     positions: int
 
 

@@ -29,9 +29,9 @@ from quod.gkr.reduction import degree_by_columns
 from quod.kernel import U32, Builder, Pointer, Struct, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.layered.circuit import POWERS
-from quod.sumcheck.eq_tables import Equality, at_corners
+from quod.sumcheck.eq_tables import Equality, scaled_eq_table
 from quod.sumcheck.interpolation import INFINITY
-from quod.sumcheck.memory import Progress, Weights
+from quod.sumcheck.memory import PointCoordinates, ProverState
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.structs import SumcheckSizes
 from quod.sumcheck.summands import Point, evaluated, value_at
@@ -213,7 +213,7 @@ def evaluate_columns(
     variables = sizes.log_size - round_number - form.depth
     lanes = Lanes(k, variables, chunks, narrow=form.narrow)
     table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
-    coordinate = Weights(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
+    coordinate = PointCoordinates(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
     at_one = f.is_zero(coordinate) if form.depth == 1 else None
     totals = [f.carried(f.zero())] * len(points)
 
@@ -292,7 +292,7 @@ def fold_columns(
     """Fold columns to 2**log_count entries by `form.folds` challenges.
 
     taken: the wires whose columns are folded, if the source is a layer's values.
-    challenges: the buffer of `Progress`, whose challenges from round `number` on are used, or of
+    challenges: the buffer of `ProverState`, whose challenges from round `number` on are used, or of
         `StateLayout`, whose point of the instances is used from coordinate `number` on.
     """
     mixed = MixedField(k, form.field)
@@ -303,12 +303,12 @@ def fold_columns(
     fold_challenges: list[Any] = []
     for offset in range(form.folds):
         if form.by == "round":
-            progress = Progress(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
+            progress = ProverState(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
             fold_challenges.append(progress.challenge(number + offset))
         else:
             prover_state = StateMemory(f, challenges, lanes.proof, sizes)
-            fold_challenges.append(prover_state.load(prover_state.across + number + offset))
-    eq_weights = at_corners(f, f.carried(f.one()), fold_challenges)
+            fold_challenges.append(prover_state.load(prover_state.instance_point + number + offset))
+    eq_weights = scaled_eq_table(f, f.carried(f.one()), fold_challenges)
     with k.range(lanes.first, extents.positions, lanes.step) as loop:
         row = loop.index if form.source == "planes" else k.load(taken, loop.index)[0]
         entries = [

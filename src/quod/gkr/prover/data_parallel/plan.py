@@ -24,7 +24,7 @@ from quod.gkr.prover.data_parallel.steps import combine_values, digest_values, e
 from quod.gkr.prover.data_parallel.table import ColumnForm
 from quod.gkr.prover.gates import LayerSizes
 from quod.gkr.prover.plan import BatchPlan
-from quod.gkr.prover.state import FIRST
+from quod.gkr.prover.state import FIRST_POINT
 from quod.gkr.prover.steps import set_points
 from quod.gkr.reduction import Reduction
 from quod.hash.function import STATE_WORDS
@@ -47,7 +47,7 @@ _MIN_LOG_PADDED, _PADDING = 5, 16
 class DataParallelPlan(BatchPlan):
     """The plan of data-parallel proofs: one sumcheck per layer, over the instances."""
 
-    reduction = Reduction.COLUMNS
+    reduction = Reduction.DATA_PARALLEL
 
     def __init__(
         self, gates: DataParallelGates, *, chain: int, hash: Hash, log_instances: int, batch: int
@@ -211,7 +211,7 @@ class _LayerRecorder:
     def record(self) -> None:
         """Record the sumcheck, if there is one, and the values that the proof sends."""
         plan, recording = self._plan, self._recording
-        plan.corner_weights(recording, self._size, "weights", first=FIRST)
+        plan.record_eq_table(recording, self._size, "weights", first=FIRST_POINT)
         if self._number + 1 < len(plan.layers):
             self._combine(self._size, plan.layers[self._number + 1])
         if self._sumcheck is not None:
@@ -221,7 +221,7 @@ class _LayerRecorder:
             self._fold_at_point()
         self._end()
         if self._number == 0:
-            plan.corner_weights(recording, self._below, "weights", first=FIRST)
+            plan.record_eq_table(recording, self._below, "weights", first=FIRST_POINT)
             self._combine(self._below, self._layer)
 
     def _combine(self, log_size: int, above: DataParallelLayer) -> None:
@@ -232,14 +232,14 @@ class _LayerRecorder:
         plan, memory = self._plan, self._memory
         plan.step(
             self._recording, combine_values, plan.layout.sizes, log_size, above.positions,
-            above.taken, memory["ends"], memory["weights"], plan.states, field=plan.field,
+            above.sent_wires, memory["ends"], memory["weights"], plan.states, field=plan.field,
         )  # fmt: skip
 
     def _begin(self, sumcheck: SumcheckPlan) -> None:
         plan, layer, memory = self._plan, self._layer, self._memory
         recording, terms = self._recording, self._layer.terms
         if layer.constants.form.has_public:
-            plan.shares(recording)
+            plan.record_instance_table(recording)
             plan.collapse_public(recording)
         plan.begin_sumcheck(
             recording, layer.constants, self._size, rounds=plan.log_instances, halvings=0
@@ -316,7 +316,7 @@ class _LayerRecorder:
         plan.over_columns(
             self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,
             number, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
-            layer.taken, columns,
+            layer.sent_wires, columns,
             self._memory["progress"] if challenge == "round" else plan.states, target,
             form=FoldForm(plan.field, source, challenge, depth, plan.is_narrow(variables)),
         )  # fmt: skip

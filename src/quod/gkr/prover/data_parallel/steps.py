@@ -12,7 +12,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.prover.state import (
     CLAIM,
-    FIRST,
+    FIRST_POINT,
     VALUES,
     MessageRange,
     StateMemory,
@@ -25,7 +25,7 @@ from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import Progress
+from quod.sumcheck.memory import ProverState
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
@@ -99,15 +99,17 @@ def end_layer(
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     number, local = k.workgroup_id(), k.local_id()
     prover_state = StateMemory(f, memory.states, number, sizes)
-    progress = Progress(f, memory.progress, sizes.batch, number, sizes.log_instances)
+    progress = ProverState(f, memory.progress, sizes.batch, number, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
         (word,) = k.load(memory.proof, number * words + loop.index)
         k.store(memory.sent, target.start(number) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        prover_state.store(prover_state.across + loop.index, progress.challenge(loop.index))
+        prover_state.store(prover_state.instance_point + loop.index, progress.challenge(loop.index))
     # If no layer has rounds, the buffer of their progress is too small to read.
-    with k.range(0, k.minimum(rounds, 1), carry=tuple(prover_state.state(chain))) as transcript:
+    with k.range(
+        0, k.minimum(rounds, 1), carry=tuple(prover_state.load_transcript(chain))
+    ) as transcript:
         transcript.next(tuple(progress.state(chain)))
     message_words = DIGESTS_EACH * STATE_WORDS
     with k.range(0, messages, carry=transcript.results) as absorbed:
@@ -119,11 +121,11 @@ def end_layer(
         state = next_state(k, chain, draws.carried, draws.index > 0)
         coordinate = f.carried(challenge(f, field, state))
         with k.if_(local == 0):
-            prover_state.store(draws.index + FIRST, coordinate)
+            prover_state.store(draws.index + FIRST_POINT, coordinate)
         draws.next(state)
     k.barrier()
     with k.if_(local == 0):
-        prover_state.set_state(chain, draws.results)
+        prover_state.store_transcript(chain, draws.results)
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
+from quod.gkr.prover.gate_tables import Constants, GateTables, SortedGates
 from quod.gkr.reduction import exponents_of
 
 
@@ -18,10 +18,10 @@ class TwoPhaseLayer:
     constants: the constants in the circuit's order.
     """
 
-    by_output: Runs
-    by_first: Runs
-    powers: dict[int, Runs]
-    products: Runs | None
+    by_output: SortedGates
+    by_first: SortedGates
+    powers: dict[int, SortedGates]
+    products: SortedGates | None
     constants: Constants
 
 

@@ -7,7 +7,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.gkr.protocol import Layer, Rounds, Sumcheck
 from quod.gkr.prover.gates import LayerSizes
 from quod.gkr.prover.plan import BatchPlan
-from quod.gkr.prover.state import FIRST
+from quod.gkr.prover.state import FIRST_POINT
 from quod.gkr.prover.steps import set_points
 from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates, TwoPhaseLayer
 from quod.gkr.prover.two_phase.kernels import first_phase, layer_values, second_phase
@@ -35,7 +35,7 @@ class TwoPhasePlan(BatchPlan):
     have the second, over the wires alone.
     """
 
-    reduction = Reduction.PLACES
+    reduction = Reduction.TWO_PHASE
 
     def __init__(
         self, gates: TwoPhaseGates, *, chain: int, hash: Hash, log_instances: int, batch: int
@@ -162,8 +162,8 @@ class _LayerRecorder:
         claims = 1 if self._is_top else len(plan.protocol.layer(self._number + 1).sumchecks)
         zeros = plan.circuit.zeros if self._is_top else None
         log_size = plan.sizes[self._number + 1]
-        plan.corner_weights(
-            self._recording, log_size, "weights", first=FIRST, claims=claims, zeros=zeros
+        plan.record_eq_table(
+            self._recording, log_size, "weights", first=FIRST_POINT, claims=claims, zeros=zeros
         )
 
     def _record_first_sumcheck(self, sumcheck: SumcheckPlan, step: Sumcheck) -> None:
@@ -171,7 +171,7 @@ class _LayerRecorder:
         recording, constants = self._recording, layer.constants
         is_collapsed = plan.is_collapsed(step.rounds)
         if is_collapsed or constants.form.has_public:
-            plan.shares(recording)
+            plan.record_instance_table(recording)
         if constants.form.has_public:
             plan.collapse_public(recording)
         self._record_values_table(sumcheck, is_collapsed=is_collapsed)
@@ -224,9 +224,9 @@ class _LayerRecorder:
         assert layer.products is not None
         is_collapsed = plan.is_collapsed(step.rounds)
         if is_collapsed:
-            plan.shares(recording)
+            plan.record_instance_table(recording)
         self._record_values_table(sumcheck, is_collapsed=is_collapsed)
-        plan.corner_weights(recording, self._log_below, "at_x", first=FIRST)
+        plan.record_eq_table(recording, self._log_below, "at_x", first=FIRST_POINT)
         entries, products = plan.batch << self._log_below, layer.products
         plan.launch(
             recording, second_phase, entries, (1 - sumcheck.shape.in_base) * entries,

@@ -13,7 +13,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.prover.state import (
     CLAIM,
     FACTOR,
-    FIRST,
+    FIRST_POINT,
     VALUES,
     MessageRange,
     StateMemory,
@@ -25,7 +25,7 @@ from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.finish import added_parts
-from quod.sumcheck.memory import Progress
+from quod.sumcheck.memory import ProverState
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
@@ -56,8 +56,8 @@ def end_first_sumcheck(
     prover_state = StateMemory(f, memory.states, end.number, sizes)
     table_values = end.sent(prover_state, target, values)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        instance_offset = prover_state.across + loop.index - log_below
-        offset = k.select(loop.index < log_below, loop.index + FIRST, instance_offset)
+        instance_offset = prover_state.instance_point + loop.index - log_below
+        offset = k.select(loop.index < log_below, loop.index + FIRST_POINT, instance_offset)
         prover_state.store(offset, end.progress.challenge(loop.index))
     with k.if_(local == 0):
         for number, value in enumerate(table_values):
@@ -88,10 +88,10 @@ def begin_second_sumcheck(
     proof = k.workgroup_id()
     (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each, at_once))
     prover_state = StateMemory(f, states, proof, sizes)
-    next_progress = Progress(f, progress, sizes.batch, proof, rounds)
+    next_progress = ProverState(f, progress, sizes.batch, proof, rounds)
     with k.if_(k.local_id() == 0):
         next_progress.set_claim(total)
-        next_progress.set_state(chain, prover_state.state(chain))
+        next_progress.set_state(chain, prover_state.load_transcript(chain))
 
 
 @kernel
@@ -115,7 +115,9 @@ def end_second_sumcheck(
     prover_state = StateMemory(f, memory.states, end.number, sizes)
     (value,) = end.sent(prover_state, target, 1)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        prover_state.store(prover_state.second + loop.index, end.progress.challenge(loop.index))
+        prover_state.store(
+            prover_state.second_point + loop.index, end.progress.challenge(loop.index)
+        )
     factor = None if is_last else f.carried(challenge(f, field, end.state))
     with k.if_(local == 0):
         prover_state.store(VALUES + 1, value)
@@ -134,7 +136,7 @@ class _SumcheckEnd:
         f: Any = field_arithmetic(k, field, inlined=True)
         self.f, self._chain, self.number = f, Chain(k, hash), k.workgroup_id()
         self._memory, self._batch = memory, batch
-        self.progress = Progress(f, memory.progress, batch, self.number, rounds)
+        self.progress = ProverState(f, memory.progress, batch, self.number, rounds)
         elements = rounds * degree
         self._words, self._first_value = elements * field.words, batch * elements
         self.state: Words = ()
@@ -158,5 +160,5 @@ class _SumcheckEnd:
         self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
         with k.if_(k.local_id() == 0):
             k.store(sent, start + self._words, *message)
-            prover_state.set_state(self._chain, self.state)
+            prover_state.store_transcript(self._chain, self.state)
         return values

@@ -41,7 +41,7 @@ class Tuning:
     inlined: inline products in Fq2.
     slots: the number of sums of affine points that an instance keeps in scratch memory; 0 selects
         XYZZ coordinates.
-    least_entries: MSMs of fewer entries use XYZZ coordinates, because too few additions would
+    min_entries: MSMs of fewer entries use XYZZ coordinates, because too few additions would
         share an inversion.
     """
 
@@ -49,7 +49,7 @@ class Tuning:
     ahead: bool
     inlined: bool
     slots: int = 0
-    least_entries: int = 0
+    min_entries: int = 0
 
 
 def tuning(group: Group, *, long: bool = True) -> Tuning:
@@ -66,7 +66,7 @@ def tuning(group: Group, *, long: bool = True) -> Tuning:
         return Tuning(resident_workgroups(group), ahead=False, inlined=False)
     return Tuning(
         resident_workgroups(group), ahead=words <= 4, inlined=words <= 8,
-        slots=128 if words > 8 else 0, least_entries=1 << 23,
+        slots=128 if words > 8 else 0, min_entries=1 << 23,
     )  # fmt: skip
 
 
@@ -146,12 +146,12 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
 
 
 def _retry_bytes(plan: GpuMsmPlan) -> int:
-    return -(-4 * (plan.most_chunks + 1) // _ALIGNMENT) * _ALIGNMENT
+    return -(-4 * (plan.max_chunks + 1) // _ALIGNMENT) * _ALIGNMENT
 
 
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
     """Return the launch shape of affine sums, or None for sums in XYZZ or extended coordinates."""
-    few = plan.most_entries < chosen.least_entries
+    few = plan.max_entries < chosen.min_entries
     if not chosen.slots or few or plan.form != "weierstrass":
         return None
     return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
@@ -175,7 +175,7 @@ def record(
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group, long=plan.limits.long)
     shape = _affine_shape(device, plan, chosen)
-    moved = plan.most_entries * (8 * plan.base_words + 4) + plan.most_chunks * 8 * plan.sum_words
+    moved = plan.max_entries * (8 * plan.base_words + 4) + plan.max_chunks * 8 * plan.sum_words
     static: dict[str, Any] = {
         "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
         "inlined": chosen.inlined,
@@ -184,22 +184,22 @@ def record(
     pair_scratch: list[Buffer] = []
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
-        groups = -(-plan.most_chunks // device.lanes)
+        groups = -(-plan.max_chunks // device.lanes)
         products = PRODUCTS_OF_BASE[form]
         multiply_adds = addition_cost(group, form, products)
     else:
         compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
         groups = shape.workgroups
         pair_scratch.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
-        moved += plan.most_entries * bytes_of_addition(group)
+        moved += plan.max_entries * bytes_of_addition(group)
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
         compiled, groups, chunks.count, work, *pair_scratch, label="accumulate", bytes=moved,
-        modmuls=plan.most_entries * products * group.degree,
-        multiply_adds=plan.most_entries * multiply_adds,
+        modmuls=plan.max_entries * products * group.degree,
+        multiply_adds=plan.max_entries * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
         again = device.compile(accumulate_again, group=group, form=form)
-        lanes = min(plan.most_chunks, device.resident_lanes)
+        lanes = min(plan.max_chunks, device.resident_lanes)
         recording.launch(again, -(-lanes // device.lanes), work, label="accumulate")

@@ -70,8 +70,8 @@ class Shape:
     def of(cls, device: AnyDevice, plan: GpuMsmPlan, *, resident: int, slots: int) -> Shape:
         """Return at most the resident workgroups, and enough slots for the longest chunk."""
         lanes = device.lanes
-        workgroups = min(resident * device.multiprocessors, -(-plan.most_chunks // lanes))
-        own_chunks = -(-plan.most_chunks // (workgroups * lanes))
+        workgroups = min(resident * device.multiprocessors, -(-plan.max_chunks // lanes))
+        own_chunks = -(-plan.max_chunks // (workgroups * lanes))
         longest = -(-plan.longest // 2)
         return cls(workgroups, max(longest, min(slots, own_chunks * longest)))
 

@@ -22,10 +22,10 @@ from quod.msm.gpu.sort.workgroup import Scan, clear
 LANES = 256
 """Instances of a workgroup of these kernels."""
 
-MOST_LONGEST = 1023
+MAX_LONGEST = 1023
 """The maximum number of entries of a chunk."""
 
-LENGTHS = MOST_LONGEST + 1
+LENGTHS = MAX_LONGEST + 1
 
 # A workgroup writes the chunks of a bucket with more chunks than this, a subgroup those of a
 # smaller bucket.
@@ -58,9 +58,9 @@ class _Split:
             (self.short, self.chunks - self.longer),
         ):
             with k.if_(number != 0) as branch:
-                branch.give(k.atomic_add(table, length, number))
+                branch.yield_(k.atomic_add(table, length, number))
             with branch.otherwise():
-                branch.give(k.constant(0, types.u32))
+                branch.yield_(k.constant(0, types.u32))
             ranks.append(branch.results)
         return ranks[0], ranks[1]
 
@@ -148,10 +148,10 @@ def scan_chunks(
         block_first[index] = before
 
     def place_length(index: Value, before: Value) -> None:
-        ranks[MOST_LONGEST - index] = before
+        ranks[MAX_LONGEST - index] = before
 
     chunks = scan.array(blocks, lambda index: block_chunks[index], place_block)
-    scan.array(LENGTHS, lambda index: length_counts[MOST_LONGEST - index], place_length)
+    scan.array(LENGTHS, lambda index: length_counts[MAX_LONGEST - index], place_length)
     with k.if_(k.local_id() == 0):
         first_chunk[buckets] = chunks
         count[0] = chunks
@@ -235,7 +235,7 @@ def make_chunks(
     An instance alone writes the chunks of a bucket that has at most `own_chunks`.
     """
     by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
-    most_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks
+    max_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks
     tally = k.shared(types.u32, LENGTHS)
     slots = _Slots(k, 7)
     many = k.shared(types.u32, k.workgroup_size)
@@ -259,17 +259,17 @@ def make_chunks(
         k.barrier()
         own_bucket = _Bucket(
             bucket_starts[bucket], first_chunk[bucket] + first, cut.chunks, cut.short, cut.longer,
-            tally[k.minimum(cut.short + 1, MOST_LONGEST)] + longer_rank,
+            tally[k.minimum(cut.short + 1, MAX_LONGEST)] + longer_rank,
             tally[cut.short] + short_rank,
         )  # fmt: skip
         with k.if_(exists):
             first_chunk[bucket] = own_bucket.chunk
         _write_by_instance(k, own_bucket, own_chunks, table)
         slots.put(own_bucket.values())
-        with k.if_(cut.chunks > most_of_subgroup):
+        with k.if_(cut.chunks > max_of_subgroup):
             many[k.atomic_add(many_count, 0, 1)] = k.local_id()
         if by_subgroups:
-            waiting = k.ballot((cut.chunks > own_chunks) & (cut.chunks <= most_of_subgroup))
+            waiting = k.ballot((cut.chunks > own_chunks) & (cut.chunks <= max_of_subgroup))
         k.barrier()
         if by_subgroups:
             first_slot = k.local_id() - k.lane_id()

@@ -68,10 +68,10 @@ def merge_buckets(
     exists = bucket < buckets
     with k.if_(exists) as branch:
         begin, end = first_chunk[bucket], first_chunk[bucket + 1]
-        branch.give(begin, end - begin)
+        branch.yield_(begin, end - begin)
     with branch.otherwise():
         nothing = k.constant(0, types.u32)
-        branch.give(nothing, nothing)
+        branch.yield_(nothing, nothing)
     begin, chunks = branch.results
     is_small = chunks <= lanes * _MAX_ROUNDS
     count = k.select(is_small, chunks, 0)
@@ -140,9 +140,9 @@ def _sum_run_through_memory(
     def term(index: Value) -> tuple[Value, Any]:
         place = (index << bits) + lane
         with k.if_(place < count) as inside:
-            inside.give(law.load(sums, first + place * stride))
+            inside.yield_(law.load(sums, first + place * stride))
         with inside.otherwise():
-            inside.give(law.neutral())
+            inside.yield_(law.neutral())
         return place < count, inside.results
 
     terms = (k.uniform(count) + (size - 1)) >> bits
@@ -222,23 +222,23 @@ def begin_sums(
         first = first_chunk[bucket]
         with k.if_(first_chunk[bucket + 1] != first) as branch:
             place = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
-            branch.give(k.load(sums, place, 2))
+            branch.yield_(k.load(sums, place, 2))
         with branch.otherwise():
-            branch.give((k.constant(0, types.u64),) * 2)
+            branch.yield_((k.constant(0, types.u64),) * 2)
         k.store(carried, i.cast(types.u64) * 2, *branch.results)
 
 
 def lanes_of(plan: GpuMsmPlan) -> int:
     """Return the lanes that add the chunks of one bucket, a power of two up to 32."""
-    chunks = plan.most_entries // (plan.longest * plan.all_buckets)
+    chunks = plan.max_entries // (plan.longest * plan.all_buckets)
     wanted = -(-chunks // _CHUNKS_PER_LANE)
     return min(32, 1 << max(0, wanted - 1).bit_length())
 
 
 def _max_runs(plan: GpuMsmPlan) -> tuple[int, int]:
     """Return upper bounds on the numbers of runs of chunks and of buckets of more than one run."""
-    many = plan.most_chunks // (lanes_of(plan) * _MAX_ROUNDS + 1)
-    return many + plan.most_chunks // _RUN, plan.most_chunks // (_RUN + 1)
+    many = plan.max_chunks // (lanes_of(plan) * _MAX_ROUNDS + 1)
+    return many + plan.max_chunks // _RUN, plan.max_chunks // (_RUN + 1)
 
 
 def _aligned(nbytes: int) -> int:
@@ -259,7 +259,7 @@ def record(
     scratch: Buffer,
 ) -> None:
     """Record sums[first_chunk[b]] = the sum of bucket b, for every bucket with chunks."""
-    if plan.most_chunks_of_bucket <= 1:
+    if plan.max_chunks_of_bucket <= 1:
         return
     static: dict[str, Any] = {"group": plan.group, "form": plan.form}
     lanes = lanes_of(plan)
@@ -270,12 +270,12 @@ def record(
     run_sums = scratch.slice(middle, middle + _aligned(8 * sum_room))
     recording.fill(counters, label="merge")
     compiled = device.compile(merge_buckets, lanes_per_bucket=lanes, **static)
-    additions = max(0, plan.most_chunks - plan.all_buckets)
+    additions = max(0, plan.max_chunks - plan.all_buckets)
     products = PRODUCTS_OF_ADDITION[plan.form]
     recording.launch(
         compiled, -(-plan.all_buckets * lanes // device.lanes), plan.all_buckets,
         chunks.first_chunk, sums, counters, runs, run_sums, label="merge",
-        bytes=plan.most_chunks * 8 * plan.sum_words,
+        bytes=plan.max_chunks * 8 * plan.sum_words,
         modmuls=additions * products * plan.group.degree,
         multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip

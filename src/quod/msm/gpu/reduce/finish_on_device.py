@@ -76,9 +76,9 @@ def finish_lines(
             with k.if_(is_term) as operands:
                 # Bucket 0 has weight 1: the lowest bit adds the sum of all buckets once more.
                 additions = k.select(bit == 0, one * 3, 1)
-                operands.give((loop.carried, place(above) - place(term), additions))
+                operands.yield_((loop.carried, place(above) - place(term), additions))
             with operands.otherwise():
-                operands.give((law.kept(room, slot), place(other) - place(begin), one))
+                operands.yield_((law.kept(room, slot), place(other) - place(begin), one))
             shifted, doublings, additions = operands.results
             with k.range(0, doublings, carry=shifted) as doubling:
                 doubling.next(law.double(doubling.carried))
@@ -86,13 +86,13 @@ def finish_lines(
             first = ((bits - 1 - bit) * all_windows + window) * 2
             with k.range(0, additions, carry=doubling.results) as adding:
                 with k.if_(is_term) as source:
-                    source.give(law.load(lines, first + k.select(adding.index == 1, 0, one)))
+                    source.yield_(law.load(lines, first + k.select(adding.index == 1, 0, one)))
                 with source.otherwise():
-                    source.give(loop.carried)
+                    source.yield_(loop.carried)
                 adding.next(law.add(adding.carried, source.results))
-            takes.give(adding.results)
+            takes.yield_(adding.results)
         with takes.otherwise():
-            takes.give(loop.carried)
+            takes.yield_(loop.carried)
         k.barrier()
         loop.next(takes.results)
     with k.if_(lane == 0):

@@ -167,13 +167,13 @@ def sum_round(
             at = source + line.point(place)
             with k.if_(gathered != 0) as through:
                 chunk = first_chunk[at]
-                through.give((first_chunk[at + 1] != chunk, chunk))
+                through.yield_((first_chunk[at + 1] != chunk, chunk))
             with through.otherwise():
-                through.give((k.constant(True, types.bool_), at))
+                through.yield_((k.constant(True, types.bool_), at))
             exists, at = through.results
-            inside.give((exists, law.load(points, at)))
+            inside.yield_((exists, law.load(points, at)))
         with inside.otherwise():
-            inside.give((k.constant(False, types.bool_), law.neutral()))
+            inside.yield_((k.constant(False, types.bool_), law.neutral()))
         exists, addend = inside.results
         return exists, addend
 

@@ -188,9 +188,9 @@ class Line:
             if gathered:
                 first = first_chunk[place]
                 with k.if_(first_chunk[place + 1] != first) as branch:
-                    branch.give(law.add(loop.carried, law.load(points, first)))
+                    branch.yield_(law.add(loop.carried, law.load(points, first)))
                 with branch.otherwise():
-                    branch.give(loop.carried)
+                    branch.yield_(loop.carried)
                 total = branch.results
             else:
                 total = law.add(loop.carried, law.load(points, place))

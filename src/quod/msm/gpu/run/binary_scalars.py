@@ -22,7 +22,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.kernel.ir.types import u64
 from quod.msm.gpu.buckets import accumulate, merge
-from quod.msm.gpu.buckets.chunks import MOST_LONGEST
+from quod.msm.gpu.buckets.chunks import MAX_LONGEST
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import Chunks, GpuMsmPlan
 from quod.msm.gpu.reduce import rounds, weighted_sums
@@ -31,9 +31,9 @@ from quod.msm.gpu.run.record_buckets import (
     RecordedMsm,
     Span,
     record_buckets,
-    record_lines,
     record_result,
-    record_unwritten,
+    record_sentinel,
+    record_window_sums,
 )
 from quod.msm.gpu.run.record_sort import Scalars
 from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace
@@ -132,7 +132,7 @@ class BinaryScalarMsm:
     def _ones_plan(self) -> GpuMsmPlan:
         """The plan for the scalars that are 1, all in one bucket."""
         lanes = _WAVES * self.device.resident_lanes
-        longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
+        longest = min(MAX_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
         return GpuMsmPlan(
             self.group, self.count, _WINDOW_BITS, 1, 1, 1, longest,
             limits=DeviceLimits.of(self.device),
@@ -160,7 +160,7 @@ class BinaryScalarMsm:
     def _allocate_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
         """Allocate chunks, their sums, scratch memory and lines."""
         plan, allocate = self._ones_plan, arena.allocate
-        starts, lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
+        starts, lengths, numbers = (allocate(plan.max_chunks) for _ in range(3))
         chunks = Chunks(starts, lengths, numbers, allocate(plan.all_buckets + 1), allocate(1))
         scratch = max(
             accumulate.scratch_bytes(self.device, plan),
@@ -171,7 +171,7 @@ class BinaryScalarMsm:
         )
         return (
             chunks,
-            allocate(plan.sum_words * plan.most_chunks, u64),
+            allocate(plan.sum_words * plan.max_chunks, u64),
             allocate(-(-scratch // u64.bytes), u64),
             allocate(weighted_sums.line_bytes(plan) // 4),
         )
@@ -198,7 +198,7 @@ class BinaryScalarMsm:
     ) -> RecordedMsm:
         plan, device = self._ones_plan, self.device
         chunks, sums, scratch, lines = self._allocate_ones(arena)
-        lanes = max(plan.most_chunks, plan.all_buckets + 1)
+        lanes = max(plan.max_chunks, plan.all_buckets + 1)
         recording.launch(
             device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
             plan.all_buckets, scalar_split.counters, chunks.table, chunks.first_chunk, chunks.count,
@@ -206,8 +206,8 @@ class BinaryScalarMsm:
         )  # fmt: skip
         accumulate.record(recording, device, plan, bases, scalar_split.ones, chunks, sums, scratch)
         merge.record(recording, device, plan, chunks, sums, scratch)
-        record_unwritten(recording, lines)
-        record_lines(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
+        record_sentinel(recording, lines)
+        record_window_sums(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
         host = device.pinned(lines.nbytes)
         recording.download(lines, host, label="reduce")
         # The split has already checked the range of all scalars.

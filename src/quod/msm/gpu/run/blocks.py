@@ -18,8 +18,8 @@ from quod.msm.gpu.run.record_buckets import (
     RecordedMsm,
     Span,
     record_buckets,
-    record_lines,
-    record_unwritten,
+    record_sentinel,
+    record_window_sums,
 )
 from quod.msm.gpu.run.record_sort import Scalars
 from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, carried_sums
@@ -103,6 +103,8 @@ def _record(
         count += block_plan.count
     msm_plan = replace(block_plan, count=count)
     if flag is None:
-        record_unwritten(recording, arrays.lines)
-    record_lines(recording, device, msm_plan, None, carried, arrays.lines, arrays.scratch)
-    return msm_plan, arrays.lines
+        record_sentinel(recording, arrays.window_sums)
+    record_window_sums(
+        recording, device, msm_plan, None, carried, arrays.window_sums, arrays.scratch
+    )
+    return msm_plan, arrays.window_sums

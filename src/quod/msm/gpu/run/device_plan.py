@@ -10,11 +10,11 @@ from quod.curve.sums.forms import Form
 from quod.device.memory.budget import UNLIMITED
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen, replace
-from quod.msm.gpu.buckets.chunks import MOST_LONGEST
+from quod.msm.gpu.buckets.chunks import MAX_LONGEST
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
-from quod.msm.scalars import MOST_BASES, SCALAR_BYTES, window_count
+from quod.msm.scalars import MAX_BASES, SCALAR_BYTES, window_count
 
 # The cost of adding a sum that is not affine, in additions of a base: 14 products instead of 10.
 _FULL_ADDITION = 1.4
@@ -29,13 +29,13 @@ _WORK_PER_BUCKET = 0.05
 _SHORTEST = 8
 
 # The maximum number of entries of a batch: half the range of u32.
-_MOST_ENTRIES = 1 << 31
+_MAX_ENTRIES = 1 << 31
 
 # Blocks are multiples of this, which aligns their bases, scalars, indices and infinity masks.
 _BLOCK_STEP = 1024
 
 # How often the number of blocks is doubled, at most, until the work on each block fits.
-_MOST_HALVINGS = 8
+_MAX_HALVINGS = 8
 
 
 @frozen
@@ -60,7 +60,7 @@ class SortShape:
         bits = (buckets - 1).bit_length()
         least = ((buckets - 1) // tuning.bins).bit_length()
         wanted = tuning.low_bits or (bits + 1) // 2
-        low_bits = min(max_low_bits, tuning.most_low_bits, max(least, wanted))
+        low_bits = min(max_low_bits, tuning.max_low_bits, max(least, wanted))
         if buckets >> low_bits > tuning.bins:
             raise InputError(
                 f"{plan.all_windows} windows of {plan.window_bits} bits are too many buckets to "
@@ -78,9 +78,9 @@ class SortShape:
         """Shift from blocks to bins: a block begins at bin ``block << start_bits``."""
         return self.block_bits if self.direct else 0
 
-    def most_tiles(self, plan: GpuMsmPlan) -> int:
+    def max_tiles(self, plan: GpuMsmPlan) -> int:
         """Return an upper bound on the number of tiles of all bins."""
-        return plan.most_entries // plan.sort.tile + min(self.bins, plan.most_entries)
+        return plan.max_entries // plan.sort.tile + min(self.bins, plan.max_entries)
 
 
 def plan_gpu_msm(
@@ -113,20 +113,20 @@ def _planned(
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, limits)
     per_base = probe.base_words * 8
     per_copy = probe.count * per_base
-    most_copies = min(base_budget // per_copy, (MOST_BASES - 1) // probe.count)
+    max_copies = min(base_budget // per_copy, (MAX_BASES - 1) // probe.count)
     if options.precompute_factor is not None:
-        most_copies = min(most_copies, options.precompute_factor)
-    if most_copies == 0:
+        max_copies = min(max_copies, options.precompute_factor)
+    if max_copies == 0:
         raise DeviceError(
             f"{count} bases of {group.name} take {per_copy} bytes of device memory, and "
             f"{base_budget} are free for them; stream them, or take fewer"
         )
     reach = limits.largest_buffer
-    most_copies = max(1, min(most_copies, reach // per_copy))
+    max_copies = max(1, min(max_copies, reach // per_copy))
 
     def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
         needed = window_count(maximum, window_bits)
-        for windows in range(-(-needed // most_copies), needed + 1):
+        for windows in range(-(-needed // max_copies), needed + 1):
             copies = -(-needed // windows)
             shape = replace(
                 probe, window_bits=window_bits, windows=windows, copies=copies, base_block=block
@@ -162,7 +162,7 @@ def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
     if reach >= UNLIMITED:
         return
     least = -(-count // max(1, reachable))
-    for halvings in range(_MOST_HALVINGS):
+    for halvings in range(_MAX_HALVINGS):
         blocks = least << halvings
         size = -(-count // (blocks * _BLOCK_STEP)) * _BLOCK_STEP
         if blocks > 1 and size * per_base <= reach:
@@ -176,9 +176,9 @@ def fits(plan: GpuMsmPlan) -> bool:
         SortShape.of(block)
     except InputError:
         return False
-    sums = 8 * block.sum_words * max(block.most_chunks, block.all_buckets)
-    entries = 4 * (block.most_entries + block.sort.tile)
-    return block.most_entries <= _MOST_ENTRIES and max(sums, entries) <= block.limits.largest_buffer
+    sums = 8 * block.sum_words * max(block.max_chunks, block.all_buckets)
+    entries = 4 * (block.max_entries + block.sort.tile)
+    return block.max_entries <= _MAX_ENTRIES and max(sums, entries) <= block.limits.largest_buffer
 
 
 def additions(plan: GpuMsmPlan) -> float:
@@ -188,10 +188,10 @@ def additions(plan: GpuMsmPlan) -> float:
     """
     if len(plan.block_counts) > 1:
         return len(plan.block_counts) * additions(plan.largest_block)
-    filled = min(plan.buckets * plan.all_windows, 2 * plan.most_entries)
-    chunks = max(0, plan.most_entries // plan.longest - filled)
+    filled = min(plan.buckets * plan.all_windows, 2 * plan.max_entries)
+    chunks = max(0, plan.max_entries // plan.longest - filled)
     full = chunks + _ADDITIONS_PER_BUCKET * filled
-    total = plan.most_entries + _FULL_ADDITION * full + _WORK_PER_BUCKET * plan.all_buckets
+    total = plan.max_entries + _FULL_ADDITION * full + _WORK_PER_BUCKET * plan.all_buckets
     return total / plan.batch
 
 
@@ -211,9 +211,9 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
             f"an MSM of {plan.count} scalars in {plan.windows} windows of {plan.window_bits} bits "
             "is too large; cut it into several and add their results"
         )
-    per_bin = 1 << min(plan.window_bits - 1, plan.sort.most_low_bits)
+    per_bin = 1 << min(plan.window_bits - 1, plan.sort.max_low_bits)
     by_buckets = plan.sort.bins * per_bin // (plan.windows * plan.buckets)
-    by_entries = _MOST_ENTRIES // (plan.digit_windows * plan.count)
+    by_entries = _MAX_ENTRIES // (plan.digit_windows * plan.count)
     by_scalars = plan.limits.largest_buffer // (SCALAR_BYTES * plan.count)
     most = max(1, min(batch, by_buckets, by_entries, by_scalars))
     while most > 1 and not fits(with_batch(plan, plan.count, most)):
@@ -227,11 +227,11 @@ def _longest(plan: GpuMsmPlan) -> int:
     Buckets of uniform digits are not split if they fill all lanes, else chunks are shorter. Chunks
     are long enough that the sums of all chunks fit a buffer.
     """
-    uncut = 16 + 2 * plan.most_entries // plan.all_buckets
+    uncut = 16 + 2 * plan.max_entries // plan.all_buckets
     enough = max(1, plan.limits.resident_lanes // 2)
     if plan.all_buckets < enough:
-        uncut = min(uncut, max(_SHORTEST, -(-plan.most_entries // enough)))
+        uncut = min(uncut, max(_SHORTEST, -(-plan.max_entries // enough)))
     spare = plan.limits.largest_buffer // (8 * plan.sum_words) - plan.all_buckets
     if spare > 0:
-        uncut = max(uncut, -(-plan.most_entries // spare))
-    return min(MOST_LONGEST, uncut)
+        uncut = max(uncut, -(-plan.max_entries // spare))
+    return min(MAX_LONGEST, uncut)

@@ -82,10 +82,10 @@ class RecordedMsm:
         return self._single.finish()[0]
 
     @cached_property
-    def _single(self) -> RecordedMsms:
-        return RecordedMsms([self])
+    def _single(self) -> RecordedMsmBatch:
+        return RecordedMsmBatch([self])
 
-    def checked_lines(self) -> Array:
+    def checked_window_sums(self) -> Array:
         """Return the lines that the device wrote, as flat uint64.
 
         Raises DeviceError if it wrote none, and InputError as `finish` does. If no lines were
@@ -101,7 +101,7 @@ class RecordedMsm:
         return self._lines.reshape(-1)
 
 
-class RecordedMsms:
+class RecordedMsmBatch:
     """A batch of MSMs of one kind; finishing it takes little longer than finishing one."""
 
     def __init__(self, msms: Sequence[RecordedMsm]) -> None:
@@ -116,7 +116,7 @@ class RecordedMsms:
 
     def finish(self) -> list[Array]:
         """Return the result of `RecordedMsm.finish` for each MSM."""
-        return self._finisher.finish([msm.checked_lines() for msm in self._msms])
+        return self._finisher.finish([msm.checked_window_sums() for msm in self._msms])
 
 
 def record_buckets(
@@ -142,20 +142,24 @@ def record_result(
 
     stride: the number of scalars from the start of one vector of the batch to the next."""
     first_chunk, sums = arrays.chunks.first_chunk, arrays.sums
-    record_unwritten(recording, arrays.lines)
-    record_lines(recording, device, plan, first_chunk, sums, arrays.lines, arrays.scratch)
+    record_sentinel(recording, arrays.window_sums)
+    record_window_sums(
+        recording, device, plan, first_chunk, sums, arrays.window_sums, arrays.scratch
+    )
     # The result has the lines, then 16 bytes for the word of the range check.
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
-    return RecordedMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
+    return RecordedMsm(
+        device, plan, host[: arrays.window_sums.nbytes], [Span(host[-16:], 0, stride)]
+    )
 
 
-def record_unwritten(recording: RecordingStream, lines: Buffer) -> None:
-    """Record a fill with the sentinel that `RecordedMsm.checked_lines` checks for."""
+def record_sentinel(recording: RecordingStream, lines: Buffer) -> None:
+    """Record a fill with the sentinel that `RecordedMsm.checked_window_sums` checks for."""
     recording.fill(lines, UNWRITTEN, label="reduce")
 
 
-def record_lines(
+def record_window_sums(
     recording: RecordingStream,
     device: AnyDevice,
     plan: GpuMsmPlan,

@@ -87,22 +87,22 @@ def record_chunks(
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
         scatter, tiles, source, arrays.bin_cursors, keys, binned, label="digits",
-        bytes=scalar_bytes + plan.most_entries * (4 if shape.direct else 4 + tuning.key_bytes),
+        bytes=scalar_bytes + plan.max_entries * (4 if shape.direct else 4 + tuning.key_bytes),
     )  # fmt: skip
     static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
-    bin_tiles = shape.most_tiles(plan)
+    bin_tiles = shape.max_tiles(plan)
     if not shape.direct:
         count = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
-            bytes=tuning.key_bytes * plan.most_entries,
+            bytes=tuning.key_bytes * plan.max_entries,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
         scatter = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
-            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.most_entries,
+            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
         )  # fmt: skip
 
 
@@ -139,5 +139,5 @@ def _record_cuts(
     recording.launch(
         make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
         arrays.block_first, arrays.ranks, chunk_arrays.table, chunk_arrays.first_chunk,
-        label="sort", bytes=16 * (plan.all_buckets + plan.most_chunks),
+        label="sort", bytes=16 * (plan.all_buckets + plan.max_chunks),
     )  # fmt: skip

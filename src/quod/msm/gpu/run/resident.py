@@ -21,7 +21,12 @@ from quod.msm.gpu.reduce.finish_on_device import record_finish
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.blocks import BaseBlock, record_blocks, record_blocks_to_lines
 from quod.msm.gpu.run.device_plan import largest_batch, plan_gpu_msm, with_batch
-from quod.msm.gpu.run.record_buckets import RecordedMsm, record_buckets, record_lines, record_result
+from quod.msm.gpu.run.record_buckets import (
+    RecordedMsm,
+    record_buckets,
+    record_result,
+    record_window_sums,
+)
 from quod.msm.gpu.run.record_sort import Scalars
 from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
@@ -223,8 +228,8 @@ class ResidentMsm:
             arrays = self._record_buckets(
                 recording, plan, scalars, indices, stride, workspace, flag
             )  # fmt: skip
-            lines, first_chunk = arrays.lines, arrays.chunks.first_chunk
-            record_lines(
+            lines, first_chunk = arrays.window_sums, arrays.chunks.first_chunk
+            record_window_sums(
                 recording, device, plan, first_chunk, arrays.sums, lines, arrays.scratch
             )  # fmt: skip
         record_finish(recording, device, plan, lines, out)

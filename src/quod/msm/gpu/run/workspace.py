@@ -89,7 +89,7 @@ class MsmBuffers:
 
     zeroed: Buffer
     result: Buffer
-    lines: Buffer
+    window_sums: Buffer
     too_large: Buffer
     bin_counts: Buffer
     bucket_counts: Buffer
@@ -143,20 +143,20 @@ class MsmBuffers:
         bucket_starts, bucket_cursors = (allocate(plan.all_buckets) for _ in range(2))
         block_chunks, block_first = (allocate(sort.blocks) for _ in range(2))
         ranks = allocate(LENGTHS)
-        starts, chunk_lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
+        starts, chunk_lengths, numbers = (allocate(plan.max_chunks) for _ in range(3))
         first_chunk, count = allocate(plan.all_buckets + 1), allocate(1)
         chunks = Chunks(starts, chunk_lengths, numbers, first_chunk, count)
-        entries = allocate(plan.most_entries)
+        entries = allocate(plan.max_entries)
         mark = arena.used
         # Loads of the last tile go up to a tile beyond its end.
-        binned_room = 0 if sort.direct else plan.most_entries + plan.sort.tile
+        binned_room = 0 if sort.direct else plan.max_entries + plan.sort.tile
         # Kernels bind keys as 32-bit words, even if a word has two keys.
         binned, keys = (
             allocate(binned_room),
             allocate(-(-plan.sort.key_bytes * binned_room // u32.bytes)),
         )
         arena.rewind(mark)
-        sums = allocate(plan.sum_words * plan.most_chunks, u64)
+        sums = allocate(plan.sum_words * plan.max_chunks, u64)
         scratch_bytes = max(
             accumulate.scratch_bytes(device, plan),
             merge.scratch_bytes(device, plan),

@@ -21,7 +21,7 @@ from quod.kernel.ir.value import U32, Pointer, Value
 from quod.msm.gpu.device_limits import SortTuning
 from quod.msm.gpu.sort.digits import Digits, DigitShape, ScalarSource
 from quod.msm.gpu.sort.partition import Item, Partition
-from quod.msm.gpu.sort.workgroup import Scan, Tally
+from quod.msm.gpu.sort.workgroup import Histogram, Scan
 
 
 @kernel
@@ -39,7 +39,7 @@ def count_bins(
     Sets too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
     k.resident_workgroups(tuning.resident)
-    tally = Tally(k, shape.bins)
+    tally = Histogram(k, shape.bins)
     tally.clear()
     k.barrier()
     step = k.num_workgroups() * k.workgroup_size
@@ -177,7 +177,7 @@ def count_buckets(
     A workgroup counts consecutive tiles, and adds its counters when the bin changes.
     """
     k.resident_workgroups(tuning.resident)
-    tally, own_keys = Tally(k, 1 << low_bits), _keys(keys, tuning)
+    tally, own_keys = Histogram(k, 1 << low_bits), _keys(keys, tuning)
 
     def flush(bin_: Value) -> None:
         k.barrier()

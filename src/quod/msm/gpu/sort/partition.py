@@ -16,7 +16,7 @@ from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.msm.gpu.sort.workgroup import NOTHING, Scan, Tally
+from quod.msm.gpu.sort.workgroup import NO_KEY, Histogram, Scan
 
 # Bytes of shared memory that are left for other uses of a kernel.
 _OTHER_BYTES = 1024
@@ -55,7 +55,7 @@ class Partition:
         self._k = k
         self._part_of = part_of
         self._packed = tag is types.u16
-        self._tally = Tally(k, parts)
+        self._tally = Histogram(k, parts)
         self._staged = staged and needed <= k.machine.shared_bytes_limit
         if self._staged:
             self._scan = Scan(k)
@@ -81,7 +81,7 @@ class Partition:
             self._reserve_indices(cursors, first)
             k.barrier()
             for item, (tag, rank) in zip(items, ranked_items, strict=True):
-                with k.if_(rank != NOTHING):
+                with k.if_(rank != NO_KEY):
                     tag, rank = self._unpack_item(tag, rank)
                     write(table[self._part_of(tag)] + rank, tag, item.entry)
             k.barrier()
@@ -89,7 +89,7 @@ class Partition:
         distances, total = self._reserve_slots(cursors, first)
         k.barrier()
         for item, (tag, rank) in zip(items, ranked_items, strict=True):
-            with k.if_(rank != NOTHING):
+            with k.if_(rank != NO_KEY):
                 tag, rank = self._unpack_item(tag, rank)
                 slot = table[self._part_of(tag)] + rank
                 self._tags[slot], self._entries[slot] = tag, item.entry
@@ -108,14 +108,14 @@ class Partition:
     def _pack_item(self, item: Item, voter: int) -> tuple[Value, Value]:
         """Return tag and rank of an item, packed in one register if possible.
 
-        The rank is `NOTHING` if the item does not exist.
+        The rank is `NO_KEY` if the item does not exist.
         """
         k = self._k
         rank = self._tally.rank(self._part_of(item.tag), item.exists, voter)
         if self._packed:
-            packed = k.select(item.exists, item.tag | (rank << _RANK_SHIFT), NOTHING)
+            packed = k.select(item.exists, item.tag | (rank << _RANK_SHIFT), NO_KEY)
             return packed, packed
-        return item.tag, k.select(item.exists, rank, NOTHING)
+        return item.tag, k.select(item.exists, rank, NO_KEY)
 
     def _unpack_item(self, tag: Value, rank: Value) -> tuple[Value, Value]:
         if self._packed:
@@ -146,9 +146,9 @@ class Partition:
             exists = part < tally.size
             count = k.select(exists, tally.table[k.select(exists, part, 0)], 0)
             with k.if_(count != 0) as branch:
-                branch.give(k.atomic_add(cursors, first + part, count))
+                branch.yield_(k.atomic_add(cursors, first + part, count))
             with branch.otherwise():
-                branch.give(k.constant(0, types.u32))
+                branch.yield_(k.constant(0, types.u32))
             counters.append((part, exists, count, branch.results))
             slots = slots + count
         slot, total = self._scan.exclusive(slots)

@@ -12,7 +12,7 @@ from quod.kernel.machine import Capability
 # The number of values that one instance scans if there are no shuffles.
 _RUN_LENGTH = 16
 
-NOTHING = 0xFFFFFFFF
+NO_KEY = 0xFFFFFFFF
 """A value above every key, rank and index."""
 
 
@@ -22,7 +22,7 @@ def clear(k: Builder, table: Value, size: int) -> None:
         table[loop.index] = 0
 
 
-class Tally:
+class Histogram:
     """A histogram in shared memory, with atomics aggregated over a subgroup.
 
     One lane of a subgroup, the voter, adds for all lanes with its key, so that many equal keys do
@@ -68,9 +68,9 @@ class Tally:
         """Add one for this instance alone; return the counter's previous value."""
         k = self._k
         with k.if_(active) as branch:
-            branch.give(k.atomic_add(self.table, key, 1))
+            branch.yield_(k.atomic_add(self.table, key, 1))
         with branch.otherwise():
-            branch.give(k.constant(0, types.u32))
+            branch.yield_(k.constant(0, types.u32))
         before: Value = branch.results
         return before
 
@@ -81,15 +81,15 @@ class Tally:
         lane shares the voter's key, and the mask of the lanes that do.
         """
         k = self._k
-        voter_key = k.shuffle(k.select(active, key, NOTHING), voter)
+        voter_key = k.shuffle(k.select(active, key, NO_KEY), voter)
         shares_key = active & (key == voter_key)
         key_mask = k.ballot(shares_key)
         is_voter = k.lane_id() == voter
         amount = k.select(is_voter, k.emit("popcount", (key_mask,)), 1)
         with k.if_(active & (~shares_key | is_voter)) as branch:
-            branch.give(k.atomic_add(self.table, key, amount))
+            branch.yield_(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
-            branch.give(k.constant(0, types.u32))
+            branch.yield_(k.constant(0, types.u32))
         before: Value = branch.results
         return before, shares_key, key_mask
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from quod.service.queue.clock import MICROSECONDS, seconds
 from quod.service.queue.operations.end import end_job
 from quod.service.queue.operations.keys import hold
-from quod.service.queue.operations.payloads import MOST_BODY_BYTES
+from quod.service.queue.operations.payloads import MAX_BODY_BYTES
 from quod.service.queue.operations.rows import (
     EventRow,
     JobRow,
@@ -137,7 +137,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         elif job.key in suspended:
             hold(tx, job.key)
     events: list[EventRow] = []
-    leases, rows, started_jobs, room = [], [], dict[int, JobRow](), MOST_BODY_BYTES
+    leases, rows, started_jobs, room = [], [], dict[int, JobRow](), MAX_BODY_BYTES
     for number, partition, token, attempts, _ in parts:
         job = jobs[number]
         if JobState(job.state).ended or job.key in suspended:

@@ -10,13 +10,13 @@ from quod.service.queue.operations.rows import count
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
 
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 """The maximum number of jobs that one transaction ends or forgets, so that others wait briefly."""
 
 
 def collect(tx: Transaction, rules: Rules) -> int:
     """Forget jobs whose retention is over, with results, events and attempts; return the count."""
-    return _forget(tx, "keep_until <= ?", "", (rules.clock.stamp(), MOST_AT_ONCE))
+    return _forget(tx, "keep_until <= ?", "", (rules.clock.stamp(), MAX_AT_ONCE))
 
 
 def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -> None:

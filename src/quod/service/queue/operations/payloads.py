@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from quod.service.errors import NotFoundError
 from quod.service.queue.transaction import Transaction, in_chunks, placeholders
 
-MOST_BODY_BYTES = 256 << 10
+MAX_BODY_BYTES = 256 << 10
 """Up to this size, writing and overwriting a row is faster than creating and deleting a file."""
 
-MOST_ROW_BYTES = 256 << 20
+MAX_ROW_BYTES = 256 << 20
 """Total bytes of rows above which payloads become files.
 
 A database never shrinks: the space used by a burst would be lost to other files.

@@ -13,7 +13,7 @@ from quod.service.queue.transaction import Transaction
 _WINDOW = 60
 """Seconds over which the rate is measured."""
 
-_LEAST_WAIT, _LONGEST_WAIT = 1.0, 300.0
+_MIN_WAIT, _LONGEST_WAIT = 1.0, 300.0
 
 
 @dataclass
@@ -44,4 +44,4 @@ class Rules:
         rates = self._rates[1]
         rate = sum(rates.values()) if client is None else rates.get(client, 0.0)
         seconds = max(jobs, 1) / rate if rate else self.limits.lease_seconds
-        return min(max(seconds, _LEAST_WAIT), _LONGEST_WAIT)
+        return min(max(seconds, _MIN_WAIT), _LONGEST_WAIT)

@@ -16,7 +16,7 @@ from quod.service.errors import (
 )
 from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.clock import MICROSECONDS
-from quod.service.queue.operations.forget import MOST_AT_ONCE, make_room
+from quod.service.queue.operations.forget import MAX_AT_ONCE, make_room
 from quod.service.queue.operations.payloads import payload_of
 from quod.service.queue.operations.rows import (
     COLUMNS,
@@ -221,7 +221,7 @@ class _AdmissionControl:
 
     def make_room(self) -> None:
         """Forget ended jobs where more would be kept than the limit says."""
-        excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.taken), MOST_AT_ONCE))
+        excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.taken), MAX_AT_ONCE))
         if excess > 0:
             kept = {client: (kept, kept - jobs) for client, (jobs, _, kept) in self._used.items()}
             make_room(self._tx, kept, excess)

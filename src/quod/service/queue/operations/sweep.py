@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from quod.errors import ServiceError
 from quod.service.errors import LeaseLostError
 from quod.service.queue.operations.end import end_job
-from quod.service.queue.operations.forget import MOST_AT_ONCE
+from quod.service.queue.operations.forget import MAX_AT_ONCE
 from quod.service.queue.operations.keys import blame
 from quod.service.queue.operations.rows import PartState, find_job, read_jobs
 from quod.service.queue.operations.rules import Rules
@@ -68,7 +68,7 @@ def expire(tx: Transaction, rules: Rules) -> int:
     """End jobs whose deadline has passed, running or not; return the number ended."""
     rows = tx.rows(
         "SELECT number FROM job WHERE state < 2 AND deadline <= ? LIMIT ?",
-        (rules.clock.wall(), MOST_AT_ONCE),
+        (rules.clock.wall(), MAX_AT_ONCE),
     )
     jobs = read_jobs(tx, (number for (number,) in rows), lock=True).values()
     for job in jobs:

@@ -94,7 +94,7 @@ class PostgresStore:
 
     name = "postgres"
     shared = True
-    most_body = 0
+    max_body = 0
 
     def __init__(self, url: str, schema: str) -> None:
         self.signals = Signals()

@@ -18,7 +18,7 @@ from typing import TypeVar
 from quod.errors import InputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
 from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
-from quod.service.queue.operations.payloads import MOST_BODY_BYTES
+from quod.service.queue.operations.payloads import MAX_BODY_BYTES
 from quod.service.queue.reserved_space import ReservedSpace
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
@@ -75,7 +75,7 @@ class SqliteStore:
 
     name = "sqlite"
     shared = False
-    most_body = MOST_BODY_BYTES
+    max_body = MAX_BODY_BYTES
 
     def __init__(self, path: Path, ballast: ReservedSpace) -> None:
         self.signals = Signals()

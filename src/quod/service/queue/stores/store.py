@@ -30,7 +30,7 @@ class Store(Protocol):
     def signals(self) -> Signals: ...
 
     @property
-    def most_body(self) -> int:
+    def max_body(self) -> int:
         """The maximum size in bytes of a payload stored as a row; 0 if none is."""
         ...
 

@@ -22,11 +22,11 @@ from quod import shallow_json
 from quod.errors import InputError, QuodError
 from quod.formats.strict_json import CIRCUIT_INPUT
 from quod.service.payload import PayloadKind
-from quod.service.queue.records import HIGHEST_PRIORITY, MOST_PARTITIONS
+from quod.service.queue.records import HIGHEST_PRIORITY, MAX_PARTITIONS
 from quod.service.server.budget import Reservation, owner_of
 from quod.service.server.clients import Client, Role
 from quod.service.server.http.guard import BYTES
-from quod.service.server.intake import MOST_VALUES, Intake
+from quod.service.server.intake import MAX_VALUES, Intake
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.submission import read_submissions
 
@@ -87,7 +87,7 @@ class ProofBody(WitnessBody):
     """A proof request, for one partition or several (`witnesses`)."""
 
     key: str = Field(description="Identity, NAME or NAME:TAG.")
-    witnesses: list[WitnessBody] = Field([], max_length=MOST_PARTITIONS)
+    witnesses: list[WitnessBody] = Field([], max_length=MAX_PARTITIONS)
     priority: int = Field(0, ge=0, le=HIGHEST_PRIORITY)
     deadline: float | None = Field(None, description="Seconds since 1970.")
     idempotency_key: str = Field("", description="Or the header Idempotency-Key.")
@@ -195,12 +195,12 @@ def _used(model: type[M], use: Callable[[M], T], body: bytearray) -> T:
 
 
 def _parsed(model: type[M], body: bytearray) -> M:
-    if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.most_values:
+    if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.max_values:
         raise InputError(
-            f"the request has more than {CIRCUIT_INPUT.most_values} values; split it into several"
+            f"the request has more than {CIRCUIT_INPUT.max_values} values; split it into several"
         )
     try:
-        document = shallow_json.load(body, raw=("inputs",), most_values=MOST_VALUES)
+        document = shallow_json.load(body, raw=("inputs",), max_values=MAX_VALUES)
     except (ValueError, RecursionError) as error:
         # Messages of the parser contain positions, those of shallow_json no values.
         reason = f" ({error})" if type(error) is ValueError else ""

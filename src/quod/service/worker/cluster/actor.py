@@ -18,7 +18,7 @@ from quod.service.worker.pools.pool import StageRecord
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
 
-_MOST_RECORDS = 20_000
+_MAX_RECORDS = 20_000
 
 
 @frozen
@@ -43,7 +43,7 @@ class ClusterWorker:
 
     def __init__(self, name: str, place: SharedStorage, settings: WorkerSettings) -> None:
         self._name, self._place, self._settings = name, place, settings
-        self._records: deque[StageRecord] = deque(maxlen=_MOST_RECORDS)
+        self._records: deque[StageRecord] = deque(maxlen=_MAX_RECORDS)
         self._lock = threading.Lock()
         self._queue: JobQueue | None = None
         self._worker: Worker | None = None

@@ -25,7 +25,7 @@ _POLL_SECONDS: Final = 0.25
 # An actor that does not answer for so long is considered lost and killed.
 _SILENT_SECONDS: Final = 60.0
 _BACKOFF_SECONDS: Final = 0.5
-_MOST_BACKOFF_SECONDS: Final = 30.0
+_MAX_BACKOFF_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 30.0
 # For polls and calls concurrent with waiting work.
 _THREADS: Final = 8
@@ -121,7 +121,7 @@ class ClusterMember:
                 if isinstance(error, QuodError):
                     reason = str(error)
             self._end(actor)
-            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MAX_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             if self._is_closing():
                 return
@@ -129,7 +129,7 @@ class ClusterMember:
             self._forget(reason)
             with self._changed:
                 self._changed.wait_for(self._is_closing, backoff)
-            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
     def _placed(self) -> Any:
         """Place an actor and start its worker; None if the member is closing."""

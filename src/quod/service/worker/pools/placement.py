@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.02
 # Seconds for which assigned keys count before the worker reports them.
 _GIVEN_SECONDS = 1.0
 # The first proof with a key costs more than its load: kernels and page-locked memory.
-LEAST_COST_SECONDS = 1.0
+MIN_COST_SECONDS = 1.0
 # Seconds for which work with an unloaded key waits for the worker with the most room.
 _GRACE_SECONDS = 0.5
 
@@ -128,7 +128,7 @@ class Placement:
             return False
         if not (free or self._has_room(own_view, uses[0])):
             return False
-        cost = max(LEAST_COST_SECONDS, *(use.load_seconds for use in uses))
+        cost = max(MIN_COST_SECONDS, *(use.load_seconds for use in uses))
         since = now - self._ready[key][1] if key in self._ready else 0.0
         return since > cost and waited(key) > cost
 

@@ -48,14 +48,15 @@ class Channel:
     handlers: functions for the other end's calls, run on up to `threads` threads.
     prompt: names of handlers that the reading thread calls in order of arrival. They must not
         block, and return a function that a thread of the pool calls for the value.
-    gone: called once when the other end has closed the connection or sent an invalid message.
+    on_disconnect: called once when the other end has closed the connection or sent an invalid
+        message.
     """
 
     def __init__(
         self, connection: socket.socket, handlers: Mapping[str, Handler],
-        gone: Callable[[], None], *, threads: int = 8, prompt: Collection[str] = (),
+        on_disconnect: Callable[[], None], *, threads: int = 8, prompt: Collection[str] = (),
     ) -> None:  # fmt: skip
-        self._connection, self._handlers, self._on_disconnect = connection, handlers, gone
+        self._connection, self._handlers, self._on_disconnect = connection, handlers, on_disconnect
         self._prompt = frozenset(prompt)
         self._send_lock = threading.Lock()
         self._state_lock = threading.Lock()

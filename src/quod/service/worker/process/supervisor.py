@@ -27,7 +27,7 @@ from quod.service.worker.settings import WorkerSettings
 
 CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
 
-_BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.2, 30.0
+_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.2, 30.0
 # The time limit of the first call: the process imports modules and opens a device before.
 _BEGIN_SECONDS = 120.0
 # A process that is silent for so many lease durations is killed.
@@ -35,7 +35,7 @@ _SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
 # The time to read the last lines of a process that has ended.
 _LOG_SECONDS = 1.0
-_MOST_LINE = 1 << 16
+_MAX_LINE = 1 << 16
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
 # Stages after which a partition is on the device, or next to it, until it is computed.
@@ -156,7 +156,7 @@ class Supervisor:
         while not self._is_closing():
             started_at = time.monotonic()
             reason = self._one_process()
-            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MAX_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
                 if self._closing:
@@ -165,7 +165,7 @@ class Supervisor:
                 self._problem = reason
                 _log.error("a worker has died: %s", reason, extra={"worker": self.name})
                 self._changed.wait_for(lambda: self._closing, backoff)
-            backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
+            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
     def _one_process(self) -> str:
         """Run one process to its end and clean up; return why it ended."""
@@ -216,13 +216,13 @@ class Supervisor:
     def _relay_log(self, stderr: IO[bytes]) -> None:
         """Copy the standard error of a worker process to the log of this process."""
         with stderr:
-            while line := stderr.readline(_MOST_LINE):
+            while line := stderr.readline(_MAX_LINE):
                 log_line(line, {"worker": self.name})
 
     def _begin(self, channel: Channel) -> None:
         arguments = {
             "name": self.name, "settings": self._settings, "repository": self._repository.path,
-            "spool": self._queue.spool.path, "lease_seconds": self._queue.limits.lease_seconds,
+            "spool": self._queue.blob_store.path, "lease_seconds": self._queue.limits.lease_seconds,
             "log_level": logging.getLogger("quod").getEffectiveLevel(),
         }  # fmt: skip
         channel.call("begin", arguments, timeout=_BEGIN_SECONDS)

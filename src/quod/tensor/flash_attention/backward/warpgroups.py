@@ -128,11 +128,11 @@ class _Gradients:
         """
         k, zero = self._k, self._k.constant(0.0, f32)
         with k.if_(any_masked) as branch:
-            branch.give(
+            branch.yield_(
                 [k.select(is_visible(index), weight, zero) for index, weight in enumerate(weights)]
             )
         with branch.otherwise():
-            branch.give(list(weights))
+            branch.yield_(list(weights))
         masked: Sequence[Value] = branch.results
         return masked
 

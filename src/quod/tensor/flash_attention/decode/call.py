@@ -11,7 +11,7 @@ from quod.frozen import frozen, replace
 from quod.tensor.arrays import Given, Tensor
 from quod.tensor.flash_attention.decode.kernel import decode_kernel
 from quod.tensor.flash_attention.decode.lines import DecodeForm
-from quod.tensor.flash_attention.decode.plan import MOST_PARTS, plan_decode, plan_parts
+from quod.tensor.flash_attention.decode.plan import MAX_PARTS, plan_decode, plan_parts
 from quod.tensor.flash_attention.heads import heads_of, results_of
 from quod.tensor.flash_attention.partial_results import ATTENTION_PARTS, TOGETHER
 from quod.tensor.rows.plan import plan_groups, widest
@@ -44,7 +44,7 @@ def attention_decode(
 
 def parts_of(parts: int | None) -> int | None:
     """Return a valid number of parts, or None; InputError for one that is out of range."""
-    return None if parts is None else whole_number("parts", parts, 1, MOST_PARTS)
+    return None if parts is None else whole_number("parts", parts, 1, MAX_PARTS)
 
 
 @frozen(eq=False)

@@ -18,7 +18,7 @@ STAGES = 2
 """Steps whose keys and values fit shared memory."""
 CORE_LINE = 64
 """Elements of a line that a subgroup reads at a time for tensor cores."""
-MOST_PARTS = 512
+MAX_PARTS = 512
 """The maximum number of parts of the keys of a sequence."""
 _MAX_ROWS = 8
 _CORE_VECTOR = 8
@@ -148,7 +148,7 @@ def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> i
     on_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     slots = device.multiprocessors * (1 if on_cpu else _RESIDENT)
     max_parts = min(
-        keys // max(_MIN_KEYS, plan.step(plan.lanes)), -(-_WAVES * slots // groups), MOST_PARTS
+        keys // max(_MIN_KEYS, plan.step(plan.lanes)), -(-_WAVES * slots // groups), MAX_PARTS
     )
     occupancies = [_occupancy(groups * parts, slots) for parts in range(1, max_parts + 1)]
     sufficient = _SUFFICIENT_OCCUPANCY * max(occupancies, default=0)

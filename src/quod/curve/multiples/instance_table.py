@@ -31,7 +31,7 @@ def _limb_type(values: Sequence[Value]) -> Type:
     return types.u64 if any(value.type is types.u64 for value in values) else types.u32
 
 
-class LaneTable:
+class InstanceTable:
     """A table of structures, such as points, in shared memory; limbs are not reduced.
 
     template: a structure like every item, with equal compile-time bounds and limbs of one type.

@@ -6,18 +6,18 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from quod.service.worker.concurrency_limit import WHOLE
+from quod.service.worker.concurrency_limit import UNITS_PER_PERMIT
 from quod.service.worker.work import Work
 
 Group = Sequence[Work]
 """A batch of partitions with one key, or a single partition."""
 
 
-class Waiting:
+class PartitionQueue:
     """A queue for `room` whole permits; a partition in a batch takes part of a permit."""
 
     def __init__(self, room: int) -> None:
-        self._room = max(1, room) * WHOLE
+        self._room = max(1, room) * UNITS_PER_PERMIT
         self._groups: deque[Group] = deque()
         self._used = 0
         self._changed = threading.Condition()
@@ -55,7 +55,7 @@ class Waiting:
 
     @staticmethod
     def _is_like(work: Work, group: Group) -> bool:
-        return all(work.goes_with(other) for other in group)
+        return all(work.can_batch_with(other) for other in group)
 
     def _mark_dequeued(self, group: Group) -> Group:
         self._used -= self._size(group)
@@ -64,4 +64,4 @@ class Waiting:
 
     @staticmethod
     def _size(group: Group) -> int:
-        return sum(work.part for work in group)
+        return sum(work.permit_units for work in group)
