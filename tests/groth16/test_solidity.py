@@ -296,13 +296,13 @@ def test_a_chain_without_the_precompiles_refuses_all(ran: Ran) -> None:
     assert answer(calls["required"]) == INVALID
 
 
-def test_gas(ran: Ran) -> None:
+@pytest.mark.parametrize("how", one_and_others(["optimized", "plain", "by IR"]))
+def test_gas(ran: Ran, how: str) -> None:
     """No more than snarkjs's contract for one input takes: 196,422 where precompiles are cold."""
     cold = 3 * 2_500
-    for how in ("optimized", "plain", "by IR"):
-        gas = ran[f"bn254 {how}"][1]["valid"]["gas"]
-        assert PRECOMPILES < gas <= 196_422 - cold
-        assert gas <= 190_500
+    gas = ran[f"bn254 {how}"][1]["valid"]["gas"]
+    assert PRECOMPILES < gas <= 196_422 - cold
+    assert gas <= 190_500
 
 
 def test_keys_without_a_ceremony_are_refused() -> None:

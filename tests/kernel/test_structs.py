@@ -249,7 +249,7 @@ class Numbers(Struct):
 
 
 def test_declarations_that_are_wrong() -> None:
-    with pytest.raises(TraceError, match="line has the field r, which is an element of the field"):
+    with pytest.raises(TraceError, match="line has the field r, which is a field element"):
         evaluate.parameters_for({"spec": 17})
 
     def of_wrong(k: Builder, wrong: Wrong) -> None: ...

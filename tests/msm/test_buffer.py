@@ -53,7 +53,7 @@ def test_what_are_no_scalars() -> None:
     order = integers_to_words(NO_FIELD, [G1.scalars.value])
     with pytest.raises(InputError, match="scalar 0 is not below the order"):
         msm_buffer(bases, device.upload(order))
-    with pytest.raises(InputError, match="72 bytes are no 1 vectors of scalars"):
+    with pytest.raises(InputError, match="72 bytes are not 1 vectors of scalars"):
         msm_buffer(bases, device.allocate(72))
     with pytest.raises(InputError, match="6 scalars have only 5 bases"):
         msm_buffer(bases, device.allocate(6 * 32))

@@ -143,7 +143,7 @@ def test_batches_of_nothing(device: CpuDevice) -> None:
 def test_refused_batches(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     base_words = bases(group, 4)
-    with pytest.raises(InputError, match="equally long, not of 2 and 3 scalars"):
+    with pytest.raises(InputError, match="equal length, not 2 and 3 scalars"):
         msm_many(device, group, base_words, [scalar_words([1, 2]), scalar_words([1, 2, 3])])
     with pytest.raises(InputError, match="scalar 1 is not below the order"):
         bad = scalar_words([1, group.scalars.value])

@@ -206,7 +206,7 @@ def test_a_root_of_ones_own_in_passes(gpu_device: AnyDevice) -> None:
         (NAMED["curve25519.fq"], 3, None, r"have 2\^0 to 2\^2 points, not 2\^3"),
         (GOLDILOCKS, 5, 8, r"8 is not a root of unity of order 2\^5 in goldilocks; omit it"),
         (GOLDILOCKS, 7, 8, r"8 is not a root of unity of order 2\^7"),
-        (TOY, 2, 4 + 17, r"21 is no root of unity"),
+        (TOY, 2, 4 + 17, r"21 is not a root of unity"),
         (TOY, 2, 4.0, "a root of unity must be an int, not float"),
     ],
 )

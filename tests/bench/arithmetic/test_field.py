@@ -26,8 +26,8 @@ def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> 
     ("device", "limbs", "message"),
     [
         ("cpu", "13", "cpu does not support --limbs"),
-        ("", "11", "--limbs: limbs in words of 32 bits have 12 to 16 bits, not 11"),
-        ("", "thirteen", "--limbs: 'thirteen' is no choice of limbs"),
+        ("", "11", "--limbs: limbs with columns of 32 bits have 12 to 16 bits, not 11"),
+        ("", "thirteen", "--limbs: 'thirteen' is not a choice of limbs"),
         ("", "30/64", "limbs 30/64 need 64-bit integers, which webgpu:.* does not support"),
     ],
 )

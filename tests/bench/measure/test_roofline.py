@@ -117,7 +117,7 @@ def test_the_figure_names_stages_and_limits(tmp_path: Path) -> None:
 def test_nothing_to_plot_is_said(tmp_path: Path) -> None:
     timeline = Timeline()
     timeline.record("copy", 0, 10, track="t", bytes=5)
-    with pytest.raises(QuodError, match="no stage counts both products and bytes on GPU"):
+    with pytest.raises(QuodError, match="no stage on GPU has both products and bytes"):
         draw(roofline(timeline, "GPU", LIMITS), tmp_path / "x.png", "quod bench msm")
     assert list(tmp_path.iterdir()) == []
     assert roofline(Timeline(), "GPU", LIMITS) == Roofline("GPU", LIMITS, ())

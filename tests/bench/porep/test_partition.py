@@ -84,9 +84,9 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((100, 25, 3), "a block of 25 wires, 3 of them full"),
-        ((100, 24, 4), "4 of them full"),
-        ((100, 24, 24), "24 of them full"),
+        ((100, 25, 3), "a block of 25 wires with 3 full wires"),
+        ((100, 24, 4), "with 4 full wires"),
+        ((100, 24, 24), "with 24 full wires"),
         ((0, 24, 3), "0 constraints"),
         ((1 << 30, 24, 3), "1073741824 constraints"),
     ],
