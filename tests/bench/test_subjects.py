@@ -136,7 +136,7 @@ def test_paths_of_a_tree_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     prove, verify = bench_gkr.cases("cpu", field, "merkle-paths", [2], **settings)
     assert (prove.parameters["threads"], prove.operations) == (1, 2)
     verify.run()
-    with pytest.raises(InputError, match=r"hash is over m31, not bn254\.fr"):
+    with pytest.raises(InputError, match=r"hash of the tree is over m31, not bn254\.fr"):
         list(bench_gkr.cases("cpu", NAMED["bn254.fr"], "merkle-paths", [2], **settings))
 
 

@@ -85,7 +85,7 @@ def test_a_secret_has_no_text_and_no_copy() -> None:
             pickle.dumps(secret)
         with pytest.raises(TypeError):
             copy.deepcopy(secret)
-    with pytest.raises(InputError, match="of 0"):
+    with pytest.raises(InputError, match="gives the secret 0"):
         Secret.of_public(FR, 0)
 
 

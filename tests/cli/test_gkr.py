@@ -276,7 +276,7 @@ def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert entry.run([*VERIFY, "--public", "public.json", "--instances", "3", "-q"]) == 4
     assert "public.json: has public inputs for 2 instances, not for 3" in said(capsys)
     assert entry.run([*MADE, "--instances", "4"]) == 3
-    assert "there are inputs of 3 instances, not of 4" in said(capsys)
+    assert "there are inputs for 3 instances, not for 4" in said(capsys)
     # The public inputs of others.
     Path("all.json").write_text('[["6"], ["35"], ["143"]]')
     assert entry.run([*VERIFY, "--public", "all.json"]) == 4
@@ -386,7 +386,7 @@ def test_files_that_do_not_belong_together(
     for words in (verify, MADE):
         swapped = ["other.circ" if word == "c.circ" else word for word in words]
         assert entry.run(swapped) == 4
-        assert "key.json: the verifying key is of another circuit" in said(capsys)
+        assert "key.json: the verifying key is for another circuit" in said(capsys)
     both = [{"c.circ": "other.circ", "key.json": "other.json"}.get(word, word) for word in verify]
     assert entry.run(both) == 4
     assert "p.qgkp: the proof and the key are for different circuits" in said(capsys)

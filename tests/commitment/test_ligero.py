@@ -264,7 +264,7 @@ def test_what_has_no_matrix() -> None:
     with pytest.raises(InputError, match="too long"):
         scheme.shape(M31_4, 31)
     instance = statement(M31_4, 2, MAX_CLAIMS + 1)
-    with pytest.raises(InputError, match="at most 8"):
+    with pytest.raises(InputError, match="the limit is 8"):
         prove(scheme, open_device("cpu"), instance)
 
 

@@ -78,8 +78,12 @@ def test_what_comes_over_what(tmp_path: Path) -> None:
     assert read_config(None, {("data",): "d", ("keys",): "k"}, {}).listen.open == []
 
 
-@pytest.mark.parametrize(("field", "most"), [("lanes", 16), ("together", 32)])
-def test_what_workers_are_told_is_what_keys_take(tmp_path: Path, field: str, most: int) -> None:
+@pytest.mark.parametrize(
+    ("field", "argument", "most"), [("lanes", "lanes", 16), ("together", "max_batch", 32)]
+)
+def test_what_workers_are_told_is_what_keys_take(
+    tmp_path: Path, field: str, argument: str, most: int
+) -> None:
     """The bounds of the file are those of whoever opens keys."""
     name = f"QUOD_SERVE_WORKERS__{field.upper()}"
     assert getattr(read(tmp_path, WHOLE).workers, field) is None
@@ -94,8 +98,8 @@ def test_what_workers_are_told_is_what_keys_take(tmp_path: Path, field: str, mos
     for count in (0, most + 1):
         with pytest.raises(InputError, match=f"workers.{field}: "):
             read(tmp_path, WHOLE, environment={name: str(count)})
-        with pytest.raises(InputError, match=field):
-            ResidentKeys(repository, "cpu", **{field: count})  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=argument):
+            ResidentKeys(repository, "cpu", **{argument: count})  # type: ignore[arg-type]
 
 
 BAD = {

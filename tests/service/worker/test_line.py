@@ -308,7 +308,7 @@ def test_what_hangs_is_not_waited_for() -> None:
     pipeline.put(hangs)
     pipeline.put(work("b", attempt=2, token=2))
     assert not done
-    hangs.gone = True
+    hangs.is_abandoned = True
     eventually(lambda: done == ["b"])
     gate.set()
     pipeline.close()

@@ -1,17 +1,14 @@
 # Written by `python -m quod.service.protocol.generate` from quod.proto.
 import datetime
-from collections.abc import Iterable as _Iterable
-from collections.abc import Mapping as _Mapping
-from typing import ClassVar as _ClassVar
-from typing import Optional as _Optional
-from typing import Union as _Union
 
-from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
-from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -24,7 +21,6 @@ class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FAILED: _ClassVar[JobState]
     CANCELLED: _ClassVar[JobState]
     EXPIRED: _ClassVar[JobState]
-
 JOB_STATE_UNSPECIFIED: JobState
 QUEUED: JobState
 RUNNING: JobState
@@ -34,19 +30,17 @@ CANCELLED: JobState
 EXPIRED: JobState
 
 class Witness(_message.Message):
-    __slots__ = ("inputs", "path", "wtns")
+    __slots__ = ("wtns", "path", "inputs")
     WTNS_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     wtns: bytes
     path: str
     inputs: str
-    def __init__(
-        self, wtns: _Optional[bytes] = ..., path: _Optional[str] = ..., inputs: _Optional[str] = ...
-    ) -> None: ...
+    def __init__(self, wtns: _Optional[bytes] = ..., path: _Optional[str] = ..., inputs: _Optional[str] = ...) -> None: ...
 
 class SubmitProofRequest(_message.Message):
-    __slots__ = ("deadline", "idempotency_key", "key", "priority", "witnesses")
+    __slots__ = ("key", "witnesses", "idempotency_key", "priority", "deadline")
     KEY_FIELD_NUMBER: _ClassVar[int]
     WITNESSES_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -57,22 +51,13 @@ class SubmitProofRequest(_message.Message):
     idempotency_key: str
     priority: int
     deadline: _timestamp_pb2.Timestamp
-    def __init__(
-        self,
-        key: _Optional[str] = ...,
-        witnesses: _Optional[_Iterable[_Union[Witness, _Mapping]]] = ...,
-        idempotency_key: _Optional[str] = ...,
-        priority: _Optional[int] = ...,
-        deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., witnesses: _Optional[_Iterable[_Union[Witness, _Mapping]]] = ..., idempotency_key: _Optional[str] = ..., priority: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SubmitProofsRequest(_message.Message):
     __slots__ = ("proofs",)
     PROOFS_FIELD_NUMBER: _ClassVar[int]
     proofs: _containers.RepeatedCompositeFieldContainer[SubmitProofRequest]
-    def __init__(
-        self, proofs: _Optional[_Iterable[_Union[SubmitProofRequest, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, proofs: _Optional[_Iterable[_Union[SubmitProofRequest, _Mapping]]] = ...) -> None: ...
 
 class SubmitProofsResponse(_message.Message):
     __slots__ = ("outcomes",)
@@ -82,22 +67,15 @@ class SubmitProofsResponse(_message.Message):
         REFUSAL_FIELD_NUMBER: _ClassVar[int]
         job: Job
         refusal: Refusal
-        def __init__(
-            self,
-            job: _Optional[_Union[Job, _Mapping]] = ...,
-            refusal: _Optional[_Union[Refusal, _Mapping]] = ...,
-        ) -> None: ...
-
+        def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     outcomes: _containers.RepeatedCompositeFieldContainer[SubmitProofsResponse.Outcome]
-    def __init__(
-        self, outcomes: _Optional[_Iterable[_Union[SubmitProofsResponse.Outcome, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[SubmitProofsResponse.Outcome, _Mapping]]] = ...) -> None: ...
 
 class UploadProofRequest(_message.Message):
     __slots__ = ("begin", "piece")
     class Begin(_message.Message):
-        __slots__ = ("deadline", "idempotency_key", "inputs", "key", "lengths", "priority")
+        __slots__ = ("key", "lengths", "idempotency_key", "priority", "deadline", "inputs")
         KEY_FIELD_NUMBER: _ClassVar[int]
         LENGTHS_FIELD_NUMBER: _ClassVar[int]
         IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -110,27 +88,12 @@ class UploadProofRequest(_message.Message):
         priority: int
         deadline: _timestamp_pb2.Timestamp
         inputs: bool
-        def __init__(
-            self,
-            key: _Optional[str] = ...,
-            lengths: _Optional[_Iterable[int]] = ...,
-            idempotency_key: _Optional[str] = ...,
-            priority: _Optional[int] = ...,
-            deadline: _Optional[
-                _Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]
-            ] = ...,
-            inputs: _Optional[bool] = ...,
-        ) -> None: ...
-
+        def __init__(self, key: _Optional[str] = ..., lengths: _Optional[_Iterable[int]] = ..., idempotency_key: _Optional[str] = ..., priority: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., inputs: _Optional[bool] = ...) -> None: ...
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     PIECE_FIELD_NUMBER: _ClassVar[int]
     begin: UploadProofRequest.Begin
     piece: bytes
-    def __init__(
-        self,
-        begin: _Optional[_Union[UploadProofRequest.Begin, _Mapping]] = ...,
-        piece: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, begin: _Optional[_Union[UploadProofRequest.Begin, _Mapping]] = ..., piece: _Optional[bytes] = ...) -> None: ...
 
 class AwaitProofRequest(_message.Message):
     __slots__ = ("job", "timeout")
@@ -138,11 +101,7 @@ class AwaitProofRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     job: str
     timeout: _duration_pb2.Duration
-    def __init__(
-        self,
-        job: _Optional[str] = ...,
-        timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, job: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ProveRequest(_message.Message):
     __slots__ = ("proof", "timeout")
@@ -150,11 +109,7 @@ class ProveRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     proof: SubmitProofRequest
     timeout: _duration_pb2.Duration
-    def __init__(
-        self,
-        proof: _Optional[_Union[SubmitProofRequest, _Mapping]] = ...,
-        timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, proof: _Optional[_Union[SubmitProofRequest, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CancelProofRequest(_message.Message):
     __slots__ = ("job",)
@@ -163,7 +118,7 @@ class CancelProofRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class WatchProofRequest(_message.Message):
-    __slots__ = ("after", "job")
+    __slots__ = ("job", "after")
     JOB_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     job: str
@@ -171,8 +126,8 @@ class WatchProofRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ListProofsRequest(_message.Message):
-    __slots__ = ("before", "most")
-    MAX_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("most", "before")
+    MOST_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     most: int
     before: str
@@ -185,24 +140,7 @@ class ListProofsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = (
-        "client",
-        "code",
-        "created",
-        "deadline",
-        "ended",
-        "id",
-        "idempotency_key",
-        "key",
-        "last_event",
-        "message",
-        "partitions",
-        "priority",
-        "remaining",
-        "results",
-        "started",
-        "state",
-    )
+    __slots__ = ("id", "client", "key", "state", "priority", "partitions", "remaining", "created", "started", "ended", "deadline", "idempotency_key", "code", "message", "last_event", "results")
     ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -235,28 +173,10 @@ class Job(_message.Message):
     message: str
     last_event: int
     results: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self,
-        id: _Optional[str] = ...,
-        client: _Optional[str] = ...,
-        key: _Optional[str] = ...,
-        state: _Optional[_Union[JobState, str]] = ...,
-        priority: _Optional[int] = ...,
-        partitions: _Optional[int] = ...,
-        remaining: _Optional[int] = ...,
-        created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        ended: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        idempotency_key: _Optional[str] = ...,
-        code: _Optional[str] = ...,
-        message: _Optional[str] = ...,
-        last_event: _Optional[int] = ...,
-        results: _Optional[_Iterable[str]] = ...,
-    ) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., client: _Optional[str] = ..., key: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., priority: _Optional[int] = ..., partitions: _Optional[int] = ..., remaining: _Optional[int] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., last_event: _Optional[int] = ..., results: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("at", "data", "kind", "number")
+    __slots__ = ("number", "at", "kind", "data")
     class DataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -264,7 +184,6 @@ class Event(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -273,16 +192,10 @@ class Event(_message.Message):
     at: _timestamp_pb2.Timestamp
     kind: str
     data: _containers.ScalarMap[str, str]
-    def __init__(
-        self,
-        number: _Optional[int] = ...,
-        at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        kind: _Optional[str] = ...,
-        data: _Optional[_Mapping[str, str]] = ...,
-    ) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., data: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("message", "reason", "retry_after", "status")
+    __slots__ = ("status", "reason", "message", "retry_after")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -291,20 +204,14 @@ class Refusal(_message.Message):
     reason: str
     message: str
     retry_after: _duration_pb2.Duration
-    def __init__(
-        self,
-        status: _Optional[str] = ...,
-        reason: _Optional[str] = ...,
-        message: _Optional[str] = ...,
-        retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, status: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class Status(_message.Message):
-    __slots__ = ("document", "jobs", "payload_bytes", "started", "state", "version")
+    __slots__ = ("version", "state", "started", "jobs", "payload_bytes", "document")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
@@ -317,30 +224,17 @@ class Status(_message.Message):
     jobs: int
     payload_bytes: int
     document: str
-    def __init__(
-        self,
-        version: _Optional[str] = ...,
-        state: _Optional[str] = ...,
-        started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...,
-        jobs: _Optional[int] = ...,
-        payload_bytes: _Optional[int] = ...,
-        document: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., state: _Optional[str] = ..., started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., jobs: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., document: _Optional[str] = ...) -> None: ...
 
 class PreloadKeyRequest(_message.Message):
-    __slots__ = ("key", "timeout", "worker")
+    __slots__ = ("key", "worker", "timeout")
     KEY_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     key: str
     worker: str
     timeout: _duration_pb2.Duration
-    def __init__(
-        self,
-        key: _Optional[str] = ...,
-        worker: _Optional[str] = ...,
-        timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., worker: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class PreloadKeyResponse(_message.Message):
     __slots__ = ()
@@ -389,16 +283,7 @@ class ListKeysResponse(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ...) -> None: ...
 
 class Key(_message.Message):
-    __slots__ = (
-        "bytes",
-        "constraints",
-        "curve",
-        "identity",
-        "names",
-        "problem",
-        "public",
-        "takes_inputs",
-    )
+    __slots__ = ("identity", "names", "curve", "constraints", "public", "bytes", "takes_inputs", "problem")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     CURVE_FIELD_NUMBER: _ClassVar[int]
@@ -415,14 +300,4 @@ class Key(_message.Message):
     bytes: int
     takes_inputs: bool
     problem: str
-    def __init__(
-        self,
-        identity: _Optional[str] = ...,
-        names: _Optional[_Iterable[str]] = ...,
-        curve: _Optional[str] = ...,
-        constraints: _Optional[int] = ...,
-        public: _Optional[int] = ...,
-        bytes: _Optional[int] = ...,
-        takes_inputs: _Optional[bool] = ...,
-        problem: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, identity: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., curve: _Optional[str] = ..., constraints: _Optional[int] = ..., public: _Optional[int] = ..., bytes: _Optional[int] = ..., takes_inputs: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
