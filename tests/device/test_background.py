@@ -160,7 +160,7 @@ def test_threads_linger_for_the_next_task_and_no_longer() -> None:
 
 def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that has no memory for what it would say."""
-    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     work = Background._work
     monkeypatch.setattr(Background, "_work", lambda self: None)
     background = Background("test", 1)
@@ -175,7 +175,7 @@ def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ends_in_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(outcome.Outcome, "set", lambda self, result: sys.exit())
     monkeypatch.setattr(outcome.Outcome, "fail", lambda self, error: sys.exit())
     background, go = Background("test", 2), threading.Event()

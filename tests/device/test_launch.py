@@ -57,7 +57,9 @@ def test_every_device_begins_a_launch_alike(name: str) -> None:
     a = np.zeros(8, np.uint32)
     most = "2\\*\\*32 - 1" if device.host_memory else "2\\*\\*31 - 1"
     for groups in (-1, 1 << 32 if device.host_memory else 1 << 31):
-        with pytest.raises(DeviceError, match=f"launched with {groups} .* may be 0 to {most}$"):
+        with pytest.raises(
+            DeviceError, match=f"launched with {groups} .* must be from 0 to {most}$"
+        ):
             device.launch(kernel, groups, 8, a)
     cancellation = Cancellation()
     cancellation.cancel()

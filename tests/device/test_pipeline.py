@@ -117,7 +117,7 @@ def test_results_that_are_not_asked_for_are_finished() -> None:
 
 
 def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(Background, "_work", lambda self: None)
     with pytest.raises(MemoryError):
         list(overlapped([1, 2], lambda n: lambda: n, name="test-pipeline"))

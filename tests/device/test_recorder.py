@@ -149,7 +149,7 @@ def test_the_rest_is_that_of_the_device() -> None:
                 call()
         stream = device.stream().record()
         stream.finish()
-        with pytest.raises(DeviceError, match="not recording any more"):
+        with pytest.raises(DeviceError, match="no longer recording"):
             softmax(recorder_of(device, stream), device.upload(X))
         with pytest.raises(
             DeviceError, match="cpu can launch only the result of its compile, not a str"

@@ -22,7 +22,7 @@ from tests.device.cuda_fixture import open_gpu
 
 X = torch.tensor([[1.0, 2.0, 3.0]])
 WORDS = torch.tensor([1 + 2j, 3 - 1j])
-SIGN = "is not applied in memory; use x.resolve_{}"
+SIGN = "its {} is not applied in memory; use x.resolve_{}"
 STANDS = "it is a wrapper of other tensors and has no memory of its own"
 
 
@@ -44,9 +44,9 @@ def seen_by(transform: Any, x: Any) -> Any:
 
 
 DISGUISED = {
-    "negative": (lambda: torch._neg_view(X), SIGN.format("neg")),
-    "imaginary": (lambda: WORDS[:1].conj().imag, SIGN.format("neg")),
-    "conjugate": (lambda: WORDS.conj(), SIGN.format("conj")),
+    "negative": (lambda: torch._neg_view(X), SIGN.format("negation", "neg")),
+    "imaginary": (lambda: WORDS[:1].conj().imag, SIGN.format("negation", "neg")),
+    "conjugate": (lambda: WORDS.conj(), SIGN.format("conjugation", "conj")),
     "zeros": (lambda: torch._efficientzerotensor((1, 3)), "it is zeros without memory"),
     "fake": (fake, STANDS),
     "functional": (lambda: seen_by(torch.func.functionalize, X), STANDS),
@@ -105,5 +105,5 @@ def test_memory_of_a_gpu(tmp_path: Path) -> None:
         plain, negative = X[0].as_subclass(OnGpu), torch._neg_view(X[0]).as_subclass(OnGpu)
         plain.address = negative.address = memory.address
         assert gpu.foreign_memory(plain) is not None
-        with pytest.raises(DeviceError, match=SIGN.format("neg")):
+        with pytest.raises(DeviceError, match=SIGN.format("negation", "neg")):
             gpu.foreign_memory(negative)

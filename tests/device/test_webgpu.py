@@ -104,7 +104,7 @@ def test_grids_are_hardly_larger_than_the_launch() -> None:
         assert x <= 65_535
         assert y <= 65_535
         assert groups <= x * y < groups + y
-    with pytest.raises(DeviceError, match="more than the adapter's limit"):
+    with pytest.raises(DeviceError, match="exceeds the adapter's limit"):
         grid(1 << 31, 65_535)
 
 

@@ -119,7 +119,7 @@ def test_what_is_no_int_is_named(make: Callable[..., Any]) -> None:
     for bad in (True, 1.0, "1", None, [1], np.int64(1)):
         with pytest.raises(InputError, match=f"integer 1 must be an int, not {type(bad).__name__}"):
             make(modulus, [0, bad])
-    with pytest.raises(InputError, match="a list of int is needed, not int"):
+    with pytest.raises(InputError, match="must be a list of int, not int"):
         make(modulus, 7)
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_element_of_an_extension_is_named(make: Callable[..., Any]) -
             make(M31_3, [(0, 0, 0), bad])
     with pytest.raises(InputError, match="integer 1 must be an int, not bool"):
         make(M31_3, [(0, 0, 0), (1, True, 0)])
-    with pytest.raises(InputError, match="a list of tuples of 3 int is needed, not int"):
+    with pytest.raises(InputError, match="must be a list of tuples of 3 int, not int"):
         make(M31_3, 7)
     with pytest.raises(InputError, match=r"integer 0 is not an element of m31\.3"):
         array.integers_to_words(M31_3, [(0, M31_3.modulus.value, 0)])

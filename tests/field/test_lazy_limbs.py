@@ -300,9 +300,9 @@ def test_counts_of_limbs() -> None:
 @pytest.mark.parametrize(
     ("limbs", "message"),
     [
-        ("", "no choice of limbs"),
-        ("thirteen", "no choice of limbs"),
-        ("13/32", "no choice of limbs"),
+        ("", "not a choice of limbs"),
+        ("thirteen", "not a choice of limbs"),
+        ("13/32", "not a choice of limbs"),
         ("11", "have 12 to 16 bits"),
         ("17", "have 12 to 16 bits"),
         ("31/64", "have 28 to 30 bits"),

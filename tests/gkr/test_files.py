@@ -119,7 +119,7 @@ def test_a_key_and_back(tmp_path: Path) -> None:
         ({"chain": True}, "section chain"),
         ({"bits": -1}, "section bits"),
         ({"commitment": {"scheme": "ligero", "hash": "poseidon2-m31"}}, "key.json: poseidon2-m31"),
-        ({"hash": "poseidon2-goldilocks"}, "key.json: poseidon2-goldilocks makes challenges of"),
+        ({"hash": "poseidon2-goldilocks"}, "key.json: poseidon2-goldilocks derives challenges in"),
         ({"hash": None}, '"hash" is missing'),
         ({"hash": "sha3-512"}, "section hash: the hash must be sha3-256, sha-256"),
         ({"hash": ["sha-256"]}, "section hash: the hash must be sha3-256, sha-256"),

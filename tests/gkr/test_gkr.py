@@ -115,7 +115,7 @@ def test_hashes_over_fields_are_asked_for() -> None:
         with_other(key, recursive=False)
     with pytest.raises(InputError, match="omit recursive"):
         VerifyingKey.of(circuit, field, hash=Hash.SHA_256, recursive=True)
-    with pytest.raises(InputError, match="makes challenges in goldilocks"):
+    with pytest.raises(InputError, match="derives challenges in goldilocks"):
         VerifyingKey.of(circuit, field, hash=Hash.POSEIDON2_GOLDILOCKS, recursive=True)
     with pytest.raises(InputError, match="chain of 69 hashes is too short for 70 layers"):
         with_other(key, chain=depth - 1).check_circuit(circuit)
@@ -527,7 +527,7 @@ def test_circuits_that_are_none_are_refused() -> None:
         builder.layer(1).unary(0, 0, [1] * 7)
     builder = CircuitBuilder(field, 3, public=2)
     builder.layer(1).add(0, 0, Public(2))
-    with pytest.raises(InputError, match="public input 2 is beyond"):
+    with pytest.raises(InputError, match="public input 2 is out of range"):
         builder.finished()
     for wrong in (0, 3, None):
         circuit = CircuitBuilder(field, 3)

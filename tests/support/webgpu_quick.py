@@ -121,7 +121,7 @@ THOROUGH = (
     r"tests/r1cs/test_resident\.py::test_rows_are\w+\[webgpu(:portable)?\]",
     r"tests/r1cs/test_resident\.py::test_the_values\w+\[webgpu-0\]",
     r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
-    r"tests/msm/sort/test_binning\.py::test_(?!sorting\[webgpu:portable-64-uni)\w+\[webgpu:portable.*",
+    r"tests/msm/sort/test_binning\.py::test_(?!sorting.webgpu:portable-64-uni)\w+\[webgpu:portable.*",
     r"tests/sumcheck/test_prover\.py::test_agrees_with_the_model\[webgpu-m31\.4-.*",
     r"tests/tensor/test_activations\.py::test_every_edge\[webgpu-gelu-f16\]",
     r"tests/tensor/test_attention_gradients\.py::test_every_edge\[webgpu-bf16-causal\]",
@@ -135,7 +135,7 @@ THOROUGH = (
     r"tests/groth16/gpu/test_key\.py::"
     r"test_(?!with_multiples|a_key_made_on)\w+\[webgpu:portable(?!-bls12_381).*",
     r"tests/msm/run/test_msm\.py::"
-    r"test_(?!kinds_of_scalars\[webgpu:portable-uniform)\w+\[webgpu:portable\b.*",
+    r"test_(?!kinds_of_scalars.webgpu:portable-uniform)\w+\[webgpu:portable\b.*",
     r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-(goldilocks|baby_bear)\]",
     r"tests/ntt/gpu/test_transforms\.py::test_tiles_as\w+\[webgpu(:portable-11-NN|-10-NR)\]",
 )

@@ -303,9 +303,9 @@ def append(**other: Any) -> Any:
         (lambda: append(k=NEW[:, :1].copy(), v=NEW[:, :1].copy()), "key_pages has 2 heads, and k"),
         (lambda: append(value_pages=POOL), "key_pages is in the memory of value_pages"),
         (lambda: append(k=POOL.reshape(-1)[:64].reshape(NEW.shape)), "is in the memory of k"),
-        (lambda: append(lengths=np.array([8, 9], np.int32)), r"lengths\[1\] is 9, and a row"),
-        (lambda: append(lengths=np.array([8, -1], np.int32)), r"lengths\[1\] is -1, and a row"),
-        (lambda: append(table=TABLE + 2), r"table\[1, 1\] is 5, and the 5 pages"),
+        (lambda: append(lengths=np.array([8, 9], np.int32)), r"lengths\[1\] is 9, but the pages"),
+        (lambda: append(lengths=np.array([8, -1], np.int32)), r"lengths\[1\] is -1, but the pages"),
+        (lambda: append(table=TABLE + 2), r"table\[1, 1\] is 5, but pages have the numbers 0 to 4"),
     ],
 )  # fmt: skip
 def test_bad_input(bad: Callable[[], Any], message: str) -> None:

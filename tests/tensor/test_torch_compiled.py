@@ -100,7 +100,7 @@ def test_shapes_are_known_without_memory() -> None:
     x = torch.ones(3, 8, device="meta", dtype=torch.bfloat16)
     y = ops.softmax(x.t())
     assert (y.shape, y.dtype, y.is_meta, y.is_contiguous()) == ((8, 3), x.dtype, True, True)
-    with pytest.raises(InputError, match=r"^b has 3 elements along the axis .* and a 8$"):
+    with pytest.raises(InputError, match=r"summed axis of b has 3 elements, but that of a has 8$"):
         ops.gemm(x, x)
     with FakeTensorMode() as mode:
         fake_heads = mode.from_tensor(HEADS)

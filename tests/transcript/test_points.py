@@ -69,7 +69,7 @@ def test_what_is_no_point_is_refused() -> None:
     law = affine_group(BN254)
     x, y = law.generator
     below = q + 1  # x + q in place of x
-    refused(below.to_bytes(32, "little"), "point 1 is none: .* x is not below the modulus")
+    refused(below.to_bytes(32, "little"), "point 1 is invalid: .* x is not below the modulus")
     without = next(x for x in range(9) if law.field.square_root(law.right_side(x)) is None)
     refused(without.to_bytes(32, "little"), "no point of the curve has this x")
     sign = (1 << 255) if law.field.is_larger(y) else 0
@@ -89,7 +89,7 @@ def refusal(group: Group, data: bytes, count: int) -> tuple[str, int | None]:
     """Return the reader's error about points, and its offset."""
     with pytest.raises(InputError) as error:
         ProofReader(data, Transcript()).points(Label.COMMITMENT, group, count)
-    return str(error.value).partition(" is none: ")[2], error.value.offset
+    return str(error.value).partition(" is invalid: ")[2], error.value.offset
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "secp256k1", "pallas", "bls12_381.g1", "bn254.g2"])

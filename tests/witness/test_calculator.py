@@ -150,7 +150,7 @@ def test_a_calculator_of_another_key() -> None:
     code = circuit(wires=3)
     calculator = WitnessCalculator(code, curve="bn254", variables=3)
     assert calculator.variables == 3
-    with pytest.raises(MismatchError, match="a witness of 3 values, and the key takes 4"):
+    with pytest.raises(MismatchError, match="a witness of 3 values, but the key takes 4"):
         WitnessCalculator(code, variables=4)
     with pytest.raises(MismatchError, match="field of bn254, and the key is one of bls12_381"):
         WitnessCalculator(code, curve="bls12_381")

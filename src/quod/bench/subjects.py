@@ -445,7 +445,7 @@ def quant(
     ] = None,
 ) -> None:
     """Products of quantised matrices with a vector; the peer copies as many bytes."""
-    options = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
+    options = {"lanes": lanes, "width": width, "rows_per_instance": rows, "row_groups": together}
     layout = {name: value for name, value in options.items() if value is not None}
     if batch is not None:
         from quod.bench.tensors import quantised_rows

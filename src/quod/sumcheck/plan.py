@@ -429,13 +429,13 @@ class SumcheckPlan:
 
     def _final_kernel(self) -> Any:
         """Compile the kernel of the final rounds."""
-        is_cpu = self.device.host_memory
+        on_host = self.device.host_memory
         form = FinalForm(
             self.shape, self._log_capacity, from_inputs=len(self.passes) < 2,
             folds=self.passes[-1].depth if self.passes else 0,
-            in_place=self._in_place and not is_cpu,
+            in_place=self._in_place and not on_host,
         )  # fmt: skip
-        definition = finish_alone if is_cpu else finish_sumcheck
+        definition = finish_alone if on_host else finish_sumcheck
         return self._compiled(definition, lanes=self._final_lanes, form=form)
 
     def _unrolled(self, pass_: Pass) -> int:

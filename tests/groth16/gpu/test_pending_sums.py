@@ -96,7 +96,7 @@ def test_sums_that_cannot_be_prepared() -> None:
 
 
 def test_a_thread_that_was_lost_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(Background, "_work", lambda self: None)
     key = Key()
     sums = key.sums()

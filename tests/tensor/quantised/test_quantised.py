@@ -195,13 +195,17 @@ def test_products_on_gpus(gpu_device: AnyDevice, name: str) -> None:
 
 
 @pytest.mark.crossed("lanes", "name")
-@pytest.mark.parametrize(("lanes", "width", "at_once"), [(8, 8, 1), (16, 1, 3), (32, 1, 2)])
+@pytest.mark.parametrize(
+    ("lanes", "width", "rows_per_instance"), [(8, 8, 1), (16, 1, 3), (32, 1, 2)]
+)
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q4_0"])
-def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: int) -> None:
+def test_products_in_other_layouts(
+    name: str, lanes: int, width: int, rows_per_instance: int
+) -> None:
     from quod.device import open_device
 
     device = open_device("cpu")
-    check_product(device, name, 4, 2, lanes=lanes, width=width, at_once=at_once)
+    check_product(device, name, 4, 2, lanes=lanes, width=width, rows_per_instance=rows_per_instance)
 
 
 @pytest.mark.parametrize(
@@ -220,17 +224,30 @@ def test_products_of_parts_of_subgroups(
     """More units than instances of a row, and rows that fill no workgroup."""
     from quod.device import open_device
 
-    lanes, width, at_once, together = layout
+    lanes, width, rows_per_instance, row_groups = layout
     with open_device(where) as device:
         check_product(
-            device, name, 11, blocks, lanes=lanes, width=width, at_once=at_once, together=together
+            device,
+            name,
+            11,
+            blocks,
+            lanes=lanes,
+            width=width,
+            rows_per_instance=rows_per_instance,
+            row_groups=row_groups,
         )
 
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
 def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
     usage = kernel_usage(
-        MULTIPLY_BLOCKS[f32], "sm_90a", workgroup=256, form=name, width=8, at_once=2, together=2
+        MULTIPLY_BLOCKS[f32],
+        "sm_90a",
+        workgroup=256,
+        form=name,
+        width=8,
+        rows_per_instance=2,
+        row_groups=2,
     )
     assert usage.registers is not None
     assert usage.registers <= 128

@@ -177,9 +177,7 @@ class Verifier:
                 offset=start + message.first * each,
             )
         if self._plan.evaluates_inputs and len(proof) > stop:
-            return InputError(
-                f"the proof ends here, and {len(proof) - stop} bytes follow", offset=stop
-            )
+            return InputError(f"{len(proof) - stop} bytes follow the end of the proof", offset=stop)
         return _Reading(statement, commitment, reader.transcript.state, proof, start, stop)
 
     # --- on the device
