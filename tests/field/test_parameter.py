@@ -212,4 +212,6 @@ def test_what_does_not_stand_beside_an_element() -> None:
     refuses(a_float, TraceError, f"a float {shown}")
     refuses(a_bool, TraceError, f"a bool {shown}")
     refuses(a_value, TraceError, f"a Value {shown}")
-    refuses(by_zero, TraceError, "an element of m31 is divided by 4294967294, which is 0 in the field")
+    refuses(
+        by_zero, TraceError, "an element of m31 is divided by 4294967294, which is 0 in the field"
+    )

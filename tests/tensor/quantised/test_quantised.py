@@ -246,8 +246,8 @@ def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
         workgroup=256,
         form=name,
         width=8,
-        rows_per_instance=2,
-        row_groups=2,
+        at_once=2,
+        together=2,
     )
     assert usage.registers is not None
     assert usage.registers <= 128

@@ -314,7 +314,7 @@ def test_blocks_are_loaded_before_the_launch_before_has_ended() -> None:
 @pytest.mark.parametrize("name", ["Q4_0", "Q4_K", "Q6_K"])
 def test_stores_are_as_wide_as_they_go(name: str) -> None:
     machine = ptx_machine(256, "sm_90a")
-    static: Any = {"form": name, "element": f16, "width": 8, "rows_per_instance": 1}
+    static: Any = {"form": name, "element": f16, "width": 8, "at_once": 1}
     cubin, log = assemble(ptx.emit(DEQUANTISE[f16].trace(machine, **static), machine), "sm_90a")
     assert not usage(log).spill_store_bytes
     stores = [line for line in sass(cubin) if "STG" in line]
