@@ -152,7 +152,7 @@ def test_a_calculator_of_another_key() -> None:
     assert calculator.variables == 3
     with pytest.raises(MismatchError, match="a witness of 3 values, but the key takes 4"):
         WitnessCalculator(code, variables=4)
-    with pytest.raises(MismatchError, match="field of bn254, and the key is one of bls12_381"):
+    with pytest.raises(MismatchError, match="field of bn254, but the key is over bls12_381"):
         WitnessCalculator(code, curve="bls12_381")
     with pytest.raises(InputError, match="the curve must be one of"):
         WitnessCalculator(code, curve="none")
