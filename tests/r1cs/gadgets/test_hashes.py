@@ -138,5 +138,5 @@ def test_hostile_arguments() -> None:
         gadgets.pedersen_point(system, [])
     with pytest.raises(InputError, match="the bits of a word must be 32 signals, not 1"):
         gadgets.sha256_compression(system, [[1]] * 8, [[1] * 32] * 16)
-    with pytest.raises(InputError, match="8 words and 16, not 1 and 16"):
+    with pytest.raises(InputError, match="8 words and a block 16, not 1 and 16"):
         gadgets.sha256_compression(system, [[1] * 32], [[1] * 32] * 16)
