@@ -66,7 +66,9 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
                     }
                     if what == "memory":
                         files = str(r1cs), str(ptau), str(ours)
-                        yield Case(parameters, partial(_peak, *files, device), "MB", reads=True)
+                        yield Case(
+                            parameters, partial(_peak, *files, device), "MB", returns_figure=True
+                        )
                         continue
                     step_run, name, arguments = rows[what]
                     yield _case(

@@ -63,4 +63,6 @@ def cases(curve: str) -> Iterator[Case]:
             "contract": name, "curve": curve, "inputs": len(public), "optimizer": optimizer,
         }  # fmt: skip
         for what, figure in (("verifyProof", called["gas"]), ("deploy", outcome["deploy_gas"])):
-            yield Case(parameters | {"what": what}, partial(int, figure), unit="gas", reads=True)
+            yield Case(
+                parameters | {"what": what}, partial(int, figure), unit="gas", returns_figure=True
+            )
