@@ -237,9 +237,10 @@ class _Study:
             coefficients = device.upload(resident.numbers)
             self._launch(
                 recording, first_phase, entries, 0, LayerSizes(log_size, log_size, 0),
-                GateTable(1, 0, 0, 0, sorted_gates.starts, sorted_gates.gates, coefficients, no_values),
-                below, weights,
-                table, form=sorted_gates.form,
+                GateTable(
+                    1, 0, 0, 0, sorted_gates.starts, sorted_gates.gates, coefficients, no_values
+                ),
+                below, weights, table, form=sorted_gates.form,
             )  # fmt: skip
 
         ways = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
