@@ -51,7 +51,7 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def show_beside(out: str | os.PathLike[str], text: str) -> None:
+def show_or_note(out: str | os.PathLike[str], text: str) -> None:
     """Print a result that accompanies `out`, on standard error if `out` is standard output."""
     from quod.formats.target_path import follow
 
