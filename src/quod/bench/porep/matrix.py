@@ -94,9 +94,9 @@ def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
     public_wires = np.arange(WIRES_BEFORE_BLOCKS, dtype=np.uint32)
     indices = np.zeros(BUNDLE, np.uint32)
     indices[:WIRES_BEFORE_BLOCKS] = public_wires
-    one = fr.montgomery_radix**2 % fr.value
+    unit_entry = fr.montgomery_radix**2 % fr.value
     values = np.zeros((BUNDLE, fr.words), np.uint32)
-    values[:WIRES_BEFORE_BLOCKS] = np.frombuffer(one.to_bytes(fr.bytes, "little"), np.uint32)
+    values[:WIRES_BEFORE_BLOCKS] = np.frombuffer(unit_entry.to_bytes(fr.bytes, "little"), np.uint32)
     arrays = (
         public_wires + np.uint32(circuit.constraints),
         np.ones(WIRES_BEFORE_BLOCKS, np.uint32),
