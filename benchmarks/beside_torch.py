@@ -1,4 +1,4 @@
-"""Graphs of Quod and of torch on one GPU, each of the same work many times."""
+"""CUDA graphs of Quod and of torch on one GPU, each repeating the same work."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from quod.device.protocol import AnyDevice
 
 MOST = 1000
-"""Times that a graph has its work."""
+"""The number of repetitions of the work in a graph."""
 
 
 def times(seconds: float, graph: float) -> int:
-    """Repeat work in a graph so often that it takes about so many seconds."""
+    """Choose the repetitions of work in a graph for a given duration in seconds."""
     return max(1, min(MOST, round(graph / seconds)))
 
 
 def torch_with_gpu() -> Any:
-    """torch, or None where it, or its GPU, is not there."""
+    """Return torch, or None if torch or its GPU is missing."""
     if importlib.util.find_spec("torch") is None:
         return None
     torch: Any = importlib.import_module("torch")
@@ -28,7 +28,7 @@ def torch_with_gpu() -> Any:
 
 
 def replayed(device: AnyDevice, launch: Callable[[Any], None], count: int) -> Callable[[], float]:
-    """Runs a graph in which `launch` recorded its work so often; gives the seconds of one."""
+    """Replay a graph with repetitions of the work of `launch`; return the seconds of one."""
     recording = device.stream("bench").record()
     for _ in range(count):
         launch(recording)

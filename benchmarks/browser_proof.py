@@ -1,4 +1,4 @@
-"""Times proofs of an exported site in a browser without a window, and what comes before them.
+"""Time proofs of an exported site in a headless browser, and the steps before them.
 
     python benchmarks/browser_proof.py                      examples/membership
     python benchmarks/browser_proof.py --circuit FOLDER     circuit.zkey, .wasm and input.json there
@@ -35,7 +35,7 @@ from tests.support.browser import Browser, Page  # noqa: E402
 from tests.support.site import serve  # noqa: E402
 
 TIMEOUT = 3600.0
-"""Seconds that one call may take."""
+"""The time limit of one call in seconds."""
 
 _LOAD = """async () => {
   const { load } = await import(new URL("quod.js", location.href).href);
@@ -52,7 +52,7 @@ _PROVE = """async (input) => {
 
 
 def prove(page: Page, key: VerifyingKey, inputs: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """One proof; QuodError if Quod does not accept it."""
+    """Compute one proof; raises QuodError if Quod does not accept it."""
     row: dict[str, Any] = page.call(_PROVE, inputs, timeout=TIMEOUT)
     file = folder / "proof.json"
     file.write_text(json.dumps(row["proof"]))
@@ -62,7 +62,7 @@ def prove(page: Page, key: VerifyingKey, inputs: dict[str, Any], folder: Path) -
 
 
 def measure(circuit: Path, runs: int) -> list[Measurement]:
-    """The rows of one circuit: loading with compilation, a first proof, and later ones."""
+    """Measure one circuit: loading with compilation, a first proof, and later proofs."""
     zkey = Zkey.open(circuit / "circuit.zkey")
     key = VerifyingKey.from_zkey(zkey, allow_insecure=True)
     inputs = json.loads((circuit / "input.json").read_text())
@@ -97,7 +97,7 @@ def measure(circuit: Path, runs: int) -> list[Measurement]:
 
 
 def main() -> None:
-    """Measure, print the rows, and record them where that is asked for."""
+    """Measure, print the rows, and record them if an option says so."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--circuit", type=Path, action="append", metavar="FOLDER",

@@ -1,4 +1,4 @@
-"""Puts the Quod of this checkout before any that is installed.
+"""Use the Quod of this checkout rather than an installed one.
 
 Another one may lack what is asked of it, and its figures would be recorded as this commit's.
 """
@@ -15,7 +15,7 @@ sys.path.insert(0, SOURCES)
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process that is to find the same Quod."""
+    """Return the environment of a process that must import the same Quod."""
     inherited_path = os.environ.get("PYTHONPATH")
     return {
         **os.environ,

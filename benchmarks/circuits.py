@@ -1,4 +1,4 @@
-"""The large circuits of the shared fixtures, compiled and given a test key under build/bench.
+"""The large circuits of the shared fixtures, compiled, with test keys, under build/bench.
 
 The sources and inputs lie in ../shared/fixtures/circuits where the checkout has that beside it.
 circom2, circomlib and snarkjs are those of build/node; the key is made by Quod's own set-up.
@@ -18,12 +18,12 @@ KEY_SEED = "1"
 
 
 def available() -> bool:
-    """Return whether there are circuits and the programs to compile them with."""
+    """Report whether the circuits and the programs that compile them are present."""
     return FIXTURES.is_dir() and (MODULES / ".bin" / "circom2").exists()
 
 
 def prepare(name: str) -> Path:
-    """The folder with circuit.zkey and witness.wtns of a circuit, made now if it is not there."""
+    """Return the folder with circuit.zkey and witness.wtns of a circuit; make missing files."""
     folder = CHECKOUT / "build" / "bench" / name
     if (folder / "circuit.zkey").exists():
         return folder

@@ -1,4 +1,4 @@
-"""Sums of units on a GPU in XYZZ and in affine coordinates: what the default is chosen by.
+"""Time bucket accumulation on a GPU in XYZZ and affine coordinates, to choose the default.
 
     python benchmarks/cuda_accumulate.py                        the cases that it is chosen by
     python benchmarks/cuda_accumulate.py bn254.g1 22            another group and size
@@ -39,7 +39,7 @@ _CASES = (("bls12_381.g1", 20), ("bls12_381.g1", 22), ("bn254.g1", 22), ("bls12_
 
 
 def variants(group: Group) -> list[Tuning]:
-    """The current tuning, XYZZ coordinates, and affine ones that differ in one thing each."""
+    """Return the current tuning, XYZZ coordinates, and affine variants with one change each."""
     now = accumulate.tuning(group)
     slots = 256 if group.degree == 1 else 96
     ahead = group.coordinate_words <= 6
@@ -58,7 +58,7 @@ def variants(group: Group) -> list[Tuning]:
 
 
 class Case:
-    """Bases and scalars in device memory."""
+    """The bases and scalars in device memory."""
 
     def __init__(self, device: AnyDevice, group: Group, log2_size: int) -> None:
         logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
@@ -68,7 +68,7 @@ class Case:
         self._scalars = device.upload(random_elements(group.scalars, 1 << log2_size, seed=1))
 
     def run(self, tuning: Tuning) -> tuple[float, float, float, bytes]:
-        """Seconds of the stage and of all, additions a second, and the result."""
+        """Return seconds of the stage and in all, additions per second, and the result."""
         resident, device = self._resident, self._device
         plan = resident.plan()
         with mock.patch.object(accumulate, "tuning", return_value=tuning):

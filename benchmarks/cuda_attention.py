@@ -1,4 +1,4 @@
-"""Attention on tensor cores beside torch: the plans that are chosen, and others.
+"""Time attention on tensor cores against torch: the chosen plans and others.
 
     python benchmarks/cuda_attention.py                     f16 of 1x16x8192x128, full and causal
     python benchmarks/cuda_attention.py 4 16 2048 64        sequences, heads, tokens, a head's size
@@ -48,7 +48,7 @@ Shape = tuple[int, int, int, int]
 
 
 def variants(size: int) -> list[CoreTilePlan]:
-    """Plans worth timing, those that are chosen first."""
+    """Return the plans to time, the chosen ones first."""
     return [
         *CORE_PLANS[size],
         *(
@@ -63,7 +63,7 @@ def variants(size: int) -> list[CoreTilePlan]:
 
 
 def given(device: AnyDevice, shape: Shape, count: int) -> list[Any]:
-    """Tensors of normal numbers: zeros and constants are faster than what users have."""
+    """Draw tensors of normal numbers: zeros and constants would be unrealistically fast."""
     random = np.random.default_rng(1)
     return [
         device.upload(random.standard_normal(shape, np.float32).astype(np.float16))
@@ -72,7 +72,7 @@ def given(device: AnyDevice, shape: Shape, count: int) -> list[Any]:
 
 
 def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool) -> Any:
-    """A submission of some calls by a plan; gives seconds of one."""
+    """Submit several calls with a plan; return the seconds of one."""
     batch, heads, tokens, size = shape
     q, k, v, out = given(device, shape, 4)
     compiled = device.compile(
@@ -94,7 +94,7 @@ Pair = tuple[CoreTilePlan | WarpgroupGradientPlan, CoreTilePlan | WarpgroupGradi
 
 
 def gradient_variants(size: int, *, causal: bool) -> list[Pair]:
-    """Plans of the gradient of queries, and of keys with values; those that are chosen first."""
+    """Return plans of the gradients of queries, and of keys and values; the chosen ones first."""
     usual, cores = WARPGROUP_GRADIENT_PLANS[size], GRADIENT_PLANS[size]
     first = CAUSAL_QUERY_PLANS.get(size, usual) if causal else usual
     others = [WarpgroupGradientPlan(size, *each) for each in ((2, 128, 2), (2, 64, 2), (1, 64, 4))]
@@ -105,7 +105,7 @@ def gradient_variants(size: int, *, causal: bool) -> list[Pair]:
 
 
 def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> Callable[[], float]:
-    """A submission of some calls of the gradients, one after the other; gives seconds of one."""
+    """Submit several sequential gradient calls; return the seconds of one."""
     vars(attention_gradients)["plan_gradients"] = lambda *arguments, **_: plans[arguments[3] - 1]
     q, k, v, slopes, y, *out = given(device, shape, 8)
     sums = device.upload(np.zeros(shape[:3], np.float32))
@@ -122,7 +122,7 @@ def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> C
 
 
 def by_torch(shape: Shape, *, causal: bool, backward_pass: bool) -> Callable[[], float] | None:
-    """Run attention by torch; None without a torch with a GPU."""
+    """Run torch's attention; None if torch or its GPU is missing."""
     torch = torch_with_gpu()
     if torch is None:
         return None

@@ -1,4 +1,4 @@
-"""Attention by warpgroups beside cuDNN: the plans that are chosen, and others.
+"""Time attention with warpgroups against cuDNN: the chosen plans and others.
 
     python benchmarks/cuda_attention_warpgroups.py                   f16 of two shapes
     python benchmarks/cuda_attention_warpgroups.py 2x16x16384x128    other shapes, BxHxTxD
@@ -40,7 +40,7 @@ _SECONDS = 0.02
 
 
 def variants(size: int) -> list[WarpgroupPlan]:
-    """Plans worth timing for a size of heads, the one that is chosen first."""
+    """Return the plans to time for a head size, the chosen one first."""
     others = {
         64: ((2, 96), (2, 64), (3, 96), (3, 64)),
         128: ((2, 112), (2, 80), (2, 64), (1, 96)),
@@ -52,7 +52,7 @@ def variants(size: int) -> list[WarpgroupPlan]:
 
 
 def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:
-    """Runs a graph of calls; gives seconds of one."""
+    """Run a graph of calls; return the seconds of one."""
     heads, (tokens, size), (rows, keys) = math.prod(shape[:2]), shape[2:], plan.tile
     random = np.random.default_rng(3)
     memory = [
@@ -79,12 +79,12 @@ def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Ca
 
 
 def repeats(shape: Shape) -> int:
-    """Calls of a graph, by a speed that either side may have."""
+    """Return the number of calls in a graph, from an assumed speed of either program."""
     return times(4 * math.prod(shape) * shape[2] / 5e14, _SECONDS)
 
 
 def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
-    """Run attention by torch in a graph; None without a torch with a GPU."""
+    """Run torch's attention in a graph; None if torch or its GPU is missing."""
     torch = torch_with_gpu()
     if torch is None:
         return None

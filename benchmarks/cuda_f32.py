@@ -1,4 +1,4 @@
-"""Kernels of f32 in the variants that a plan can choose, beside torch: products, norms, losses.
+"""Time the f32 kernel variants of products, norms and losses against torch.
 
     python benchmarks/cuda_f32.py                    all, about a minute and a half on an H200
     python benchmarks/cuda_f32.py gemm 512 4096      products of some sizes
@@ -35,11 +35,11 @@ from quod.tensor.rows.plan import RowPlan, plan_rows
 
 _REPEATS = 5
 _SECONDS = 0.015
-"""About how long a graph takes."""
+"""The approximate duration of a graph in seconds."""
 NORM_SHAPES = ((4096, 32768), (32768, 4096))
 LOSS_SHAPES = ((f32, 4096, 65536), (bf16, 4096, 131072), (f32, 4096, 131072))
 _ROWS = 64
-"""Rows of random numbers, which long tensors repeat."""
+"""The number of random rows; longer tensors repeat them."""
 
 WAYS = {"nn": GemmForm(), "nt": GemmForm(False, True), "tn": GemmForm(True, False)}
 
@@ -56,7 +56,7 @@ LARGE: dict[str, AnyGemmPlan] = {
     "128x128 one": FmaPlan((128, 128), (64, 32), (8, 8), 16, 4, ahead=True),
     "registers": GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True),
 }
-"""For matrices of many tiles; `registers` is the kernel without asynchronous copies."""
+"""Plans for matrices with many tiles; `registers` has no asynchronous copies."""
 SMALL: dict[str, AnyGemmPlan] = {
     "128x64 2": FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True),
     "64x32 8": FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8),
@@ -65,14 +65,14 @@ SMALL: dict[str, AnyGemmPlan] = {
     "64x32 8 K64": FmaPlan((64, 32), (64, 32), (8, 8), 64, 3, slices=8, ahead=True),
     "64x32 4": FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=4, ahead=True),
 }
-"""For matrices of few; the number is that of slices."""
+"""Plans for matrices with few tiles, by the number of slices."""
 TWO_OF_LARGE = {name: LARGE[name] for name in ("128x256", "128x128")}
 FEW = ("128x256", "128x128", "256x128", "128x64 2", "64x32 8")
-"""Plans that are timed for transposed operands."""
+"""Plans for transposed operands."""
 
 
 class Beside:
-    """Times variants in turn with torch, and prints a line of each."""
+    """Time variants alternately with torch, and print a line for each."""
 
     def __init__(self, peer: Callable[[], float] | None, amount: float, unit: str) -> None:
         self._peer, self._amount, self._unit = peer, amount, unit
@@ -80,7 +80,7 @@ class Beside:
     def tell(
         self, name: str, prepare: Callable[[], tuple[Callable[[], float], bool]], *, chosen: bool
     ) -> None:
-        """One variant: `prepare` gives its timer, and whether its results are right."""
+        """Time a variant; `prepare` returns its timer, and whether its results are right."""
         # What fails here is one variant, and not to end the others.
         try:
             run, right = prepare()
@@ -103,7 +103,7 @@ class Beside:
 
 @frozen(eq=False)
 class Product:
-    """One product: a, b and c of a form in memory, some rows of c in float64, what may differ."""
+    """A product: a, b and c in memory, some rows of c in float64, and their error bound."""
 
     memory: list[Any]
     size: int
@@ -133,7 +133,7 @@ class Product:
 
 
 def products(device: AnyDevice, sizes: Sequence[int]) -> None:
-    """Every variant of nn, and few of nt and tn, at each size."""
+    """Time every variant of nn, and a few of nt and tn, at each size."""
     torch = torch_with_gpu()
     for size in sizes:
         random = np.random.default_rng(size)
@@ -160,7 +160,7 @@ def products(device: AnyDevice, sizes: Sequence[int]) -> None:
 
 
 def product_of_torch(torch: Any, size: int, form: GemmForm, amount: float) -> Callable[[], float]:
-    """Return a timer of the same product by torch."""
+    """Return a timer of torch's product."""
     x, y, z = (torch.randn(size, size, device="cuda") for _ in range(3))
     x, y = x.T if form.transpose_a else x, y.T if form.transpose_b else y
     return replayed_by_torch(torch, lambda: torch.mm(x, y, out=z), times(amount / 40, _SECONDS))
@@ -186,7 +186,7 @@ def long_norms() -> dict[str, RowPlan]:
 
 @frozen(eq=False)
 class Norm:
-    """A function of rows: x, vectors and y in memory, and the last rows in float64."""
+    """A function of rows: x, vectors and y in memory, and its last rows in float64."""
 
     kernel: Any
     rows: int
@@ -217,7 +217,7 @@ class Norm:
 
 
 def norms(device: AnyDevice) -> None:
-    """RMS norm, layer norm and softmax of 4096 rows of 32,768, and of 32,768 rows of 4096."""
+    """Time RMS norm, layer norm and softmax of 4096 rows of 32,768, and of 32,768 rows of 4096."""
     torch = torch_with_gpu()
     for rows, columns in NORM_SHAPES:
         random = np.random.default_rng(columns)
@@ -242,7 +242,7 @@ def norms(device: AnyDevice) -> None:
 
 
 def _exact(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
-    """The functions of rows of float64."""
+    """Return the functions of rows in float64."""
     mean = x.mean(1, keepdims=True)
     powers = np.exp(x - x.max(1, keepdims=True))
     return {
@@ -256,7 +256,7 @@ def _exact(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
 def norm_of_torch(
     torch: Any, kind: str, rows: int, columns: int, amount: float
 ) -> Callable[[], float]:
-    """Return a timer of the same function by torch."""
+    """Return a timer of torch's function."""
     x = torch.randn(rows, columns, device="cuda")
     weight, bias = (torch.randn(columns, device="cuda") for _ in range(2))
     functional = torch.nn.functional
@@ -269,7 +269,7 @@ def norm_of_torch(
 
 
 def losses(device: AnyDevice) -> None:
-    """The cross-entropy with its gradient in place, of rows longer than registers hold."""
+    """Time cross-entropy with its gradient in place, for rows too long for registers."""
     for element, rows, columns in LOSS_SHAPES:
         vector = 16 // element.bytes
         loops = RowPlan(512, 512, vector, 32 // vector, whole=False)
@@ -286,7 +286,7 @@ def losses(device: AnyDevice) -> None:
 def loss(
     device: AnyDevice, plan: RowPlan, element: Type, rows: int, columns: int
 ) -> tuple[Callable[[], float], bool]:
-    """Return a timer of a plan, and whether the first pass gave the losses of float64."""
+    """Return a timer of a plan, and whether the first pass agrees with float64."""
     random = np.random.default_rng(columns)
     x = random.standard_normal((_ROWS, columns), np.float32)
     held: Any = x

@@ -1,4 +1,4 @@
-"""Matrix products on tensor cores beside torch.mm: the plans that are chosen, and others.
+"""Time matrix products on tensor cores against torch.mm: the chosen plans and others.
 
     python benchmarks/cuda_gemm.py                   bf16 and f16 of 512 to 8192, beside torch.mm
     python benchmarks/cuda_gemm.py bf16 4096 8192    a type and sizes
@@ -35,11 +35,11 @@ from quod.tensor.matmul.warpgroups import GEMM_TILES
 
 _REPEATS = 7
 _SECONDS = 0.02
-"""About how long a graph takes."""
+"""The approximate duration of a graph in seconds."""
 
 
 def tile_variants() -> list[TilePlan]:
-    """Tiles of warpgroups worth timing."""
+    """Return the warpgroup tiles to time."""
     return [
         *(TilePlan((128, 256), 4, cluster) for cluster in (1, 2)),
         *(TilePlan((256, 128), 4, cluster) for cluster in (1, 2)),
@@ -52,7 +52,7 @@ def tile_variants() -> list[TilePlan]:
 
 
 def core_variants() -> list[CorePlan]:
-    """Tiles of subgroups worth timing, by what they copy for a product."""
+    """Return the subgroup tiles to time, ordered by the bytes they copy per product."""
     return [
         *(CorePlan((128, 256), (64, 64), depth, stages) for depth, stages in (
             (32, 3), (32, 4), (32, 5), (32, 6), (64, 2), (64, 3), (64, 4),
@@ -74,7 +74,7 @@ def core_variants() -> list[CorePlan]:
 
 
 def words(element: Type, shape: tuple[int, ...], seed: int) -> Any:
-    """Normal numbers: zeros and constants are faster than what users have."""
+    """Draw normal numbers: zeros and constants would be unrealistically fast."""
     values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     if element is f16:
         return values.astype(np.float16)
@@ -84,7 +84,7 @@ def words(element: Type, shape: tuple[int, ...], seed: int) -> Any:
 def graph(
     device: AnyDevice, element: Type, size: int, plan: AnyGemmPlan, form: GemmForm
 ) -> Callable[[], float]:
-    """Runs a graph of products; gives seconds of one."""
+    """Run a graph of products; return the seconds of one."""
     memory = [device.upload(words(element, (size, size), seed)) for seed in range(3)]
     kernels = GEMM_TILES if isinstance(plan, TilePlan) else GEMM
     compiled = device.compile(
@@ -110,12 +110,12 @@ def graph(
 
 
 def repeats(size: int) -> int:
-    """Products of a graph, by a speed that either side may have."""
+    """Return the number of products in a graph, from an assumed speed of either program."""
     return times(2 * size**3 / 4e14, _SECONDS)
 
 
 def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float] | None:
-    """Run the product by torch.mm in a graph; None without a torch with a GPU."""
+    """Run torch.mm in a graph; None if torch or its GPU is missing."""
     torch = torch_with_gpu()
     if torch is None:
         return None

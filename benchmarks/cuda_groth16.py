@@ -1,4 +1,4 @@
-"""Times of Groth16 proofs on a GPU by stage, from the key on, for circuits of several sizes.
+"""Time Groth16 proofs on a GPU by stage, including the key, for circuits of several sizes.
 
     python benchmarks/cuda_groth16.py                          100K, 800K, 3.2M and 16M constraints
     python benchmarks/cuda_groth16.py --curve bls12_381 800000
@@ -30,7 +30,7 @@ _SEED, _PROOFS = 1, 9
 
 
 def measure(device: AnyDevice, curve: str, constraints: int) -> None:
-    """Prints all figures of one size."""
+    """Measure one size and print its figures."""
     circuit = ChainCircuit(curve, constraints)
     print(f"== {circuit.path}", flush=True)
     timeline = Timeline()
@@ -65,7 +65,7 @@ def measure(device: AnyDevice, curve: str, constraints: int) -> None:
 
 
 def show(timeline: Timeline) -> None:
-    """The table of stages."""
+    """Return the table of stages."""
     for row in timeline.table():
         line = f"  {'  ' * row.depth}{row.name:32} {1e3 * row.seconds:10.3f} ms"
         if row.bytes:
@@ -76,7 +76,7 @@ def show(timeline: Timeline) -> None:
 
 
 def main() -> None:
-    """Measure the sizes that were asked for."""
+    """Measure the sizes of the command line."""
     parser = argparse.ArgumentParser(description="Groth16 proofs on a GPU, by stage.")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--curve", default="bn254")

@@ -1,4 +1,4 @@
-"""MSMs on a GPU by stage: what their sort and their cut into parts are chosen by.
+"""Time MSMs on a GPU by stage, to choose the sort and the division into parts.
 
     python benchmarks/cuda_msm.py sort                        BLS12-381 G1, 2^16 to 2^24
     python benchmarks/cuda_msm.py msm --group bn254.g1 22 24
@@ -45,7 +45,7 @@ _REPEATS = 7
 
 
 def variants() -> list[SortTuning]:
-    """Sorts worth timing: by the size of tiles, with and without sorting them, and by bins."""
+    """Return the sorts to time: by tile size, with and without sorted tiles, and by bins."""
     default = SortTuning()
     return [
         default,
@@ -59,14 +59,14 @@ def variants() -> list[SortTuning]:
 
 
 class _ByKernel(RecordingStream):
-    """A recording whose launches are named after their kernels."""
+    """Return a recording whose launches have the names of their kernels."""
 
     def launch(self, kernel: Any, groups: Any, *arguments: Any, **counts: Any) -> None:
         super().launch(kernel, groups, *arguments, **(counts | {"label": None}))
 
 
 def scalars_of(group: Group, kind: str, count: int) -> Array:
-    """Uniform scalars; zeros and ones; all the same; or all but every 16th the same."""
+    """Draw scalars: uniform; zeros and ones; all equal; or all equal but every 16th."""
     scalars: Array = random_elements(group.scalars, count, seed=count + 1)
     if kind == "bits":
         bits = scalars[:, 0] & 1
@@ -80,13 +80,13 @@ def scalars_of(group: Group, kind: str, count: int) -> Array:
 
 
 def times(timeline: Timeline) -> str:
-    """Milliseconds of each stage."""
+    """Return the milliseconds of each stage."""
     rows = [(row.name, 1e3 * row.seconds) for row in timeline.table() if row.seconds > 0]
     return "  ".join(f"{name} {time:.3f}" for name, time in rows)
 
 
 def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
-    """The median wall time of a sort of scalars on the device, and each kernel's own."""
+    """Return the median wall time of a sort on the device, and the time of each kernel."""
     words = device.upload(scalars)
     workspace = Workspace(device, workspace_bytes(device, plan))
     arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
@@ -105,7 +105,7 @@ def time_sort(device: AnyDevice, plan: GpuMsmPlan, scalars: Array) -> str:
 
 
 def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
-    """Prints the times of sorts."""
+    """Time the sorts and print the table."""
     for log2_size in sizes:
         plan = plan_gpu_msm(
             group, 1 << log2_size, MsmOptions(), limits=DeviceLimits.of(device),
@@ -123,7 +123,7 @@ def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
 
 
 def first_parts(plan: GpuMsmPlan) -> Iterator[int]:
-    """First parts worth timing: none, the default, and some about it."""
+    """Return the sizes of the first part to time: none, the default, and some near it."""
     count, default = plan.count, first_block(plan)
     yield 0
     yield default
@@ -132,7 +132,7 @@ def first_parts(plan: GpuMsmPlan) -> Iterator[int]:
 
 
 def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
-    """An MSM of all bases in two parts, or in one where the first has no scalars."""
+    """Run an MSM in two parts, or in one if the first part has no scalars."""
     plan = resident.plan()
     count = plan.count
     room = device.allocate(SCALAR_BYTES * count, zero=False)
@@ -151,7 +151,7 @@ def session_of(device: AnyDevice, resident: ResidentMsm, first: int) -> Session:
 
 
 def msms(device: AnyDevice, group: Group, sizes: list[int]) -> None:
-    """Prints the times of whole MSMs."""
+    """Time whole MSMs and print the table."""
     for log2_size in sizes:
         count = 1 << log2_size
         logarithms = random_elements(group.scalars, count, seed=log2_size)
@@ -176,7 +176,7 @@ def msms(device: AnyDevice, group: Group, sizes: list[int]) -> None:
 
 
 def main() -> None:
-    """Measures what was asked for."""
+    """Run the measurements of the command line."""
     parser = argparse.ArgumentParser(description="MSMs on a GPU, by stage.")
     parser.add_argument("what", choices=["sort", "msm"])
     parser.add_argument("--device", default="cuda")

@@ -1,4 +1,4 @@
-"""Transforms on a GPU with every way of cutting their passes: what the default is chosen by.
+"""Time NTTs on a GPU with each division into passes, to choose the default.
 
     python benchmarks/cuda_ntt.py                       BLS12-381, 2^20 and 2^24, every variant
     python benchmarks/cuda_ntt.py bn254 22              another curve and size
@@ -51,7 +51,7 @@ def variants() -> list[Tuning]:
 
 
 def products(tuning: Tuning, log2_size: int) -> float:
-    """Products of a forward transform of natural order, whose tables are all full."""
+    """Return the products of a forward transform in natural order with complete tables."""
     split = tuning.split(log2_size)
     total = 0.0
     for number, log_rows in enumerate(split):
@@ -62,7 +62,7 @@ def products(tuning: Tuning, log2_size: int) -> float:
 
 
 def run(device: AnyDevice, name: str, log2_size: int, tuning: Tuning) -> dict[str, float]:
-    """Milliseconds of each case, over the field of a name or the scalar field of a curve."""
+    """Return the milliseconds of each case, over a field or the scalar field of a curve."""
     result: dict[str, float] = {}
     subject = subject_of(name, name if name in NAMED else None)
     for case in resident_cases(device, subject, log2_size, tuning):

@@ -204,7 +204,7 @@ def cells(row: Row) -> list[str]:
 
 
 def stale_pages(texts: dict[Path, str], docs: Path) -> list[Path]:
-    """Return the pages that are missing, differ from `texts`, or have no results any more."""
+    """Return the pages that are missing, differ from `texts`, or no longer have results."""
     existing_pages = {path.relative_to(docs) for path in (docs / TABLES).glob("*.md")}
     differing = {
         path

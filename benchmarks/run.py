@@ -1,4 +1,4 @@
-"""Measures what docs/benchmarks.md shows and records it under benchmarks/results.
+"""Measure the rows of docs/benchmarks.md and record them under benchmarks/results.
 
     python benchmarks/run.py                        everything, on the CPU
     python benchmarks/run.py msm ntt                these subjects
@@ -47,7 +47,7 @@ from quod.device.webgpu.names import is_webgpu_name
 HERE = Path(__file__).resolve().parent
 
 LIMITS: dict[str, float | None] = {"cpu": None, "cuda": 300.0, "webgpu": 180.0}
-"""Seconds of one command, lest a driver that compiles without end keeps all others from running."""
+"""The time limit of one command in seconds: a driver may compile without end."""
 
 ORDER: tuple[State, ...] = ("stale", "unknown", "current")
 
@@ -57,7 +57,7 @@ TO_PREPARE = ["bn254-sha256", "bn254-sha256-8blocks"]
 
 
 def more_circuits(subject: str) -> list[list[str]]:
-    """Arguments for the circuits that only a checkout with the shared fixtures has."""
+    """Return the arguments for circuits that need the shared fixtures next to the checkout."""
     if subject == "verify" and sapling.available():
         return [[*sapling.prepare(), "--against", "one-by-one"]]
     notes = [sapling.WHOLE] if subject == "groth16" and sapling.available() else []
@@ -78,7 +78,7 @@ def more_circuits(subject: str) -> list[list[str]]:
 
 
 def results_file(device: str) -> Path:
-    """Path of a device's results: named after the GPU, or this machine's processor."""
+    """Return the path of a device's results, named after the GPU or this machine's CPU."""
     machine_facts = machine(device)
     name = str(
         machine_facts.get("gpu")
@@ -88,7 +88,7 @@ def results_file(device: str) -> Path:
 
 
 def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """Device, subject and arguments of what is to be run."""
+    """Yield the device, subject and arguments of each command to run."""
     table = {"cpu": subjects_of.CPU, "webgpu": subjects_of.WEBGPU}.get(
         device.partition(":")[0], subjects_of.CUDA
     )
@@ -110,7 +110,7 @@ def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[
 
 
 def without_absent_peers(arguments: list[str]) -> list[str] | None:
-    """The arguments for this machine; None if there is nothing to measure without the peer."""
+    """Return the arguments for this machine; None if only the missing peer would be measured."""
     for name, program in (
         ("snarkjs", find_snarkjs()), ("rapidsnark", shutil.which("rapidsnark")),
         ("pyzorch", find_zorch()), ("torch", find_spec("torch")),
@@ -150,7 +150,7 @@ def state_of_command(command: Sequence[str], rows: Sequence[dict[str, Any]]) -> 
 
 
 def show_states(device: str | None) -> None:
-    """The rows of all results files, or of one device's, with whether they are current."""
+    """Yield the rows of all results files, or of one device's, with their state."""
     count: Counter[State] = Counter()
     for path in sorted((HERE / "results").glob("*.json")):
         for row in load_results(path)["rows"]:
@@ -167,7 +167,7 @@ def show_states(device: str | None) -> None:
 
 
 def _seconds(text: str) -> float:
-    """A number of zero or more, which nan is not."""
+    """Parse a number of at least 0; NaN is rejected."""
     seconds = float(text)
     if not seconds >= 0:
         raise argparse.ArgumentTypeError(f"{text} s are no time")
@@ -175,7 +175,7 @@ def _seconds(text: str) -> float:
 
 
 def main() -> None:
-    """Run the benchmarks of the subjects that were asked for, then write the page."""
+    """Run the benchmarks of the requested subjects, then write the page."""
     parser = argparse.ArgumentParser(description="Measure what docs/benchmarks.md shows.")
     parser.add_argument("--device", help="cpu, cuda or webgpu; by default cpu")
     parser.add_argument(
@@ -230,7 +230,7 @@ def main() -> None:
 
 
 def say(text: str) -> None:
-    """A line about the run, at once, on standard error."""
+    """Print a line about the run on standard error, unbuffered."""
     print(text, file=sys.stderr, flush=True)
 
 

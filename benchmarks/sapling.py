@@ -1,4 +1,4 @@
-"""The Output proofs of Zcash's mainnet among the shared fixtures, as lists under build/bench.
+"""Convert the Output proofs of Zcash's mainnet in the shared fixtures to lists in build/bench.
 
 The public inputs of a proof are cv and epk, points of Jubjub by their coordinates, and cmu.
 """
@@ -18,16 +18,16 @@ KEY, PROOFS = FIXTURES / "sapling-output.params", FIXTURES / "mainnet_sapling_ou
 
 
 WHOLE = [os.path.relpath(KEY, CHECKOUT), "--circuit", "sapling-output"]
-"""From a note to its Output by the command."""
+"""The arguments for measuring the command from a note to its Output."""
 
 
 def available() -> bool:
-    """Return whether the proofs are there."""
+    """Report whether the proofs are present."""
     return PROOFS.is_file()
 
 
 def outputs() -> list[tuple[list[int], bytes]]:
-    """The public inputs and the 192 bytes of each proof."""
+    """Return the public inputs and the 192 bytes of each proof."""
     proofs = []
     for output in json.loads(PROOFS.read_text()):
         values = {name: bytes.fromhex(output[name]) for name in ("cv", "epk", "cmu", "proof")}
@@ -37,7 +37,7 @@ def outputs() -> list[tuple[list[int], bytes]]:
 
 
 def _point(data: bytes) -> tuple[int, int]:
-    """u and v of a point of Jubjub: v in little-endian order, with the lowest bit of u on top."""
+    """Decode u and v of a Jubjub point: v is little-endian; the top bit is the lowest bit of u."""
     jubjub = EDWARDS["jubjub"]
     field, number = FqCoordinates(jubjub.fq.value), int.from_bytes(data, "little")
     p, sign, v = field.p, number >> 255, number % (1 << 255)
@@ -47,7 +47,7 @@ def _point(data: bytes) -> tuple[int, int]:
 
 
 def prepare() -> list[str]:
-    """The paths of the key, the public inputs and the proofs, from the checkout."""
+    """Return the paths of the key, the public inputs and the proofs, relative to the checkout."""
     folder = CHECKOUT / "build" / "bench" / "sapling-output"
     folder.mkdir(parents=True, exist_ok=True)
     chain_outputs = outputs()

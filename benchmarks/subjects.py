@@ -7,7 +7,7 @@ from quod.curve.named import EDWARDS, WEIERSTRASS
 Commands = dict[str, list[list[str]]]
 
 OTHER_CURVES = (*WEIERSTRASS, *EDWARDS)
-"""Those without a pairing, of which one size each is measured."""
+"""Curves without a pairing; one size of each is measured."""
 
 EXAMPLE = "examples/membership"
 
@@ -161,7 +161,7 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
     "loss": [(_shapes(*_ROWS, "4096x131072"), ("f32", "bf16"))],
     "adamw": [(_shapes("8192x8192"), ("f32",))],
 }
-"""Options, and the types with which each is measured."""
+"""Options of tensor subjects, and the types with which each is measured."""
 
 CUDA: Commands = {
     "field": [[]],
@@ -271,7 +271,7 @@ _QUICK = ["--repeats", "5", "--seconds", "0.2"]
 _BOTH_FIELDS = ["--field", "bls12_381.fq", "--field", "bls12_381.fr"]
 _AGAINST_CUDA = ["--against", "cuda"]
 _MASP_OUTPUT = ["--curve", "bls12_381", "--constraints", "31211"]
-"""As many constraints as the Output circuit of MASP has, which others have published times of."""
+"""The number of constraints of MASP's Output circuit, for which others have published times."""
 
 WEBGPU: Commands = {
     "field": [

@@ -1,4 +1,4 @@
-"""MSMs through WebGPU by how field elements are held: which limbs the calibration should offer.
+"""Time MSMs through WebGPU by limb choice, to decide which limbs the calibration offers.
 
     python benchmarks/webgpu_msm.py                               what is offered, and unrolled
     python benchmarks/webgpu_msm.py --limbs 13 --group bls12_381.g2 --log2 16
@@ -34,11 +34,11 @@ from quod.msm.fixed_base import multiply_generator
 
 _RUNS = 7
 UNROLLED = ("13", "15", "29/64", "30/64")
-"""Limbs that are not offered: hardly faster, and much longer to compile."""
+"""Limbs that the calibration does not offer: hardly faster, and much slower to compile."""
 
 
 def inputs(group: Group, log2: int) -> tuple[Any, Any]:
-    """Distinct points and uniform scalars."""
+    """Return distinct points and uniform scalars."""
     from quod.device.discovery import open_device
 
     points = multiply_generator(
@@ -48,7 +48,7 @@ def inputs(group: Group, log2: int) -> tuple[Any, Any]:
 
 
 def row(device: WebGpuDevice, group: Group, points: Any, scalars: Any) -> tuple[list[float], Any]:
-    """Seconds of the first MSM, milliseconds of a later one and of two of its stages; the sum."""
+    """Return seconds of a first MSM, milliseconds of a later one and of two stages, and the sum."""
     begin = perf_counter()
     bases = MsmBases(device, group, points)
     result = msm(device, group, bases, scalars)
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace, group: Group, log2: int) -> None:
-    """Print the rows of one MSM."""
+    """Measure one MSM and print its rows."""
     points, scalars = inputs(group, log2)
     expected: Any = None
     for limbs in arguments.limbs or (*CANDIDATES, *U64_CANDIDATES, *UNROLLED):

@@ -1,4 +1,4 @@
-"""Writes constraints.txt: the exact versions of everything in this environment but Quod itself.
+"""Write constraints.txt: the exact versions of all packages in this environment except Quod.
 
     python tools/constraints.py
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
 
-# Quod, and what the virtual environment itself comes with.
+# Quod, and the packages of the virtual environment itself.
 _LEFT_OUT = {"quod", "pip", "setuptools", "wheel"}
 
 _HEADER = """\
@@ -23,7 +23,7 @@ _HEADER = """\
 
 
 def constraints() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     versions = {
         re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower(): package.version
         for package in distributions()

@@ -20,20 +20,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SETTINGS = ROOT / "pyproject.toml"
 
-LEAST = 5
-"""Statements that make a run worth a look."""
+MIN_STATEMENTS = 5
+"""The minimum number of statements in a run."""
 
-SHOWN = 5
+MAX_SHOWN = 5
 
 Word = tuple[str, bool]
-"""A word of the syntax tree, and whether it is a name that one is free to choose."""
+"""A word of the syntax tree, and whether it is a name that may be chosen freely."""
 
 Fingerprint = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement without those inside it."""
+    """A statement, without the statements inside it."""
 
     path: Path
     line: int
@@ -42,9 +42,7 @@ class Statement:
 
 
 def statements(path: Path) -> list[Statement]:
-    """Return a file's statements in the order of its lines: no imports, docstrings and
-    declarations.
-    """
+    """Return a file's statements by line, without imports, docstrings and declarations."""
 
     def visit(outer: ast.AST, depth: int) -> Iterator[Statement]:
         for node in _inner(outer):
@@ -56,7 +54,7 @@ def statements(path: Path) -> list[Statement]:
 
 
 def _declares(node: ast.stmt) -> bool:
-    """Return whether a statement imports or declares, as a class of fields without methods does."""
+    """Return whether a statement imports or declares; a class that only declares fields counts."""
     if isinstance(node, ast.ClassDef):
         return not node.decorator_list and all(map(_declares, node.body))
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
@@ -66,7 +64,7 @@ def _declares(node: ast.stmt) -> bool:
 
 
 def _inner(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements right inside a node."""
+    """Yield the statements directly inside a node."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield child
@@ -75,9 +73,10 @@ def _inner(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _words(node: ast.AST) -> Iterator[Word]:
-    """The words of a statement without those inside it.
+    """Yield the words of a statement, without those of the statements inside it.
 
-    Attributes and keywords are no names, they say what is done; what messages say is left out.
+    Attributes and keywords do not count as names, as they say what the statement does. Texts are
+    replaced by a constant word.
     """
     yield type(node).__name__, False
     for field, value in ast.iter_fields(node):
@@ -105,7 +104,7 @@ def fingerprint(run: Sequence[Statement]) -> Fingerprint:
 
 @dataclass(frozen=True)
 class DuplicateRun:
-    """A run of statements, first and last line, and where it stands before."""
+    """A run of `count` statements in lines first to last; `twin` begins the earlier equal run."""
 
     path: Path
     first: int
@@ -119,16 +118,16 @@ class DuplicateRun:
 
 
 def duplicates(files: Sequence[list[Statement]]) -> Iterator[DuplicateRun]:
-    """The longest runs of each file that stand elsewhere, before it or in another file."""
+    """Yield the longest runs of each file that occur earlier in that file or in another file."""
     places: dict[Fingerprint, list[tuple[int, int]]] = defaultdict(list)
     for number, file_statements in enumerate(files):
-        for at in range(len(file_statements) - LEAST + 1):
-            places[fingerprint(file_statements[at : at + LEAST])].append((number, at))
+        for at in range(len(file_statements) - MIN_STATEMENTS + 1):
+            places[fingerprint(file_statements[at : at + MIN_STATEMENTS])].append((number, at))
     first: dict[tuple[int, int], tuple[int, int]] = {}
     for occurrences in places.values():
         for place in occurrences[1:]:
-            # Runs that overlap are one thing said in a row, such as the rows of a table.
-            if place[0] != occurrences[0][0] or place[1] - occurrences[0][1] >= LEAST:
+            # Overlapping runs are repetitions in sequence, such as the rows of a table.
+            if place[0] != occurrences[0][0] or place[1] - occurrences[0][1] >= MIN_STATEMENTS:
                 first[place] = occurrences[0]
     for number, file_statements in enumerate(files):
         at = 0
@@ -139,15 +138,15 @@ def duplicates(files: Sequence[list[Statement]]) -> Iterator[DuplicateRun]:
             twin, end = first[number, at], at
             while (number, end) in first:
                 end += 1
-            run = file_statements[at : end + LEAST - 1]
+            run = file_statements[at : end + MIN_STATEMENTS - 1]
             yield DuplicateRun(
                 run[0].path, run[0].line, run[-1].line, len(run), files[twin[0]][twin[1]]
             )  # fmt: skip
-            at = end + LEAST - 1
+            at = end + MIN_STATEMENTS - 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The report on standard output; 1 where there is more than was recorded."""
+    """Print the report; return 1 if there are more duplicates than recorded."""
     parser = argparse.ArgumentParser(description="Where the sources say a thing twice.")
     parser.add_argument("--all", action="store_true", help="show every place")
     parser.add_argument("--record", action="store_true", help="keep a number that has fallen")
@@ -159,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ceiling: int = tomllib.loads(SETTINGS.read_text())["tool"]["quod"]["duplicates"]
     print(f"duplicates: {total} statements stand elsewhere in src; at most {ceiling} may")
     for twins in sorted(duplicate_runs, key=lambda twin: -twin.count)[
-        : None if options.all else SHOWN
+        : None if options.all else MAX_SHOWN
     ]:
         print(twins)
     if options.record and total < ceiling:

@@ -1,12 +1,12 @@
-"""Tries the bounds that field strategies prove: operations on limbs that are as large as they say.
+"""Test the bounds that field strategies prove, by operations on limbs as large as the bounds.
 
     python -m tools.field_bounds --cases 2000 --seed 1
     python -m tools.field_bounds --strategy 28/64 --seed 1 --first 117 --cases 1
 
-An element says what its limbs are at most, and what their integer is below. A case is two elements
-of one field whose limbs reach that, for what a strategy lets elements say at all, up to the last
-that fits. Each operation must give an equal element, or sum or product, whose limbs keep to what it
-says of them; then no expression can be wrong. A case follows from strategy, seed and number alone.
+An element claims a maximum of each limb, and a bound of the integer that they encode. A case is two
+elements of a field whose limbs reach their claims; claims go up to the largest that the strategy
+allows. The result of each operation must be right, and its limbs must satisfy its own claims. A
+case depends only on the strategy, the seed and its number.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
         for name in (*_NARROW, *_WIDE, *_APART)
     },
 }
-"""Each way of holding elements, and a machine for it."""
+"""By name: a constructor of the field for each representation of elements, and a machine for it."""
 
 
 @frozen
 class Claim:
-    """Claim of an element about its limbs."""
+    """An element's claims: the integer is below `bound`, and limb i is at most maxima[i]."""
 
     bound: int
     maxima: tuple[int, ...]
 
 
 class Results:
-    """The elements that a kernel has stored, by what they are."""
+    """The elements that a kernel has stored, by the name of the operation."""
 
     def __init__(self) -> None:
         self.elements: dict[str, Element] = {}
@@ -84,7 +84,7 @@ class Results:
 
 @frozen
 class Case:
-    """Two elements of a field. `linear` ones have the radix of memory."""
+    """Two elements of a field; `linear`: whether they have the Montgomery factor of memory."""
 
     strategy: str
     modulus: Modulus
@@ -100,7 +100,7 @@ def operations(
     k: Builder, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], words: Pointer[U64], *,
     case: Case, results: Results,
 ) -> None:  # fmt: skip
-    """The limbs of every operation's result, and the words of what the elements are in memory."""
+    """Store the limbs of every operation's result, and the words of x as stored in memory."""
     f, i = case.field(k), k.local_id()
     n = f.limb_count
     exponent = f.memory_exponent if case.linear else f.native_exponent
@@ -137,11 +137,11 @@ _EXPECTED: dict[str, Callable[[int, int, int], int]] = {
     "x or y": lambda x, y, lane: y if lane % 2 else x,
     "7 * (x or y)": lambda x, y, lane: 7 * (y if lane % 2 else x),
 }  # fmt: skip
-"""Values other than x itself."""
+"""The expected value of each operation that does not return x itself."""
 
 
 def problem(case: Case, rng: Random) -> str | None:
-    """Return the error of an operation on elements that keep to their claims, or None."""
+    """Return the error of an operation on elements that satisfy their claims, or None."""
     results, machine = Results(), STRATEGIES[case.strategy][1]
     traced = operations.trace(machine, case=case, results=results)
     f, p = case.field(Builder(machine)), case.modulus.value
@@ -159,8 +159,8 @@ def problem(case: Case, rng: Random) -> str | None:
         where = f"with limbs {operand_limbs[0][lane]} and {operand_limbs[1][lane]}"
         for name, row in zip(names, rows, strict=True):
             element, integer = results.elements[name], _integer(row, bits)
-            wanted = _EXPECTED[name](x, y, lane) if name in _EXPECTED else x
-            if (integer * pow(2, -element.exponent, p) - wanted) % p:
+            expected = _EXPECTED[name](x, y, lane) if name in _EXPECTED else x
+            if (integer * pow(2, -element.exponent, p) - expected) % p:
                 return f"{name} is wrong {where}"
             if integer >= element.bound or any(map(operator.gt, row, element.maxima)):
                 return f"{name} exceeds what it says {where}"
@@ -177,7 +177,7 @@ def _integer(limbs: list[int], bits: int) -> int:
 
 
 def _limbs(claim: Claim, bits: int, rng: Random, lane: int) -> list[int]:
-    """Limbs that keep to a claim: the most there can be, the least, or such as overflow often."""
+    """Draw limbs that satisfy a claim: the largest, the smallest, or values near overflows."""
     maxima, mask = claim.maxima, (1 << bits) - 1
     place = bits * (len(maxima) - 1)
     if lane % 4 == 1:
@@ -221,8 +221,10 @@ def _claim(f: PrimeField, rng: Random) -> Claim:
 
 
 def _modulus(rng: Random, least: int, most: int) -> Modulus:
-    """A named modulus of so many bits, or a number of a size at an edge: only inversion needs
-    primes."""
+    """Draw a modulus of `least` to `most` bits: a named one, or a number near a word boundary.
+
+    It need not be prime: only inversion requires that.
+    """
     named = [modulus for modulus in NAMED.values() if least <= modulus.bits <= most]
     if named and rng.random() < 0.2:
         return rng.choice(named)
@@ -235,9 +237,9 @@ def _modulus(rng: Random, least: int, most: int) -> Modulus:
 
 
 def cases(strategy: str, seed: int, max_bits: int = MAX_BITS) -> Iterator[tuple[Case, Random]]:
-    """All cases of a strategy in order, each with what its limbs are drawn with.
+    """Yield the cases of a strategy in order, each with the generator that draws its limbs.
 
-    Moduli have up to `max_bits` bits, and of long ones 127, which each strategy takes.
+    Moduli have up to `max_bits` bits, or up to 127, which each strategy supports, if that is more.
     """
     for number in itertools.count():
         rng = Random(f"{strategy} {seed} {number}")
@@ -247,7 +249,7 @@ def cases(strategy: str, seed: int, max_bits: int = MAX_BITS) -> Iterator[tuple[
 
 
 def _field(strategy: str, rng: Random, max_bits: int) -> PrimeField:
-    """A field that the strategy takes."""
+    """Draw a field that the strategy supports."""
     make, machine = STRATEGIES[strategy]
     if strategy == "mersenne61":
         return make(Builder(machine), M61)
@@ -260,7 +262,7 @@ def _field(strategy: str, rng: Random, max_bits: int) -> PrimeField:
 
 
 def main() -> int:
-    """Runs cases of one strategy or all; 1 if there is something wrong."""
+    """Run the cases of one strategy or all; return 1 if a case fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--strategy", choices=STRATEGIES)
     parser.add_argument("--cases", type=int, default=100, help="of each strategy")

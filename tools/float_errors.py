@@ -1,13 +1,13 @@
-"""Errors of functions of f32 against exact results, measured over all numbers that there are.
+"""Measure the errors of f32 functions against exact results, for all f32 values.
 
     python -m tools.float_errors                                 every function, on the processor
     python -m tools.float_errors --device cuda --function exp2   one of them on a GPU
     python -m tools.float_errors --every 257                     each 257th number: of all ranges
 
-Exact are the functions of f64, whose own errors are below 2**-28 units of the last place (ULP) of
-an f32. Errors are counted in ULP of the exact result. In WGSL, which may take subnormal numbers for
-zero, those of normal operands and results count. Prints a table; the exit code is 1 if an error is
-above the one that the op table or `quod.kernel.builder.float_functions` states.
+The exact results are those of f64 functions, whose own errors are below 2**-28 units in the last
+place (ULP) of an f32. Errors are in ULP of the exact result. WGSL may treat subnormal numbers as
+zero, so only its errors for normal operands and results count. Prints a table; the exit code is 1
+if an error exceeds the bound in the op table or in `quod.kernel.builder.float_functions`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ EXACT: dict[str, Callable[[Array], Array]] = {
     "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt, "div": lambda a: 1 / a,
     "rcp": lambda a: 1 / a,
 }  # fmt: skip
-"""Each function by the name of its op or method; of `div` the quotients of 1."""
+"""Each function by the name of its op or method; `div` computes 1 / a."""
 
 NORMAL = np.float32(np.finfo(np.float32).tiny)
-"""The least normal number."""
+"""The smallest normal number."""
 
 _ALL = 1 << 32
-_AT_ONCE = 1 << 20
+_CHUNK = 1 << 20
 
 
 @frozen
 class Worst:
-    """The greatest error of some results, in ULP, and the operand of the first that has it."""
+    """The largest error of some results, in ULP, and the first operand with this error."""
 
     error: float
     operand: float
@@ -55,7 +55,7 @@ class Worst:
 
 @frozen
 class Row:
-    """Measurement of one function."""
+    """The measurement of one function."""
 
     function: str
     target: str
@@ -69,31 +69,31 @@ class Row:
 
 
 def ulps(results: Array, exact: Array) -> Array:
-    """Return the distances of results to exact ones, in units of the last place of those."""
+    """Return the distances of results from exact results, in ULP of the exact results."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)
-        away = np.abs(results.astype(np.float64) - exact) / unit
-        # Beyond the range infinity is right, and the greatest number half a unit from it.
+        errors = np.abs(results.astype(np.float64) - exact) / unit
+        # An exact result beyond the range must give infinity; otherwise the error is infinite.
         edge = np.isinf(rounded) | np.isinf(results)
-        away = np.where(edge, np.where(rounded == results, 0, np.inf), away)
-    some, both = np.isnan(exact) | np.isnan(results), np.isnan(exact) & np.isnan(results)
-    return np.where(some, np.where(both, 0, np.inf), away)
+        errors = np.where(edge, np.where(rounded == results, 0, np.inf), errors)
+    any_nan, both_nan = np.isnan(exact) | np.isnan(results), np.isnan(exact) & np.isnan(results)
+    return np.where(any_nan, np.where(both_nan, 0, np.inf), errors)
 
 
 def worst_of(name: str, target: str, x: Array, results: Array) -> Worst:
-    """The worst of a function's results on a target."""
+    """Return the largest error of a function's results on a target."""
     with np.errstate(all="ignore"):
         exact = EXACT[name](x.astype(np.float64))
-        away = ulps(results, exact)
+        errors = ulps(results, exact)
         if target == "wgsl":
-            away[(np.abs(exact) < NORMAL) | (np.abs(x) < NORMAL)] = 0
-    at = int(np.argmax(away))
-    return Worst(float(away[at]), float(x[at]))
+            errors[(np.abs(exact) < NORMAL) | (np.abs(x) < NORMAL)] = 0
+    index = int(np.argmax(errors))
+    return Worst(float(errors[index]), float(x[index]))
 
 
 def stated(name: str, target: str) -> float:
-    """The greatest error that is stated of a function on a target."""
+    """Return the stated error bound of a function on a target."""
     row, function = OPS.get(name), FUNCTIONS.get(name)
     if row is not None and (target in row.ulps or function is None):
         return row.ulps.get(target, 0.5)
@@ -102,22 +102,22 @@ def stated(name: str, target: str) -> float:
 
 
 def apply(k: Builder, name: str, x: Value) -> Value:
-    """The function of a value."""
+    """Apply the function to a value."""
     result: Value = 1.0 / x if name == "div" else getattr(k, name)(x)
     return result
 
 
 @kernel
 def results(k: Builder, first: U32, every: U32, out: Pointer[F32], *, name: str) -> None:
-    """out[i] = the function of the number whose bits are first + i * every."""
+    """out[i] = the function of the f32 value whose bits are first + i * every."""
     i = k.global_id()
     out[i] = apply(k, name, k.bitcast(first + i * every, f32))
 
 
 def chunks(device: AnyDevice, name: str, every: int) -> Iterator[tuple[Array, Array]]:
-    """The operands, each `every`th number, and what the device makes of them, some at a time."""
+    """Yield chunks of the operands, each `every`th f32 value, with the device's results."""
     compiled = device.compile(results, name=name)
-    count = -(-min(_AT_ONCE, -(-_ALL // every)) // compiled.lanes) * compiled.lanes
+    count = -(-min(_CHUNK, -(-_ALL // every)) // compiled.lanes) * compiled.lanes
     memory = device.allocate(4 * count)
     steps = np.arange(count, dtype=np.uint64) * np.uint64(every)
     for first in range(0, _ALL, count * every):
@@ -128,7 +128,7 @@ def chunks(device: AnyDevice, name: str, every: int) -> Iterator[tuple[Array, Ar
 
 
 def measure(device: AnyDevice, name: str, every: int, threads: int) -> Row:
-    """The error of one function on a device; NumPy computes exact results on several threads."""
+    """Measure one function on a device; NumPy computes the exact results on several threads."""
     target = device.machine(device.lanes).target
     worst, operands = Worst(0.0, 0.0), 0
     waiting: deque[Future[Worst]] = deque()
@@ -148,7 +148,7 @@ def _worse(a: Worst, b: Worst) -> Worst:
 
 
 def text_of(row: Row) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     note = "" if row.is_within else "  ABOVE WHAT IS STATED"
     return (
         f"{row.function:8} {row.target:6} {row.operands:>13,} {row.stated:>7g} "
@@ -157,7 +157,7 @@ def text_of(row: Row) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints; 1 if an error is above the stated one."""
+    """Measure and print; return 1 if an error exceeds its bound."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="as `quod devices` lists them")
     parser.add_argument("--function", choices=EXACT, action="append", help="by default all")

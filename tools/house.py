@@ -157,8 +157,8 @@ def _imports(name: str, path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str,
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, *([base] if base else [])])
+                parent_parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent_parts, *([base] if base else [])])
             yield from ((base, alias.name, alias.asname or alias.name) for alias in node.names)
 
 

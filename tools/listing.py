@@ -1,4 +1,4 @@
-"""A registered kernel's Python lines, side by side with the IR and the PTX that they became.
+"""Print a registered kernel's Python lines next to the IR and the PTX generated from them.
 
 python -m tools.listing NAME
 """

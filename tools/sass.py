@@ -16,7 +16,7 @@ from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 
 
 def main() -> None:
-    """Prints the figures of one kernel, or its machine code."""
+    """Print the figures of one kernel, and with --text its machine code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("name", help="a name that `quod kernel list` shows")
     parser.add_argument("--arch", default=DEFAULT_ARCH)

@@ -1,9 +1,9 @@
-"""Mutated proofs of toy circuits, none of which the fast verifier may take.
+"""Give mutated proofs of toy circuits to the fast verifier, which must reject all of them.
 
     python -m tools.soak --proofs 1000000 --seed 1
 
-Of each batch one proof is also given to the plain verifier, which must say the same. Proofs follow
-from the seed; those that are taken are written to build/soak.
+One proof of each batch is also given to the reference verifier, which must report the same error.
+Proofs depend only on the seed; accepted ones are written to build/soak.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INSTANCES = {Reduction.TWO_PHASE: 1, Reduction.DATA_PARALLEL: 2}
 
 def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:
     """Count the mutated proofs of one circuit that the verifier accepted."""
-    field, taken, instances = EXTENSIONS[name], 0, _INSTANCES[reduction]
+    field, accepted, instances = EXTENSIONS[name], 0, _INSTANCES[reduction]
     circuit, inputs, public = satisfied(
         field.modulus, seed, layers=2, gates=5, randoms=True, instances=instances
     )
@@ -44,16 +44,16 @@ def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:
         errors = verifier.errors([public] * _BATCH, wrong)
         for proof_bytes, error in zip(wrong, errors, strict=True):
             if error is None:
-                taken += 1
+                accepted += 1
                 FOLDER.mkdir(parents=True, exist_ok=True)
-                file = f"{name}-{reduction.value}-{seed}-{done}-{taken}"
+                file = f"{name}-{reduction.value}-{seed}-{done}-{accepted}"
                 (FOLDER / file).write_bytes(proof_bytes)
         try:
             verify(key, circuit, public, wrong[0], instances=instances)
-            taken += 1
+            accepted += 1
         except (VerificationError, InputError) as error:
-            taken += str(error) != str(errors[0])
-    return taken
+            accepted += str(error) != str(errors[0])
+    return accepted
 
 
 def main() -> int:
@@ -62,14 +62,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     kinds = list(itertools.product(FIELDS, Reduction))
-    each = arguments.proofs // len(kinds)
+    proofs_per_kind = arguments.proofs // len(kinds)
     failures = 0
     for name, reduction in kinds:
         begin = time.perf_counter()
-        taken = soak(name, reduction, each, arguments.seed)
-        failures += taken
+        accepted = soak(name, reduction, proofs_per_kind, arguments.seed)
+        failures += accepted
         seconds = time.perf_counter() - begin
-        print(f"{name} by {reduction.value}: {each} proofs in {seconds:.0f} s, {taken} taken")
+        print(
+            f"{name} by {reduction.value}: {proofs_per_kind} proofs in {seconds:.0f} s, "
+            f"{accepted} taken"
+        )
     return 1 if failures else 0
 
 

@@ -1,9 +1,9 @@
-"""Kills processes of the queue for hours: nothing acknowledged is lost, nothing is done twice.
+"""Kill processes of the queue again and again; check that no acknowledged job is lost or repeated.
 
     python -m tools.soak_queue --seconds 600 --seed 1
 
-Rounds alternate between SQLite and Postgres, which runs in a temporary folder, and is itself killed
-between rounds of children. Logs of a round that fails stay in build/soak.
+Rounds alternate between SQLite and Postgres. The Postgres server runs in a temporary folder, and is
+itself killed at times between rounds of children. Logs of a failed round stay in build/soak.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROUND_SECONDS = 30.0
 
 
 def soak_round(cluster: Cluster | None, seconds: float, seed: int) -> None:
-    """One queue, killed for so long; raises `AssertionError` if anything is wrong with it."""
+    """Kill the processes of one queue for some seconds; raise `AssertionError` if a check fails."""
     folder = FOLDER / f"{'sqlite' if cluster is None else 'postgres'}-{seed}"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "queue").mkdir(parents=True, mode=0o700)

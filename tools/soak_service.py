@@ -1,10 +1,10 @@
-"""Kills servers and workers of the proving service for as long as it takes to prove many jobs.
+"""Kill servers and workers of the proving service again and again, until many jobs are proved.
 
     python -m tools.soak_service --jobs 10000 --seed 1
 
-Half of the jobs go through SQLite and half through Postgres, which runs in a temporary folder. In
-the end every job that was acknowledged has succeeded once, with proofs that verify. What a round
-that fails has left stays in build/soak.
+Half of the jobs go through SQLite and half through Postgres, which runs in a temporary folder. At
+the end every acknowledged job must have succeeded once, with proofs that verify. The files of a
+failed round stay in build/soak.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.support.postgres import Cluster, why_no_postgres
 
 FOLDER = Path("build") / "soak" / "service"
 
-# Of a round, at whose end all results are looked at.
+# The number of jobs in a round; all results are checked at its end.
 _JOBS = 2500
 _PAUSE = (1.0, 5.0)
 
 
 def soak_round(cluster: Cluster | None, jobs: int, seed: int) -> None:
-    """One service, killed until so many jobs are taken; raises `AssertionError` if any is lost."""
+    """Kill one service until `jobs` jobs are proved; raise `AssertionError` if a job is lost."""
     folder = FOLDER / f"{'sqlite' if cluster is None else 'postgres'}-{seed}"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "queue").mkdir(parents=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""Computes what is known beforehand, of random sizes, until the time is over.
+"""Run computations with known results and random sizes, until a time limit.
 
     make sweep-cuda                                               seven minutes on an NVIDIA GPU
     python -m tools.sweep --device cuda --seconds 420 --seed 7 --table
@@ -7,10 +7,10 @@
     python -m tools.sweep --device cuda --seed 7 --slice 0/4      a quarter; others beside it
     python -m tools.sweep --report build/*.jsonl --table FILE     one table of several sweeps
 
-MSMs (resident, in batches, streamed, in parts) over points with known logarithms, transforms and
-whole proofs; see `sweep_cases`. A case follows from the seed, its number and the bounds of sizes.
-A case that fails is told and counted, and the sweep goes on; a lost device ends it. The exit code
-is 1 if anything failed or no case ran.
+The cases are MSMs (resident, batched, streamed, in parts) over points with known logarithms,
+transforms and whole proofs; see `sweep_cases`. A case depends only on the seed, its number and the
+bounds of sizes. A failed case is reported and counted, and the sweep continues; a lost device ends
+it. The exit code is 1 if a case failed or no case ran.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a case; `failure` is the error."""
+    """The result of a case; `failure` is the error, or empty."""
 
     index: int
     kind: str
@@ -49,9 +49,10 @@ class Result:
 
 @dataclass
 class State:
-    """Progress of a sweep, and its file, a line each: a sweep that was cut off goes on.
+    """The progress of a sweep, also kept in a file, so that an interrupted sweep can continue.
 
-    The first line says what the cases follow from; then "begin" and "end" of each case.
+    The first line of the file has the options that determine the cases. Then come two lines per
+    case: its start, and its result.
     """
 
     path: Path | None
@@ -61,7 +62,7 @@ class State:
 
     @classmethod
     def open(cls, path: Path | None, header: dict[str, Any]) -> State:
-        """Open the state in the file, or a new one; SystemExit if the file is of another sweep."""
+        """Open the state in a file, or a new one; SystemExit if the file is another sweep's."""
         state = cls(path, header)
         if path is None:
             return state
@@ -80,7 +81,7 @@ class State:
 
     @classmethod
     def read(cls, path: Path) -> State:
-        """A sweep's file, of which the last line may be cut off."""
+        """Read a sweep's file; an incomplete last line is removed."""
         lines = path.read_text().splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
             path.write_text("".join(lines[:-1]))
@@ -110,7 +111,7 @@ class State:
 
 
 def indices(first: int, count: int) -> Iterator[int]:
-    """The numbers of the cases of slice `first` of `count`: every so many blocks."""
+    """Yield the numbers of the cases of slice `first` of `count`: every `count`th block."""
     block = first
     while True:
         yield from range(block * BLOCK, (block + 1) * BLOCK)
@@ -118,7 +119,7 @@ def indices(first: int, count: int) -> Iterator[int]:
 
 
 def run_case(runner: Runner, case: Case) -> Result:
-    """Runs a case; what goes wrong is the result."""
+    """Run a case; an error is part of the result."""
     begin = perf_counter()
     failure = ""
     try:
@@ -128,7 +129,7 @@ def run_case(runner: Runner, case: Case) -> Result:
     except Exception as error:
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}"
-        # What it held would be held by the traceback.
+        # The traceback would keep the memory of the case alive.
         error.__traceback__ = None
         runner.close()
     seconds = perf_counter() - begin
@@ -139,7 +140,7 @@ def run_case(runner: Runner, case: Case) -> Result:
 
 
 def sweep(device: AnyDevice, bounds: Bounds, state: State, options: argparse.Namespace) -> None:
-    """Runs cases until the time is over, all were, or the device is lost."""
+    """Run cases until the time limit, the last case, or the loss of the device."""
     runner, end = Runner(device, bounds), perf_counter() + options.seconds
     done = {result.index for result in state.results}
     numbers = [options.only] if options.only is not None else indices(*options.slice)
@@ -173,7 +174,7 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, options: argparse.Nam
 
 
 def again(options: argparse.Namespace, bounds: Bounds, index: int) -> str:
-    """The command of one case."""
+    """Return the command that runs one case."""
     words = f"python -m tools.sweep --device {options.device} --seed {options.seed}"
     if options.memory is not None:
         words += f" --memory {options.memory:g}"
@@ -186,7 +187,7 @@ def again(options: argparse.Namespace, bounds: Bounds, index: int) -> str:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """Rows of markdown: a kind of case each, then all of them."""
+    """Return a Markdown table with a row for each kind of case, then one for all cases."""
     lines = [
         "| kind | cases | failures | largest size | seconds |",
         "|---|---|---|---|---|",
@@ -204,7 +205,7 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def page(states: Sequence[State]) -> str:
-    """The record of sweeps as markdown; SystemExit if they are not of one device and commit."""
+    """Return the page of sweeps as Markdown; SystemExit unless all have one device and commit."""
     header = states[0].header
     for name in ("device", "on", "commit", "largest"):
         if len({state.header[name] for state in states}) > 1:
@@ -251,7 +252,7 @@ def _names(allowed: Sequence[str]) -> Any:
 
 
 def _amount(text: str) -> float:
-    """A number of zero or more, which nan is not."""
+    """Parse a number of at least 0; NaN is rejected."""
     number = float(text)
     if not number >= 0:
         raise argparse.ArgumentTypeError(f"{text} is below 0, or no number")
@@ -291,7 +292,7 @@ def _where(device: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sweeps, and gives the exit code."""
+    """Run the sweep; return the exit code."""
     from quod.bench.measure.harness import current_commit
 
     args = _parser().parse_args(arguments)

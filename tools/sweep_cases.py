@@ -1,4 +1,4 @@
-"""The cases of `tools/sweep.py`: what is computed, and how its result is known beforehand.
+"""The cases of `tools/sweep.py`: their computations, and how each result is known in advance.
 
 MSMs are over bases with known logarithms, so that the sum must be one multiple of the generator.
 Transforms of polynomials with few coefficients are known at every place; others must be what the
@@ -48,7 +48,7 @@ _ORDERINGS = ("NN", "NR", "RN", "RR")
 _PARTS = 21.0
 
 _SMALL_PROOF = 1 << 11
-"""Constraints up to which the processor makes every proof as well."""
+"""The maximum number of constraints for which the CPU computes every proof, too."""
 
 _SMALL_TRANSFORM = 10
 _LARGEST_COMPARED = 20
@@ -59,15 +59,15 @@ BLOCK = 16
 longer than a proof, and it may take all of the memory."""
 
 _PROOFS = 4
-"""Proofs of a block."""
+"""The number of proofs in a block."""
 
 _LARGEST = 21.5
 _BYTES_AN_ELEMENT = 4096
-"""Memory that the largest case takes, by its elements: a bound."""
+"""An upper bound of the bytes per element that the largest case takes."""
 
 
 class WrongResultError(Exception):
-    """A computed result differs from the right one."""
+    """A computed result differs from the expected one."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Case:
-    """One case; all of it follows from `seed` and `index`."""
+    """A case; all its fields depend only on `seed` and `index`."""
 
     seed: int
     index: int
@@ -119,7 +119,7 @@ class Case:
 
 
 def case_of(seed: int, index: int, bounds: Bounds) -> Case:
-    """The case of a number: always the same within the same bounds."""
+    """Return a case by its number; equal bounds give equal cases."""
     rng = random.Random(f"quod sweep {seed} {index}")
     weights = {"msm": 8, "batch": 3, "streamed": 3, "parts": 2, "ntt": 8}
     kinds = [kind for kind in bounds.kinds if kind in weights]
@@ -140,7 +140,7 @@ def case_of(seed: int, index: int, bounds: Bounds) -> Case:
 
 
 def _any_size(rng: random.Random, least: float, most: float) -> int:
-    """Log-uniform; a quarter of them about a power of two."""
+    """Draw a log-uniform size; a quarter of the sizes are near a power of two."""
     if rng.random() < 0.25 and int(most) > least:
         near = (1 << rng.randint(int(least) + 1, int(most))) + rng.randint(-1, 1)
         return min(near, int(2**most))
@@ -194,7 +194,7 @@ def _transform_case(
 
 
 class Runner:
-    """Runs cases on a device; bases and keys are kept from one case to the next."""
+    """Runs cases on a device; bases and keys are reused by the next cases."""
 
     def __init__(self, device: AnyDevice, bounds: Bounds) -> None:
         self.device, self.bounds = device, bounds
@@ -203,7 +203,7 @@ class Runner:
         self._key: _Key | None = None
 
     def run(self, case: Case) -> None:
-        """WrongResultError if something else comes out than must, or what computing it raises."""
+        """Run a case; raises WrongResultError for a wrong result, or the computation's error."""
         if case.kind == "proof":
             self._prove(case)
             return
@@ -215,7 +215,7 @@ class Runner:
             self._msm(case)
 
     def close(self) -> None:
-        """Gives the key up."""
+        """Release the key."""
         if self._key is not None:
             key, self._key = self._key, None
             key.close()
@@ -309,7 +309,7 @@ class Runner:
 
 @dataclass
 class _Key:
-    """A key on the device, and if it is small on the processor."""
+    """A key on the device, and on the CPU if it is small."""
 
     name: tuple[str, int]
     circuit: ChainCircuit
@@ -323,7 +323,7 @@ class _Key:
 
 
 class _Pool:
-    """Points of a group with known logarithms: many distinct ones, and a few that are repeated.
+    """Points with known logarithms: many distinct points, and a few repeated ones.
 
     Logarithms are `signs` times numbers of 64 bits, rows of four 16-bit digits. Among the few are
     points with their negatives, and infinity.
@@ -343,7 +343,7 @@ class _Pool:
         self._few_points = table.multiply(_logarithms(group.scalars, few))
 
     def bases(self, case: Case) -> tuple[Array, Array]:
-        """The points of a case and the digits of their logarithms."""
+        """Return the points of a case and the digits of their logarithms."""
         choices, size = case.choices, case.size
         start = int(choices["offset"] * (len(self._points) - size + 1))
         points, weights = self._points[start : start + size], self._digits[start : start + size]
@@ -357,7 +357,7 @@ class _Pool:
 
 
 def _logarithms(fr: Modulus, digits: Array) -> Array:
-    """Rows of four digits, all of one sign, as scalars below the order."""
+    """Convert rows of four digits of one sign to scalars below the group order."""
     values = np.abs(digits).astype(np.uint64)
     words = np.zeros((len(digits), fr.words), np.uint32)
     words[:, 0] = values[:, 0] | values[:, 1] << np.uint64(16)
@@ -374,7 +374,7 @@ _EXACT_ROWS = 1 << 18
 
 
 def weighed(scalars: Array, weights: Array) -> int:
-    """The sum of scalars[i] times the number whose signed 16-bit digits are weights[i]."""
+    """Sum scalars[i] times the integer whose signed 16-bit digits are weights[i]."""
     total = 0
     for start in range(0, len(scalars), _EXACT_ROWS):
         rows = np.ascontiguousarray(scalars[start : start + _EXACT_ROWS], "<u4").view("<u2")
@@ -386,14 +386,14 @@ def weighed(scalars: Array, weights: Array) -> int:
 
 
 def uniform(fr: Modulus, count: int, rng: np.random.Generator) -> Array:
-    """Elements below p, but for the few that share its highest word; quickly."""
+    """Draw elements quickly; all are below p, except a few that may share its highest word."""
     words = rng.integers(0, 1 << 32, (count, fr.words), np.uint32)
     words[:, -1] = rng.integers(0, fr.value >> 32 * (fr.words - 1), count, np.uint32)
     return words
 
 
 def some_scalars(fr: Modulus, kind: str, count: int, rng: np.random.Generator) -> Array:
-    """Canonical scalars, uint32 of shape (count, words)."""
+    """Return canonical scalars: uint32 of shape (count, words)."""
     scalars = np.zeros((count, fr.words), np.uint32)
     match kind:
         case "uniform":
@@ -415,7 +415,7 @@ def some_scalars(fr: Modulus, kind: str, count: int, rng: np.random.Generator) -
 
 
 class _Sparse:
-    """A polynomial of few terms: as a transform takes it, and what must come out of that."""
+    """A sparse polynomial, as the input of a transform, with the expected output."""
 
     def __init__(self, fr: Modulus, case: Case) -> None:
         choices = case.choices
@@ -434,14 +434,14 @@ class _Sparse:
         return int(self._order[index]) if order == "R" else index
 
     def before(self) -> Array:
-        """The input values of the transform."""
+        """Return the input values of the transform."""
         values = np.zeros((1 << self._log_size, self._fr.words), np.uint32)
         for index, value in self._terms.items():
             values[self._place(index, self._own["ordering"][0])] = from_integers(self._fr, [value])
         return values
 
     def check(self, values: Array) -> None:
-        """WrongResultError if another polynomial, or others of its values, came out."""
+        """Raise WrongResultError unless the output has the expected polynomial or values."""
         p, size = self._fr.value, 1 << self._log_size
         shift = self._own["coset"] or 1
         for index in {0, size - 1, *(self._rng.randrange(size) for _ in range(_LOOKS))}:

@@ -1,10 +1,10 @@
-"""The table of a test run on a GPU, for benchmarks/results, from pytest's own report.
+"""Make the table of a test run on a GPU, for benchmarks/results, from pytest's report.
 
     make test-vulkan PYTEST_ARGS="-n 8 --junitxml=build/run.xml"
     python tools/table_of_tests.py build/run.xml --device webgpu > benchmarks/results/tests-NAME.md
 
-Tests by folder, with why those were skipped that were. Without `--device` nothing is asked of the
-machine, and the table says what `--on` does.
+The table counts tests by folder, and lists the reasons for skipped tests. Without `--device` the
+machine is not queried, and the heading has the text of `--on`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def outcome(case: ElementTree.Element) -> str:
 
 
 def folder(case: ElementTree.Element) -> str:
-    """The folder of a test, from a class name such as ``tests.msm.sort.test_binning``."""
+    """Return the folder of a test, from a class name such as ``tests.msm.sort.test_binning``."""
     place = case.get("classname") or case.get("name") or ""
     modules = [name for name in place.split(".") if not name[:1].isupper()]
     return "/".join(modules[:-1])
 
 
 def reason(case: ElementTree.Element) -> str:
-    """Why a test was skipped, without what differs from one to the next of a kind."""
+    """Return the reason for a skipped test, without sizes, so that equal reasons are one."""
     skipped = case.find("skipped")
     message = "" if skipped is None else skipped.get("message", "")
     text = re.sub(r"\d+ (bytes|lines)", r"so many \1", message)
@@ -43,23 +43,23 @@ def reason(case: ElementTree.Element) -> str:
 
 
 def table(report: Path, heading: str, about: str) -> str:
-    """The page as markdown."""
+    """Return the page as Markdown."""
     root = ElementTree.parse(report).getroot()
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     seconds: defaultdict[str, float] = defaultdict(float)
     reasons: Counter[str] = Counter()
     failed = []
     for case in root.iter("testcase"):
-        ended, where = outcome(case), folder(case)
-        # One that was running when a run was ended has no name; a module that was not imported has
-        # no class.
-        if not case.get("classname") and ended != "failed":
+        result, test_folder = outcome(case), folder(case)
+        # A test that was interrupted has no class name and is not counted; neither has a module
+        # that failed to import, which counts as failed.
+        if not case.get("classname") and result != "failed":
             continue
-        counts[where][ended] += 1
-        seconds[where] += float(case.get("time", 0))
-        if ended == "skipped":
+        counts[test_folder][result] += 1
+        seconds[test_folder] += float(case.get("time", 0))
+        if result == "skipped":
             reasons[reason(case)] += 1
-        if ended == "failed":
+        if result == "failed":
             failed.append("::".join(filter(None, (case.get("classname"), case.get("name")))))
     lines = [f"# {heading}", "", "Written by tools/table_of_tests.py.", "", about, ""]
     lines += [
@@ -67,10 +67,10 @@ def table(report: Path, heading: str, about: str) -> str:
         "|---|---|---|---|---|",
     ]
     total: Counter[str] = Counter()
-    for where, outcomes in sorted(counts.items()):
+    for test_folder, outcomes in sorted(counts.items()):
         total.update(outcomes)
         shown = " | ".join(str(outcomes[name]) for name in _OUTCOMES)
-        lines.append(f"| {where} | {shown} | {seconds[where]:.0f} |")
+        lines.append(f"| {test_folder} | {shown} | {seconds[test_folder]:.0f} |")
     shown = " | ".join(str(total[name]) for name in _OUTCOMES)
     lines += [f"| **all** | {shown} | {sum(seconds.values()):.0f} |", ""]
     for name, ids in _by_function(failed).items():
@@ -82,7 +82,7 @@ def table(report: Path, heading: str, about: str) -> str:
 
 
 def _by_function(names: list[str]) -> dict[str, list[str]]:
-    """The parameters of tests by the function that has them."""
+    """Return the parameters of tests by function."""
     parameters_by_function: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         function, _, parameters = name.removesuffix("]").partition("[")

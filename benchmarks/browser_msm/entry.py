@@ -1,4 +1,4 @@
-"""The prize entry as one script for a browser. README.md says how its sources are obtained."""
+"""Bundle the prize entry as one browser script. README.md says how to get its sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPAIRS = {
         "const b_workgroup_size = chunk_size === 16 ? 256 : 32;"
     ),
 }  # fmt: skip
-"""Three constants without which it has no result below 2**16 points; see README.md."""
+"""Replacements of three constants that the entry needs below 2**16 points; see README.md."""
 
 _MAIN = """\
 export {{ compute_msm }} from {source!r};
@@ -36,7 +36,7 @@ export const process = { env: {} };
 
 
 def repaired(text: str) -> str:
-    """The submission with the three constants; InputError if it has not one of them once."""
+    """Replace the three constants; InputError unless each occurs exactly once."""
     for line, other in REPAIRS.items():
         if text.count(line) != 1:
             raise InputError(f"the entry's {SUBMISSION} does not have the line {line!r} once")

@@ -1,4 +1,4 @@
-"""Our MSM over BLS12-377 as files for the browser's runtime.
+"""Export Quod's MSM over BLS12-377 as files for the browser's runtime.
 
 Of two kinds. *kept*: the bases, with as many multiples as the plan wants, are part of the files and
 stay on the GPU; a run brings the scalars. *given*: a run brings scalars and points as integers, as
@@ -58,7 +58,7 @@ def msm_graph(
 
 
 def _conversion(device: ExportDevice, group: Group, points: Buffer, bases: Buffer) -> Stage:
-    """Coordinates to Montgomery form, into the place of the bases."""
+    """Convert coordinates to Montgomery form and write them to the bases."""
     count = points.nbytes // (8 * group.coordinate_words)
     kernel = device.compile(field_to_montgomery, spec=group.coordinates)
     recording = device.stream("convert").record()
@@ -67,6 +67,6 @@ def _conversion(device: ExportDevice, group: Group, points: Buffer, bases: Buffe
 
 
 def _by_label(recording: Recording) -> Iterator[Stage]:
-    """Steps of one label in a row as a stage each, so that each is timed."""
+    """Group consecutive steps of one label into a stage, so that each stage is timed."""
     for label, steps in groupby(recording.steps, key=lambda step: step.label):
         yield Stage(label, replace(recording, steps=tuple(steps)))

@@ -1,4 +1,4 @@
-"""Times MSMs over BLS12-377 in a browser without a window, against the prize entry of 2023.
+"""Time MSMs over BLS12-377 in a headless browser, against the prize entry of 2023.
 
     python benchmarks/browser_msm/run.py --peer build/peer/webgpu-msm-bls12-377 --log2 12
     python benchmarks/browser_msm/run.py --log2 12 --log2 14          without the peer
@@ -54,7 +54,7 @@ TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Side:
-    """Milliseconds of work and, where it is known, of all there is to a call from nothing."""
+    """Milliseconds of the work and, if known, of a first call with compilation and loading."""
 
     work: float
     whole: float
@@ -63,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Problem:
-    """Points, scalars and the sum of their products."""
+    """The points, scalars and the result of an MSM."""
 
     log2: int
     points: Array
@@ -72,7 +72,7 @@ class Problem:
 
 
 def problem(log2: int) -> Problem:
-    """Distinct points and uniform scalars; the sum is the processor's."""
+    """Draw distinct points and uniform scalars; the CPU computes the result."""
     processor = open_device("cpu")
     logarithms = random_elements(GROUP.scalars, 1 << log2, seed=log2)
     points = multiply_generator(processor, GROUP, logarithms)
@@ -87,7 +87,7 @@ def problem(log2: int) -> Problem:
 
 
 def site_of(msm_problem: Problem, folder: Path) -> None:
-    """The page and the inputs, as the entry takes them: integers, the lowest byte first."""
+    """Write the page and the entry's inputs, integers in little-endian byte order."""
     shutil.copytree(HERE / "page", folder, dirs_exist_ok=True)
     size = GROUP.coordinates.bytes
     points = (c for point in to_points(GROUP, msm_problem.points) for c in point or ())
@@ -96,7 +96,7 @@ def site_of(msm_problem: Problem, folder: Path) -> None:
 
 
 def run_ours(page: Page, msm_problem: Problem, runs: int) -> Side:
-    """A first run and `runs` measured ones of the graph in the site."""
+    """Run the site's graph once, then `runs` times measured."""
     loaded: float = page.evaluate("import('./quod.js').then((m) => m.load())", timeout=TIMEOUT)
     modulus = GROUP.coordinates
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
@@ -117,7 +117,7 @@ def run_ours(page: Page, msm_problem: Problem, runs: int) -> Side:
 
 
 def run_entry(page: Page, msm_problem: Problem, runs: int) -> Side:
-    """A first call and `runs` measured ones of the entry."""
+    """Call the entry once, then `runs` times measured."""
     rows = []
     for _ in range(runs + 1):
         row = page.evaluate("import('./entry.js').then((m) => m.run())", timeout=TIMEOUT)
@@ -143,7 +143,7 @@ def _measured(
 
 
 def main() -> None:
-    """Measure, print the rows, and record them where that is asked for."""
+    """Measure, print the rows, and record them if an option says so."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--peer", type=Path, help="folder with the entry's sources; see README.md")
     parser.add_argument("--as-published", action="store_true", help="do not repair the entry")
@@ -197,7 +197,7 @@ def _rows(
     quod_side: Side,
     peer_side: Side | None,
 ) -> list[Measurement]:
-    """The work of a run, and all there is to the first one: compilation and loading too."""
+    """Return the time of a run's work, and of the first run with compilation and loading."""
     command = "python benchmarks/browser_msm/run.py " + " ".join(
         f"--{option} {value}"
         for option, value in (("peer", arguments.peer and "PEER"), ("log2", parameters["log2"]))

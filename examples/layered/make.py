@@ -1,9 +1,9 @@
-"""Writes the circuit and the inputs of this folder: MiMC over M31, fourteen fifth powers.
+"""Write the circuit and the inputs of this folder: MiMC over M31, with 14 rounds of x^5.
 
     python examples/layered/make.py
 
-A proof says: I know x and k with which the public value is MiMC_k(x). Values of a layer are the
-state before a round's power, with key and constant added, and the key.
+A proof says: I know x and k such that the public value is MiMC_k(x). A layer has two values: the
+state before a round's power (with key and round constant added), and the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 
 
 def constant(number: int) -> int:
-    """The constant of a round; that of the first one is 0."""
+    """Return the constant of a round; the first round's is 0."""
     if not number:
         return 0
     digest = hashlib.sha3_256(f"quod example mimc {number}".encode()).digest()
@@ -32,7 +32,7 @@ def constant(number: int) -> int:
 
 
 def mimc(x: int, k: int) -> int:
-    """The value that a proof is about."""
+    """Compute MiMC_k(x), the public value of a proof."""
     state = x
     for number in range(ROUNDS):
         state = pow(state + k + constant(number), 5, P)
@@ -40,7 +40,7 @@ def mimc(x: int, k: int) -> int:
 
 
 def circuit() -> LayeredCircuit:
-    """Output 0 is the public input less MiMC of the two inputs, x and k."""
+    """Build the circuit; its output, which must be 0, is the public input minus MiMC_k(x)."""
     builder = CircuitBuilder(M31, log_inputs=1, public=1)
     first = builder.layer(1)
     first.add(0, 0)
@@ -60,7 +60,7 @@ def circuit() -> LayeredCircuit:
 
 
 def inputs() -> dict[str, list[list[str]]]:
-    """Those of all instances."""
+    """Return the inputs of all instances, as inputs.json has them."""
     rows = [(1000 + number, 7 * number) for number in range(INSTANCES)]
     return {
         "inputs": [[str(value) for value in row] for row in rows],

@@ -1,9 +1,10 @@
-"""Makes a group of 1024 members and the circuit's input for one of them.
+"""Make a group of 1024 members, and the circuit's input for one member.
 
     python make_input.py input.json       write the input of membership.circom
     python make_input.py --constants      print the round constants for membership.circom
 
-The hash is the one of membership.circom, on plain integers. Standard library only.
+The hash is that of membership.circom, computed on Python integers. The script needs only the
+standard library.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-# The scalar field of BN254, in which circom computes unless told otherwise.
+# The scalar field of BN254, circom's default.
 PRIME = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 ROUNDS = 110
 DEPTH = 10
@@ -23,7 +24,7 @@ SCOPE = int.from_bytes(b"a vote", "big")
 
 
 def round_constant(index: int) -> int:
-    """SHA-256 of ``quod membership round <index>`` as a big-endian integer, modulo the field."""
+    """Return SHA-256 of ``quod membership round <index>``, a big-endian integer, modulo PRIME."""
     digest = hashlib.sha256(f"quod membership round {index}".encode()).digest()
     return int.from_bytes(digest, "big") % PRIME
 
@@ -32,7 +33,7 @@ CONSTANTS = [round_constant(index) for index in range(ROUNDS)]
 
 
 def encrypt(key: int, message: int) -> int:
-    """The MiMC block cipher with x^5, `ROUNDS` rounds and the key added in each and at the end."""
+    """Encrypt with MiMC: `ROUNDS` rounds of x^5; the key is added before each and at the end."""
     state = message
     for constant in CONSTANTS:
         state = pow((state + key + constant) % PRIME, 5, PRIME)
@@ -40,29 +41,32 @@ def encrypt(key: int, message: int) -> int:
 
 
 def compress(left: int, right: int) -> int:
-    """Two field elements to one: Miyaguchi-Preneel over `encrypt`, `left` being the key."""
+    """Compress two field elements to one: Miyaguchi-Preneel over `encrypt` with the key `left`."""
     return (encrypt(left, right) + left + right) % PRIME
 
 
 def secret_of(member: int) -> int:
-    """The secret of a member of the example's group. A real member draws it at random."""
+    """Return the secret of a member of the example's group. A real member draws it at random."""
     digest = hashlib.sha256(f"quod membership secret {member}".encode()).digest()
     return int.from_bytes(digest, "big") % PRIME
 
 
 def authentication_path(leaves: list[int], index: int) -> tuple[int, list[int]]:
-    """The root over `leaves` (a power of two) and the siblings from leaf `index` upwards."""
+    """Return the Merkle root and the siblings of leaf `index`, from the lowest level up.
+
+    leaves: a power of two of them.
+    """
     siblings = []
     level = leaves
     while len(level) > 1:
         siblings.append(level[index ^ 1])
-        level = [compress(*level[at : at + 2]) for at in range(0, len(level), 2)]
+        level = [compress(*level[start : start + 2]) for start in range(0, len(level), 2)]
         index >>= 1
     return level[0], siblings
 
 
 def make_input() -> dict[str, str | list[str]]:
-    """The circuit's input: field elements in decimal, as circom reads them."""
+    """Return the circuit's input, with field elements in decimal, as circom reads them."""
     leaves = [compress(secret_of(member), 0) for member in range(1 << DEPTH)]
     root, siblings = authentication_path(leaves, MEMBER)
     return {

@@ -1,4 +1,4 @@
-"""Writes a page on which the transformer learns in the browser, on the reader's own GPU.
+"""Write a page that trains the transformer in the browser, on the reader's own GPU.
 
 python examples/train_transformer/export_page.py -o build/training --serve
 """
@@ -33,7 +33,7 @@ _RUNTIME = ("device.js", "errors.js", "files.js", "graph.js")
 
 
 def step_files(shape: Shape, seed: int) -> GraphFiles:
-    """The files of one step of training, and of what it begins with."""
+    """Return the files of a training step's graph, with the initial parameters."""
     device = ExportDevice()
     model = Transformer(device, shape, seed)
     stream = device.stream("train").record()
@@ -46,7 +46,10 @@ def step_files(shape: Shape, seed: int) -> GraphFiles:
 
 
 def page_files(shape: Shape, seed: int, losses: list[float]) -> dict[str, Content]:
-    """All files by name; the page draws `losses`, those of a processor, beside its own."""
+    """Return all files of the page by name.
+
+    losses: the losses of training on a CPU, which the page draws next to its own.
+    """
     graph = step_files(shape, seed)
     document = graph.files["graph.json"]
     assert isinstance(document, bytes)
@@ -69,10 +72,10 @@ def page_files(shape: Shape, seed: int, losses: list[float]) -> dict[str, Conten
 
 
 def write_page(folder: Path, shape: Shape, *, seed: int = 0, steps: int = 200) -> int:
-    """Writes the page to a new or an empty folder, or over another one; gives the bytes.
+    """Write the page to a new or empty folder, or over an earlier page; return its bytes.
 
-    `steps` is how long a processor is trained for, to be compared with. OutputError for a folder
-    with other files in it, which would be published too.
+    steps: the number of steps to train on the CPU, for comparison.
+    Raises OutputError for a folder with other files, which would be published too.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "training.json").is_file():
         raise OutputError(f"{folder}: has other files; name an empty or a new folder")
@@ -90,7 +93,7 @@ def write_page(folder: Path, shape: Shape, *, seed: int = 0, steps: int = 200) -
 
 
 def main() -> None:
-    """Writes the page, and serves it where that is asked for."""
+    """Write the page, and serve it with --serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", "-o", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--seed", type=number_from(0), default=0)

@@ -1,7 +1,7 @@
-"""The task: a sequence of symbols, a separator, and the sequence once more from its end.
+"""The task: a sequence of random symbols, a separator, and the same sequence in reverse.
 
-The model reads all but the last symbol and says at each place which one is next; what it says
-before the separator is not counted, as nothing says what comes there.
+The model reads all symbols but the last, and predicts the next symbol at each position. Predictions
+before the separator do not count, as those symbols are random.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOT_COUNTED = -100
 
 
 def hashed(numbers: Hashes) -> Hashes:
-    """Numbers that look random, one for each number: the last mixing of MurmurHash3."""
+    """Hash each number with the finaliser of MurmurHash3."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         numbers = (numbers ^ (numbers >> np.uint32(shift))) * np.uint32(factor)
     mixed: Hashes = numbers ^ (numbers >> np.uint32(16))
@@ -26,10 +26,10 @@ def hashed(numbers: Hashes) -> Hashes:
 
 
 def batch_of(step: int, sequences: int, length: int, symbols: int) -> tuple[Words, Words]:
-    """The inputs and the targets of a step, each of shape (sequences, 2 * length).
+    """Return the inputs and the targets of a step, each of shape (sequences, 2 * length).
 
-    The last of the symbols is the separator. A step's batch follows from its number alone, so that
-    a page in a browser makes the same.
+    Symbol `symbols - 1` is the separator. The batch depends only on the step's number, so a page in
+    a browser makes the same batch.
     """
     first = step * sequences * length % (1 << 32)
     numbers = np.arange(first, first + sequences * length, dtype=np.uint64).astype(np.uint32)
@@ -43,6 +43,6 @@ def batch_of(step: int, sequences: int, length: int, symbols: int) -> tuple[Word
 
 
 def accuracy(logits: NDArray[Any], targets: Words) -> float:
-    """The share of counted places at which the largest logit is the target's."""
+    """Return the share of counted positions at which the target has the largest logit."""
     counted = targets != NOT_COUNTED
     return float((logits.argmax(axis=-1) == targets)[counted].mean())

@@ -1,4 +1,4 @@
-"""Training: a step is recorded once, and replayed with the batch and the rates of its number."""
+"""Training: a step is recorded once, and replayed with the batch and the rates of each step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from quod.tensor import adamw_rates
 
 LEARNING_RATE = 1e-3
 WARM_UP = 20
-"""The steps in which the learning rate grows."""
+"""The number of steps in which the learning rate grows to its full value."""
 WEIGHT_DECAY = 0.01
 
 
 def rates_of(step: int) -> NDArray[Any]:
-    """The rates of a step, from 1 on."""
+    """Return the rates of a step; steps count from 1."""
     return adamw_rates(
         step, learning_rate=LEARNING_RATE * min(1.0, step / WARM_UP), beta1=BETAS[0],
         beta2=BETAS[1], weight_decay=WEIGHT_DECAY,
@@ -29,14 +29,16 @@ def rates_of(step: int) -> NDArray[Any]:
 
 
 def batch_for(shape: Shape, step: int) -> tuple[Words, Words]:
-    """The inputs and targets of a step, one behind the other."""
+    """Return the inputs and the targets of a step, each flattened to one axis."""
     batch = batch_of(step, shape.batch, shape.tokens // 2, shape.symbols)
     return batch[0].reshape(-1), batch[1].reshape(-1)
 
 
 class Training:
-    """A model in training. What a step needs of the host is 4 bytes a token and target, and 12 of
-    rates; the loss comes back."""
+    """A model in training.
+
+    A step uploads 4 bytes per token, 4 per target and 12 of rates, and downloads the loss.
+    """
 
     def __init__(self, device: AnyDevice, shape: Shape, seed: int = 0) -> None:
         self.device, self.shape = device, shape
@@ -54,7 +56,7 @@ class Training:
         self.number = 0
 
     def losses(self, steps: int) -> Iterator[float]:
-        """Takes so many steps; gives the loss of each, which is of what was not yet learnt from."""
+        """Run `steps` steps; yield the loss of each, on a batch that was not trained on before."""
         for _ in range(steps):
             self.number += 1
             self._tokens[:], self._targets[:] = batch_for(self.shape, self.number)
@@ -63,12 +65,12 @@ class Training:
             yield float(self._loss[0])
 
     def logits(self) -> NDArray[np.float32]:
-        """Those of the last step, (tokens of the batch, symbols)."""
+        """Return the logits of the last step, of shape (tokens of the batch, symbols)."""
         values = np.empty((self.shape.rows, self.shape.symbols), np.float32)
         self.device.download(self.model.logits, values)
         return values
 
     @property
     def targets(self) -> Words:
-        """Those of the last step."""
+        """The targets of the last step."""
         return self._targets

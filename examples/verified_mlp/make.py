@@ -1,6 +1,6 @@
-"""Makes model.gguf and images.npz: digits of scikit-learn enlarged to 28x28, learnt and quantised.
+"""Make model.gguf and images.npz: train a perceptron on scikit-learn's digits, and quantise it.
 
-python examples/verified_mlp/make.py  (takes scikit-learn, and half a minute)
+python examples/verified_mlp/make.py  (needs scikit-learn; takes half a minute)
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Reals = NDArray[np.float64]
 
 
 def images_of(digits: Reals) -> NDArray[np.uint8]:
-    """Images of 8x8 with values to 16 as 28x28 with values to 127, between pixels in proportion."""
-    at = np.linspace(0, 7, SIDE)
-    low = np.minimum(at.astype(int), 6)
-    part = at - low
-    rows = digits[:, low] * (1 - part)[:, None] + digits[:, low + 1] * part[:, None]
-    resized = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
+    """Enlarge 8x8 images with values up to 16 to 28x28 with values up to 127, bilinearly."""
+    position = np.linspace(0, 7, SIDE)
+    low = np.minimum(position.astype(int), 6)
+    fraction = position - low
+    rows = digits[:, low] * (1 - fraction)[:, None] + digits[:, low + 1] * fraction[:, None]
+    resized = rows[:, :, low] * (1 - fraction) + rows[:, :, low + 1] * fraction
     return np.rint(resized * 127 / 16).astype(np.uint8).reshape(len(digits), -1)
 
 
-def learnt(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals]]:
-    """Weights and biases of each layer, by gradient descent with momentum on cross-entropy."""
+def train_layers(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals]]:
+    """Train by gradient descent with momentum on cross-entropy; return weights and biases."""
     generator = np.random.default_rng(7)
     layers = [
         (generator.normal(0, (2 / fan_in) ** 0.5, (fan_out, fan_in)), np.zeros(fan_out))
         for fan_in, fan_out in pairwise(WIDTHS)
     ]
-    speeds = [(np.zeros_like(w), np.zeros_like(b)) for w, b in layers]
+    velocities = [(np.zeros_like(w), np.zeros_like(b)) for w, b in layers]
     for epoch in range(40):
         rate = 0.05 * 0.93**epoch
         for batch in np.array_split(generator.permutation(len(x)), len(x) // 32):
@@ -52,48 +52,51 @@ def learnt(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals]]:
             error /= len(batch)
             for number in reversed(range(len(layers))):
                 w, b = layers[number]
-                speed_w, speed_b = speeds[number]
-                speed_w *= 0.9
-                speed_w -= rate * (error.T @ activations[number] + 1e-4 * w)
-                speed_b *= 0.9
-                speed_b -= rate * error.sum(axis=0)
+                velocity_w, velocity_b = velocities[number]
+                velocity_w *= 0.9
+                velocity_w -= rate * (error.T @ activations[number] + 1e-4 * w)
+                velocity_b *= 0.9
+                velocity_b -= rate * error.sum(axis=0)
                 error = (error @ w) * (activations[number] > 0)
-                layers[number] = w + speed_w, b + speed_b
+                layers[number] = w + velocity_w, b + velocity_b
     return layers
 
 
-def quantised(layers: list[tuple[Reals, Reals]], x: Reals) -> Perceptron:
-    """Weights of eight bits, a scale a row, and activations such that the largest seen are 127."""
+def quantise(layers: list[tuple[Reals, Reals]], x: Reals) -> Perceptron:
+    """Quantise to 8-bit weights with a scale per row, and scale each layer's activations.
+
+    x: the training images; the largest activation of each layer for these becomes 127.
+    """
     perceptron_layers, scale = [], 1 / 127
     for number, (w, b) in enumerate(layers):
-        last = number == len(layers) - 1
-        rows = np.abs(w).max(axis=1, keepdims=True) / 127
-        if last:
+        is_last = number == len(layers) - 1
+        row_scales = np.abs(w).max(axis=1, keepdims=True) / 127
+        if is_last:
             # Logits are compared with one another, so that all rows have one scale.
-            rows = np.full_like(rows, rows.max())
-        weights = np.rint(w / rows).astype(np.int8)
-        sums = rows[:, 0] * scale
-        biases = np.rint(b / sums).astype(np.int64)
-        if last:
+            row_scales = np.full_like(row_scales, row_scales.max())
+        weights = np.rint(w / row_scales).astype(np.int8)
+        sum_scales = row_scales[:, 0] * scale
+        biases = np.rint(b / sum_scales).astype(np.int64)
+        if is_last:
             perceptron_layers.append(Layer(weights, biases, None))
             break
         x = np.maximum(x @ w.T + b, 0)
-        following = float(x.max()) / 127
+        next_scale = float(x.max()) / 127
         perceptron_layers.append(
-            Layer(weights, biases, np.rint(sums / following * (1 << 24)).astype(np.int64))
+            Layer(weights, biases, np.rint(sum_scales / next_scale * (1 << 24)).astype(np.int64))
         )
-        scale = following
+        scale = next_scale
     return Perceptron(tuple(perceptron_layers))
 
 
 def main() -> None:
-    """Writes both files, and prints how many digits are told right."""
+    """Write both files, and print the accuracy on digits that were not trained on."""
     digits = load_digits()
     images, labels = images_of(digits.images), digits.target.astype(np.int64)
     order = np.random.default_rng(1).permutation(len(images))
     training_indices, held_out = order[:-360], order[-360:]
-    layers = learnt(images[training_indices] / 127, labels[training_indices])
-    perceptron = quantised(layers, images[training_indices] / 127)
+    layers = train_layers(images[training_indices] / 127, labels[training_indices])
+    perceptron = quantise(layers, images[training_indices] / 127)
     perceptron.write(FOLDER / "model.gguf")
     np.savez_compressed(
         FOLDER / "images.npz", images=images[held_out[:64]], labels=labels[held_out[:64]]
@@ -103,9 +106,10 @@ def main() -> None:
         values = values @ layer.weights.T.astype(np.int64) + layer.biases
         if layer.multipliers is not None:
             values = np.clip((values * layer.multipliers + (1 << 23)) >> 24, 0, 127)
-    right = (values.argmax(axis=1) == labels[held_out]).mean()
+    accuracy = (values.argmax(axis=1) == labels[held_out]).mean()
     print(
-        f"{right:.1%} of {len(held_out)} digits that were not learnt, {perceptron.table_bits} bits"
+        f"{accuracy:.1%} of {len(held_out)} digits that were not learnt, "
+        f"{perceptron.table_bits} bits"
     )
 
 

@@ -1,4 +1,4 @@
-"""Tells digits by an 8-bit perceptron and proves what it found.
+"""Classify digits with an 8-bit perceptron, and prove its outputs.
 
 python examples/verified_mlp/prove.py --device cpu
 python examples/verified_mlp/prove.py --out FOLDER  (with files for verify.py)
@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    """Prints what was told right, and what it took."""
+    """Print the accuracy, and the time and size of a proof."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--images", type=_count, default=64, help="how many of the 64")
@@ -58,12 +58,12 @@ def _prove(options: argparse.Namespace, images: NDArray[Any], labels: NDArray[An
         times.append(time.perf_counter() - start)
     start = time.perf_counter()
     verify(prover.key, images, inference.logits, inference.proof)
-    checked = time.perf_counter() - start
-    right = (inference.logits.argmax(axis=1) == labels).sum()
+    verify_seconds = time.perf_counter() - start
+    correct = (inference.logits.argmax(axis=1) == labels).sum()
     bits = -math.log2(sum(error_terms(prover.key, len(images)).values()))
-    print(f"{right} of {len(images)} digits told right")
+    print(f"{correct} of {len(images)} digits told right")
     print(f"proved and checked in {sorted(times)[len(times) // 2]:.2f} s on {prover.device.name}")
-    print(f"verified in {checked:.2f} s, {len(inference.proof):,} bytes, {int(bits)} bits")
+    print(f"verified in {verify_seconds:.2f} s, {len(inference.proof):,} bytes, {int(bits)} bits")
     if options.out is not None:
         write_verifying_key(options.out / "key.qivk", prover.key)
         write_proof(options.out / "proof.qinp", prover.key, inference.logits, inference.proof)
@@ -71,7 +71,7 @@ def _prove(options: argparse.Namespace, images: NDArray[Any], labels: NDArray[An
 
 
 def _count(text: str) -> int:
-    """A number of images or runs, of which there is one at least."""
+    """Parse a number of images or runs, at least 1."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)

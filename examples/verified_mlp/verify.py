@@ -1,4 +1,4 @@
-"""Verifies what prove.py wrote, in a process that has the images and never had the weights.
+"""Verify the files that prove.py wrote, in a process with the images but without the weights.
 
 python examples/verified_mlp/verify.py FOLDER
 """
@@ -15,7 +15,10 @@ from quod.inference import read_proof, read_verifying_key
 
 
 def main() -> None:
-    """Prints the key's digest, which the prover tells by another way, and what the digits are."""
+    """Print the key's digest and the classified digits.
+
+    A verifier must compare the digest with one that it got from the prover by another channel.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder

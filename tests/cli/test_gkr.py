@@ -85,7 +85,7 @@ def test_both_verifiers_say_the_same(
     assert [code for code, _ in told] == [0, 0, 6, 6]
     assert told[2] == told[3]
     # A large one is checked by kernels without being told.
-    monkeypatch.setattr(gkr_command, "_LARGE", 0)
+    monkeypatch.setattr(gkr_command, "_MAX_GATES_IN_PYTHON", 0)
     monkeypatch.setattr("quod.gkr.verifier.verifier.verify", None)
     assert entry.run(words) == 6
     assert entry.run([*words, "--device", "none"]) == 7

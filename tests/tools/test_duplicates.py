@@ -63,10 +63,12 @@ def test_what_does_another_thing_is_no_twin(other: str, tmp_path: Path) -> None:
 
 
 def test_a_table_is_no_twin_of_itself(tmp_path: Path) -> None:
-    table = "".join(f"rows.append((row, {number % 2}))\n" for number in range(duplicates.LEAST))
+    table = "".join(
+        f"rows.append((row, {number % 2}))\n" for number in range(duplicates.MIN_STATEMENTS)
+    )
     assert found(tmp_path, table) == []
-    assert found(tmp_path, "rows.append(0)\n" * (2 * duplicates.LEAST - 1)) == []
-    assert len(found(tmp_path, "rows.append(0)\n" * 3 * duplicates.LEAST)) == 1
+    assert found(tmp_path, "rows.append(0)\n" * (2 * duplicates.MIN_STATEMENTS - 1)) == []
+    assert len(found(tmp_path, "rows.append(0)\n" * 3 * duplicates.MIN_STATEMENTS)) == 1
 
 
 def test_classes_that_declare_fields_are_no_twins(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Gives every parser damaged input, and looks that it takes it or refuses it, quickly and small.
+"""Give every parser damaged input: it must accept or reject it within time and memory limits.
 
     python -m tools.fuzz --inputs 1000000 --seed 1 --jobs 2
     python -m tools.fuzz --parser zkey --inputs 10000
@@ -35,11 +35,11 @@ _STEP = 1000
 
 
 class ParserTimeout(BaseException):
-    """Two seconds have passed; no handler of a parser catches it."""
+    """Raised after two seconds; no handler of a parser catches it."""
 
 
 def input_of(name: str, parser: Parser, seed: int, number: int) -> bytes:
-    """Input `number` for a parser."""
+    """Return input `number` for a parser."""
     random = Random(f"{seed} {name} {number}")
     return parser.mutation(random, random.choice(parser.seeds))
 
@@ -64,7 +64,7 @@ def problem_with(parser: Parser, data: bytes) -> str | None:
 
 
 def watch() -> None:
-    """From now on this process gets `MEMORY` more, and inputs `SECONDS` each."""
+    """Limit this process to `MEMORY` more bytes, and each input to `SECONDS`."""
 
     def too_long(_number: int, _frame: FrameType | None) -> None:
         raise ParserTimeout
@@ -78,7 +78,7 @@ def watch() -> None:
 def fuzz(
     names: list[str], seed: int, numbers: range, place: Synchronized[int], failed: Synchronized[int]
 ) -> None:
-    """One job: every input of `numbers`, the parsers in turn. `place` is where it is."""
+    """Test every input of `numbers` on each parser; `place` receives the current position."""
     parsers = {name: parser for name, parser in all_parsers().items() if name in names}
     for parser in parsers.values():
         for sound in parser.seeds:
@@ -97,7 +97,7 @@ def fuzz(
 
 
 def keep(name: str, seed: int, number: int, data: bytes, problem: str) -> None:
-    """Stores an input that something is wrong with, and says so."""
+    """Store and report an input that a parser treats wrongly."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}-{seed}-{number}"
     path.write_bytes(data)
@@ -105,7 +105,7 @@ def keep(name: str, seed: int, number: int, data: bytes, problem: str) -> None:
 
 
 def run(names: list[str], seed: int, inputs: int, jobs: int) -> int:
-    """All inputs; how many failed."""
+    """Test all inputs; return the number of failures."""
     context = multiprocessing.get_context("fork")
     failed = context.Value("q", 0)
     begin = time.perf_counter()

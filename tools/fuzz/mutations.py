@@ -1,4 +1,4 @@
-"""Ways of damaging well-formed input: by its structure, so that damage reaches what lies deep.
+"""Mutations of well-formed input that follow its structure, so that they reach deep checks.
 
 A mutation takes a generator of random numbers and a seed's bytes, and gives other bytes. Equal
 generators give equal bytes.
@@ -24,7 +24,7 @@ _MAX_BYTES = 1 << 16
 
 
 def of_bytes(random: Random, data: bytes) -> bytes:
-    """Bits turned, integers at their edges, pieces cut out, put in twice or made up."""
+    """Flip bits, set integers to extremes, and delete, duplicate or invent pieces."""
     result = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3, 6))):
         at, length = random.randrange(len(result) + 1), random.choice(_LENGTHS)
@@ -54,7 +54,7 @@ def of_bytes(random: Random, data: bytes) -> bytes:
 
 
 def of_container(random: Random, data: bytes) -> bytes:
-    """A container of the iden3 tools with its sections damaged, lost, doubled or renamed.
+    """Damage, drop, duplicate or renumber the sections of an iden3 container.
 
     Its lengths agree with its bytes unless they are what is damaged.
     """
@@ -93,7 +93,7 @@ def _split(data: bytes) -> tuple[bytes, int, list[tuple[int, bytes]]]:
 
 
 def of_json(random: Random, data: bytes) -> bytes:
-    """A document with values, keys and lists that are others, and text that is no JSON."""
+    """Change values, keys and lists of a JSON document, or its text so that it is not JSON."""
     if random.random() < 0.3:
         return of_text(random, data)
     document = [json.loads(data)]
@@ -118,7 +118,7 @@ def of_json(random: Random, data: bytes) -> bytes:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every container of a document with each of its keys."""
+    """Return every container of a document with each of its keys."""
     places: list[tuple[Any, Any]] = []
     pending = [value]
     while pending:
@@ -165,7 +165,7 @@ _TOKENS = re.compile(r"\s+|\w+|.", re.DOTALL)
 
 
 def of_text(random: Random, data: bytes) -> bytes:
-    """Tokens and lines lost, doubled, swapped or replaced; brackets nested; digits without end."""
+    """Drop, duplicate, swap or replace tokens and lines; nest brackets; lengthen numbers."""
     tokens = _TOKENS.findall(data.decode("utf-8", "replace")) or [" "]
     for _ in range(random.choice((1, 1, 2, 4))):
         at = random.randrange(len(tokens))

@@ -1,4 +1,4 @@
-"""Openings of commitments, which a verifier accepts as they were made and in no other form."""
+"""Openings of commitments: a verifier must accept the original and reject every other form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _new_transcript() -> Transcript:
 
 
 def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], None]]:
-    """A commitment and the opening of two claims, and what reads others of these claims."""
+    """Return a commitment with an opening of two claims, and a reader for mutated openings."""
     table = [number * number + 1 for number in range(1 << _VARIABLES)]
     points = [
         tuple(tuple(range(start + at, start + at + field.degree)) for at in range(_VARIABLES))

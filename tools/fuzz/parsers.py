@@ -1,4 +1,4 @@
-"""Everything of Quod that reads bytes from outside, with well-formed input of each."""
+"""All parsers of external bytes in Quod, each with well-formed inputs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ CURVES_OF_SEEDS = [name for name in CURVES if (FORMATS / name).is_dir()]
 
 @dataclass(frozen=True)
 class Parser:
-    """A reader, input that it takes, how that is damaged, and how it may refuse."""
+    """A parser, its valid inputs, their mutations, and the errors that it may raise."""
 
     read: Callable[[bytes], object]
     seeds: Sequence[bytes]
@@ -141,14 +141,14 @@ def _gguf(data: bytes) -> None:
 
 
 def _view(data: bytes) -> None:
-    """Check a file's beginning as the readers of large files do."""
+    """Check the start of a file as the readers of large files do."""
     view = FileView("file", BytesIO(data), len(data))
     header = WitnessHeader.of(Iden3File.parse(view, "wtns", "wtns", 2))
     assert len(header) * field_named(header.curve).bytes < len(data)
 
 
 def _old_form(document: bytes) -> bytes:
-    """A key or a proof as the first versions of snarkjs wrote it."""
+    """Convert a key or a proof to the format of the first versions of snarkjs."""
     old = json.loads(document) | {"protocol": "groth"}
     del old["curve"]
     for name, spelt in (("vk_alpha_1", "vk_alfa_1"), ("vk_alphabeta_12", "vk_alfabeta_12")):
@@ -190,7 +190,7 @@ def _described(data: bytes) -> None:
 
 
 def _layered(prime: str) -> LayeredCircuit:
-    """A circuit with gates and coefficients of all sorts."""
+    """Build a circuit with all kinds of gates and coefficients."""
     builder = CircuitBuilder(NAMED[prime], 2, public=2)
     coefficients: tuple[int | Public | Challenge, ...] = (
         1, 2**31 - 2, Public(0), Public(1), Challenge(7),
@@ -212,7 +212,7 @@ def _written(write: Callable[[BinaryIO], None]) -> bytes:
 
 
 def _gkr_parsers() -> dict[str, Parser]:
-    """Readers of layered circuits, of their keys, inputs and proofs."""
+    """Return the parsers of layered circuits and of their keys, inputs and proofs."""
     circuits = [expander.SMALL_CIRCUIT] + [
         expander.circuit_bytes(prime, expander.EVERYTHING, [1, 2], public=2, outputs=2)
         for prime in expander.ELEMENT_BYTES
@@ -296,7 +296,7 @@ def _calculator() -> bytes:
 
 
 def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
-    """Decoders with encodings of the generator and of infinity."""
+    """Return the point decoders with encodings of the generator and of infinity."""
 
     decoders: list[tuple[Callable[[bytes], object], list[bytes]]] = []
 
@@ -321,7 +321,7 @@ def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
 
 
 def _point_parser() -> Parser:
-    """All decoders in one: the first byte of an input says which."""
+    """Combine the decoders into one; the first byte of an input selects the decoder."""
     decoders = _points()
 
     def read(data: bytes) -> object:
@@ -345,7 +345,7 @@ def _compiled() -> bytes:
 
 
 def _prebuilt() -> Parser:
-    """An entry of the manifest of kernels that are shipped."""
+    """Return an entry of the manifest of prebuilt kernels."""
     facts = KernelFacts(PointerUses((0, 2), ()), 64, "saxpy", 0, "0" * 64)
     entry = Entry.of("examples.saxpy", 128, None, facts, b"\x7fELF code").document()
     return Parser(
@@ -382,7 +382,7 @@ def _shader() -> bytes:
 
 
 def _inference_parsers() -> dict[str, Parser]:
-    """Readers of keys and proofs of inferences."""
+    """Return the parsers of keys and proofs of inferences."""
     key = InferenceKey((3, 2, 2), 8, ((-5, 7), (0, 0)), ((9, 1 << 20),), bytes(32), b"proof")
     written = _written(inference_key_writer(key))
     proof = _written(inference_proof_writer(key, np.array([[1, -2], [3, 4]]), b"proof"))
@@ -401,7 +401,7 @@ def _inference_parsers() -> dict[str, Parser]:
 
 
 def _lookup_parser() -> Parser:
-    """The verifier of lookups whose columns are in the proof."""
+    """Return the verifier of lookups whose columns are in the proof."""
     field = EXTENSIONS["m31.4"]
     statement = Statement(field, 3, 1, Range(2))
     columns = [from_integers(field.modulus, numbers) for numbers in ([0, 3], [1, 1], [2, 0])]
@@ -414,7 +414,7 @@ def _list_of(documents: Sequence[bytes]) -> bytes:
 
 
 def _bellman_parsers() -> dict[str, Parser]:
-    """Keys and proofs of bellman and arkworks, of a circuit of few rows."""
+    """Return the parsers of bellman's and arkworks's keys and proofs, for a small circuit."""
     circuit = recurrence("bls12_381", 2)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "circuit.params"
@@ -449,7 +449,7 @@ def _bellman_parsers() -> dict[str, Parser]:
 
 
 def all_parsers() -> dict[str, Parser]:
-    """Every parser by its name."""
+    """Return every parser by name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
     ptx = sorted((TESTS / "codegen" / "golden").glob("*.ptx"))
     proofs, publics, keys = map(_formats, ("proof.json", "public.json", "verification_key.json"))

@@ -107,22 +107,22 @@ class ChainCircuit:
 
     def witness(self, *, seed: int = 1, device: DeviceChoice = "cpu") -> Witness:
         """Compute a witness on `device`, with pseudo-random starting values from `seed`."""
-        chosen, fr = resolve_device(device), CURVES[self.curve].fr
+        resolved_device, fr = resolve_device(device), CURVES[self.curve].fr
         starts = random_elements(fr, self._chains + 1, seed)
         values = unwritten(self.wires, fr.words)
         values[0] = 0
         values[0, 0] = 1
         values[1] = _integers(fr, starts[:1])
-        chosen.launch(
-            chosen.compile(chain_products, modulus=fr),
-            -(-self._chains // chosen.lanes),
+        resolved_device.launch(
+            resolved_device.compile(chain_products, modulus=fr),
+            -(-self._chains // resolved_device.lanes),
             self._chains,
             self._length,
             self.constraints - (self._chains - 1) * self._length,
             starts,
             values[_FIRST:],
         )
-        check_written(chosen, "the witness of a chain", values)
+        check_written(resolved_device, "the witness of a chain", values)
         return Witness(f"the witness of {self.path}", self.curve, values, values.nbytes)
 
     @property
@@ -137,12 +137,12 @@ class ChainCircuit:
     def _matrix(self, columns: Words) -> SparseMatrix:
         rows, width = columns.shape
         words = CURVES[self.curve].fr.words
-        unit = np.zeros(words, np.uint32)
-        unit[0] = 1
+        one_words = np.zeros(words, np.uint32)
+        one_words[0] = 1
         return SparseMatrix(
             np.arange(0, rows * width + 1, width, dtype=np.int64),
             np.ascontiguousarray(columns).reshape(-1),
-            np.broadcast_to(unit, (rows * width, words)),
+            np.broadcast_to(one_words, (rows * width, words)),
         )
 
 

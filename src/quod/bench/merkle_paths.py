@@ -33,7 +33,7 @@ def tree_of(leaves: Numbers) -> list[Numbers]:
     levels = [leaves]
     while len(levels[-1]) > 1:
         pairs = levels[-1].reshape(-1, 2, DIGEST)
-        columns = [[pairs[:, side, at] for at in range(DIGEST)] for side in (0, 1)]
+        columns = [[pairs[:, side, index] for index in range(DIGEST)] for side in (0, 1)]
         levels.append(np.stack(HASH.compress_numbers(*columns), axis=1))
     return levels
 

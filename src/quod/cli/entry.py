@@ -65,9 +65,9 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return _interrupted()
-    except SystemExit as leaving:
+    except SystemExit as exit_request:
         # Raised by the signal handler.
-        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+        return exit_request.code if isinstance(exit_request.code, int) else EXIT_INTERNAL
     except QuodError as error:
         is_broken_pipe = isinstance(error.__cause__, BrokenPipeError)
         return _failed(error, EXIT_BROKEN_PIPE if is_broken_pipe else error.exit_code)
@@ -107,8 +107,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
     try:
         app(args=list(arguments), prog_name="quod")
-    except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except SystemExit as exit_request:
+        code = (
+            exit_request.code
+            if isinstance(exit_request.code, int)
+            else int(exit_request.code is not None)
+        )
         return _interrupted() if code == EXIT_INTERRUPTED else code
     return 0
 

@@ -61,11 +61,11 @@ ALGEBRAIC = (
     "hash delay is a weaker defence against circuits that predict challenges; do not "
     "accept circuits from others"
 )
-_OF_CIRCUIT = Argument("CIRCUIT", "Circuit of Quod (qcir) or Expander (CIRCUIT6).")
+_CIRCUIT_ARGUMENT = Argument("CIRCUIT", "Circuit of Quod (qcir) or Expander (CIRCUIT6).")
 
 
 def info(
-    circuit: Annotated[Path, _OF_CIRCUIT],
+    circuit: Annotated[Path, _CIRCUIT_ARGUMENT],
     field: Annotated[str | None, FIELD] = None,
     commitment: Annotated[str, COMMITMENT] = "raw",
     ptau: Annotated[Path | None, PTAU] = None,
@@ -107,16 +107,16 @@ def info(
     if layers:
         from quod.cli.display.terminal import show_table
 
-        head = ("layer", *rows[0])
-        table = [[f"{at}", *(f"{n:,}" for n in row.values())] for at, row in enumerate(rows)]
-        show_table(head, table, right=head)
+        header = ("layer", *rows[0])
+        table = [[f"{index}", *(f"{n:,}" for n in row.values())] for index, row in enumerate(rows)]
+        show_table(header, table, right=header)
     show(f"Note: {NOT_ZERO_KNOWLEDGE}.")
     if key.recursive:
         show(f"Note: a key of this circuit: {ALGEBRAIC}.")
 
 
 def compile_key(
-    circuit: Annotated[Path, _OF_CIRCUIT],
+    circuit: Annotated[Path, _CIRCUIT_ARGUMENT],
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="File for the verifying key (JSON).")
     ],
@@ -135,7 +135,7 @@ def compile_key(
 ) -> None:
     """Make the verifying key of a circuit, which fixes everything a proof may not choose.
 
-    The circuit must come from the verifier's side: the key binds proofs to it.
+    The verifier must trust the circuit's source: the key binds proofs to this circuit.
     """
     outputs = [output] if circuit_output is None else [output, circuit_output]
     check_outputs(outputs, [circuit])
@@ -150,16 +150,16 @@ def compile_key(
     from quod.layered.file import circuit_writer
     from quod.security import MIN_BITS
 
-    made_by = None if hash is None else hash_named(hash)
+    hash_choice = None if hash is None else hash_named(hash)
     reduction = Reduction.DATA_PARALLEL if columns else Reduction.TWO_PHASE
-    allowed = MIN_BITS if allow_bits is None else allow_bits
-    with _options_named():
+    min_bits = MIN_BITS if allow_bits is None else allow_bits
+    with _with_option_names():
         key = VerifyingKey.of(
-            layered, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
+            layered, challenges, commitment=scheme, allow_bits=min_bits, hash=hash_choice,
             recursive=recursive, reduction=reduction,
         )  # fmt: skip
-    if allowed < MIN_BITS:
-        warn(f"{output}: proofs for this key may have as few as {allowed} bits")
+    if min_bits < MIN_BITS:
+        warn(f"{output}: proofs for this key may have as few as {min_bits} bits")
     if key.recursive:
         warn(f"{output}: {ALGEBRAIC}")
     contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, layered)}
@@ -205,13 +205,13 @@ def prove(
     from quod.layered import read_circuit
     from quod.security import MIN_BITS
 
-    allowed = MIN_BITS if allow_bits is None else allow_bits
+    min_bits = MIN_BITS if allow_bits is None else allow_bits
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("read circuit"):
             layered = read_circuit(circuit)
-            verifying = read_verifying_key(key, layered, insecure=insecure_srs)
-        _check_ptau(verifying.commitment.name, ptau)
+            verifying_key = read_verifying_key(key, layered, insecure=insecure_srs)
+        _check_ptau(verifying_key.commitment.name, ptau)
         with timeline.stage("read inputs"):
             batch = read_inputs(inputs, layered)
             if instances is not None:
@@ -220,19 +220,19 @@ def prove(
             if ptau is not None:
                 size = layered.log_inputs + log_instances(len(batch))
                 scheme = scheme_with_powers(
-                    ptau, size, device=device, insecure=insecure_srs, like=verifying.commitment
+                    ptau, size, device=device, insecure=insecure_srs, like=verifying_key.commitment
                 )
-                verifying = replace(verifying, commitment=scheme)
-            with _options_named():
+                verifying_key = replace(verifying_key, commitment=scheme)
+            with _with_option_names():
                 prover = Prover(
-                    device, verifying, layered, instances=len(batch), allow_bits=allowed
+                    device, verifying_key, layered, instances=len(batch), allow_bits=min_bits
                 )
             table = batch.for_prover(prover.device)
         with timeline.stage("prove"):
             proof = prover.prove(table, batch.public, check=self_check, timeline=timeline)
         with timeline.stage("write"):
             contents: dict[str | os.PathLike[str], Content] = {
-                output: proof_writer(verifying, len(batch), proof)
+                output: proof_writer(verifying_key, len(batch), proof)
             }
             if public is not None:
                 contents[public] = public_inputs_to_json(batch.public)
@@ -242,10 +242,10 @@ def prove(
     if timings:
         show_timings(timeline, prover.device.throughput_limits())
     checked = "checked" if self_check else "not checked"
-    written = ", ".join(map(str, contents))
+    output_names = ", ".join(map(str, contents))
     note(
         f"Proved {counted(len(batch), 'instance')} in {perf_counter() - begin:.2f} s on {device} "
-        f"({checked}, {counted(len(proof), 'byte')}): {written}",
+        f"({checked}, {counted(len(proof), 'byte')}): {output_names}",
         quiet=quiet,
     )
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
@@ -253,7 +253,7 @@ def prove(
 
 # The number of gates (all instances) above which verification in Python takes longer than compiling
 # kernels.
-_LARGE = 1 << 15
+_MAX_GATES_IN_PYTHON = 1 << 15
 
 
 def verify(
@@ -286,9 +286,9 @@ def verify(
     from quod.layered import read_circuit
     from quod.security import MIN_BITS
 
-    allowed = MIN_BITS if allow_bits is None else allow_bits
+    min_bits = MIN_BITS if allow_bits is None else allow_bits
     layered = read_circuit(circuit)
-    verifying = read_verifying_key(key, layered, insecure=insecure_srs)
+    verifying_key = read_verifying_key(key, layered, insecure=insecure_srs)
     if public is not None:
         rows = read_public_inputs(public, layered)
     elif layered.public:
@@ -301,37 +301,46 @@ def verify(
             f"has public inputs for {counted(len(rows), 'instance')}, not for {instances}",
             path=public,
         )
-    file = read_proof(proof)
-    file.check(verifying, len(rows))
-    if verifying.bits < MIN_BITS:
-        warn(f"{key}: the key accepts proofs with as few as {verifying.bits} bits")
-    if verifying.recursive:
+    proof_file = read_proof(proof)
+    proof_file.check(verifying_key, len(rows))
+    if verifying_key.bits < MIN_BITS:
+        warn(f"{key}: the key accepts proofs with as few as {verifying_key.bits} bits")
+    if verifying_key.recursive:
         warn(f"{key}: {ALGEBRAIC}")
     try:
-        with _options_named():
-            if device is None and layered.gate_count * len(rows) < _LARGE:
+        with _with_option_names():
+            if device is None and layered.gate_count * len(rows) < _MAX_GATES_IN_PYTHON:
                 verify_in_python(
-                    verifying, layered, rows, file.proof, instances=len(rows), allow_bits=allowed
+                    verifying_key,
+                    layered,
+                    rows,
+                    proof_file.proof,
+                    instances=len(rows),
+                    allow_bits=min_bits,
                 )
             else:
                 checker = Verifier(
-                    device or "cpu", verifying, layered, instances=len(rows), allow_bits=allowed
+                    device or "cpu",
+                    verifying_key,
+                    layered,
+                    instances=len(rows),
+                    allow_bits=min_bits,
                 )
-                checker.verify(rows, file.proof)
+                checker.verify(rows, proof_file.proof)
     except VerificationError as error:
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key ({error}); do not accept "
-            f"it; {_fails_so_too(verifying)}"
+            f"it; {_other_key_text(verifying_key)}"
         ) from None
     except InputError as error:
         if error.path is None:
-            raise type(error)(f"{error}; {_fails_so_too(verifying)}", path=proof) from None
+            raise type(error)(f"{error}; {_other_key_text(verifying_key)}", path=proof) from None
         raise
     show_valid(quiet=quiet)
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 
-_OPTIONS = {
+_OPTION_NAMES = {
     "make the key with allow_bits=": "compile with --allow-bits ",
     "pass allow_bits=": "pass --allow-bits ",
     "pass recursive=True": "compile with --recursive",
@@ -340,21 +349,21 @@ _OPTIONS = {
 
 
 @contextmanager
-def _options_named() -> Iterator[None]:
+def _with_option_names() -> Iterator[None]:
     """Replace parameter names in errors by option names."""
     try:
         yield
     except InputError as error:
         text = str(error)
-        for parameter, option in _OPTIONS.items():
+        for parameter, option in _OPTION_NAMES.items():
             text = text.replace(parameter, option)
         if text == str(error):
             raise
         raise InputError(text) from None
 
 
-def _fails_so_too(key: VerifyingKey) -> str:
-    """Describe a key for errors, as a proof does not identify its own key."""
+def _other_key_text(key: VerifyingKey) -> str:
+    """Describe a key for errors: a proof does not identify the key that it was made with."""
     return (
         f"or the proof was made with a different key (this key: {key.field.name}, "
         f"{key.reduction.value}, {key.commitment.name}, {key.hash.value})"

@@ -19,21 +19,21 @@ from quod.device.memory.address_space import memory_limit
 from quod.errors import DeviceError
 
 
-def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _ignoring_memory_errors(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda unraisable: (
         None if issubclass(unraisable.exc_type, MemoryError) else hook(unraisable)
     )
 
 
 def run_guarded(run: Callable[[], int]) -> int:
-    """Call `run` in a child process; return its exit code, `DeviceError`'s if it aborts."""
-    reading, writing = os.pipe()
-    passed_on = {signal.SIGTERM}
+    """Call `run` in a child process; return its exit code, or that of DeviceError if it aborts."""
+    read_end, write_end = os.pipe()
+    forwarded = {signal.SIGTERM}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        passed_on.add(signal.SIGHUP)
+        forwarded.add(signal.SIGHUP)
     # Blocked before the fork and received one by one: a handler would miss a signal that arrives
     # just before this process sleeps.
-    blocked = passed_on | {signal.SIGINT, signal.SIGCHLD}
+    blocked = forwarded | {signal.SIGINT, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     child = os.fork()
@@ -44,21 +44,22 @@ def run_guarded(run: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         prepare_streams(errors)
         # Threads report MemoryError with their results, so it is not printed here.
-        threading.excepthook = _but_of_memory(threading.excepthook)
-        sys.unraisablehook = _but_of_memory(sys.unraisablehook)
+        threading.excepthook = _ignoring_memory_errors(threading.excepthook)
+        sys.unraisablehook = _ignoring_memory_errors(sys.unraisablehook)
         code = run()
-        os.write(writing, b"!")
+        # A byte in the pipe means that the command ended without an abort.
+        os.write(write_end, b"!")
         os._exit(code)
     # A terminal sends SIGINT to both, so it is not passed on.
-    ended = 0
-    while not ended:
-        number = signal.sigwait(passed_on | {signal.SIGCHLD})
-        if number in passed_on:
+    ended_child = 0
+    while not ended_child:
+        number = signal.sigwait(forwarded | {signal.SIGCHLD})
+        if number in forwarded:
             os.kill(child, number)
-        ended, status = os.waitpid(child, os.WNOHANG)
+        ended_child, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
-    os.close(writing)
-    if not os.read(reading, 1) and code != -signal.SIGKILL:
+    os.close(write_end)
+    if not os.read(read_end, 1) and code != -signal.SIGKILL:
         limit = (memory_limit() or 0) >> 20
         fail(f"error: out of memory: the process is limited to {limit} MiB; raise `ulimit -v`")
         return DeviceError.exit_code

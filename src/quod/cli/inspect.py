@@ -10,7 +10,7 @@ from typing import Annotated
 from quod.cli.display.terminal import one_line, show, show_json
 from quod.cli.parameters import Argument, AsJson
 
-_LONGEST_LINE = 76
+_MAX_VALUE_LENGTH = 76
 
 
 def inspect(
@@ -48,10 +48,12 @@ def show_description(description: Mapping[str, object]) -> None:
         label = key.replace("_", " ").ljust(width)
         if isinstance(value, dict):
             show(f"{label.rstrip()} (bytes)" if key == "sections" else label.rstrip())
-            lines = [(_shortened(str(name)), part) for name, part in value.items()]
-            inner = max((len(name) for name, _ in lines), default=0) + 2
-            for name, part in lines:
-                show(f"  {name.ljust(inner)}{_shown(part)}")
+            names_and_values = [
+                (_shortened(str(name)), inner_value) for name, inner_value in value.items()
+            ]
+            inner_width = max((len(name) for name, _ in names_and_values), default=0) + 2
+            for name, inner_value in names_and_values:
+                show(f"  {name.ljust(inner_width)}{_shown(inner_value)}")
         else:
             show(label + _shown(value))
 
@@ -94,4 +96,4 @@ def _shown(value: object) -> str:
 def _shortened(text: str) -> str:
     """Shorten untrusted text to one line by omitting its middle."""
     text = one_line(text)
-    return text if len(text) <= _LONGEST_LINE else f"{text[:32]}…{text[-32:]}"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:32]}…{text[-32:]}"

@@ -43,7 +43,7 @@ Files = Annotated[
 _MAX_TOKEN_BYTES = 1 << 12
 
 NOWHERE = "unix:data/grpc.sock"
-"""The server of `quod serve --data data` in the same folder."""
+"""The default address: that of `quod serve --data data`, started in the same folder."""
 
 
 @contextmanager
@@ -222,9 +222,9 @@ def _for_people(document: dict[str, Any]) -> dict[str, Any]:
 
     summary = dict(document)
     for name in ("started", "created", "ended", "deadline"):
-        at = summary.get(name)
-        if isinstance(at, float):
-            summary[name] = datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
+        seconds = summary.get(name)
+        if isinstance(seconds, float):
+            summary[name] = datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
     if count := len(summary.get("results", ())):
         summary["results"] = f"{count}; `quod wait` writes them, --json prints them"
     else:

@@ -1,4 +1,4 @@
-"""The conversion of commands, options and groups to typer, unless `quick` parses them."""
+"""The conversion of commands, options and groups to typer, for commands that `quick` leaves."""
 
 from __future__ import annotations
 

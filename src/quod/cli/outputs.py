@@ -21,17 +21,17 @@ def check_outputs(
     """
     from quod.formats.output import exists, followed, reported
 
-    seen: dict[str, Path] = {}
+    named_files: dict[str, Path] = {}
     for path in inputs:
-        # Reading it reports the error.
+        # The command reports the error when it reads the file.
         with suppress(OSError):
-            seen |= _replaced(path)
+            named_files |= _by_real_path(path)
     for path in outputs:
         with reported(str(path)):
-            replaced = _replaced(path)
-            if replaced.keys() & seen.keys():
+            real_path = _by_real_path(path)
+            if real_path.keys() & named_files.keys():
                 raise WrongUsage(f"{path} is given twice; give each file its own name")
-            seen |= replaced
+            named_files |= real_path
     for path in outputs:
         with reported(str(path)):
             _check_writable(path)
@@ -40,7 +40,7 @@ def check_outputs(
                 raise exists(str(path))
 
 
-def _replaced(path: Path) -> dict[str, Path]:
+def _by_real_path(path: Path) -> dict[str, Path]:
     """Return the file by its real path; empty for devices and pipes, which may be named twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
         return {}

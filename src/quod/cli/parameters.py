@@ -51,7 +51,7 @@ class Option:
 
 
 class Group:
-    """Commands and groups of commands by name, in the order of the help."""
+    """A group of commands and subgroups by name, in the order of the help."""
 
     def __init__(self, help: str, commands: Mapping[str, Callable[..., None] | Group]) -> None:
         self.help = help

@@ -18,21 +18,21 @@ from quod.cli.parameters import Argument, Option
 def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
     """Parse the arguments of a command; None if typer must parse the words."""
     hints = get_type_hints(command, include_extras=True)
-    places: list[str] = []
+    argument_names: list[str] = []
     options: dict[str, tuple[str, bool | None]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        declared = hints[name].__metadata__[0]
-        if isinstance(declared, Argument):
-            places.append(name)
+        parameter_spec = hints[name].__metadata__[0]
+        if isinstance(parameter_spec, Argument):
+            argument_names.append(name)
             continue
-        assert isinstance(declared, Option)
+        assert isinstance(parameter_spec, Option)
         if not isinstance(parameter.default, bool):
-            options |= dict.fromkeys(_names(name, declared), (name, None))
+            options |= dict.fromkeys(_names(name, parameter_spec), (name, None))
             continue
-        options |= dict.fromkeys(_names(name, declared), (name, True))
-        if not declared.names:
+        options |= dict.fromkeys(_names(name, parameter_spec), (name, True))
+        if not parameter_spec.names:
             options[f"--no-{_dashed(name)}"] = name, False
-    texts = _argument_texts(words, places, options)
+    texts = _argument_texts(words, argument_names, options)
     if texts is None:
         return None
     values: dict[str, Any] = {}
@@ -52,7 +52,9 @@ def _dashed(name: str) -> str:
 
 
 def _argument_texts(
-    words: Sequence[str], places: Sequence[str], options: Mapping[str, tuple[str, bool | None]]
+    words: Sequence[str],
+    argument_names: Sequence[str],
+    options: Mapping[str, tuple[str, bool | None]],
 ) -> dict[str, str | bool] | None:
     """Return the given parameters by name, flags as booleans, others as text; or None."""
     texts: dict[str, str | bool] = {}
@@ -79,17 +81,17 @@ def _argument_texts(
         if text.startswith("-"):
             return None
         texts[name] = text
-    if len(arguments) != len(places):
+    if len(arguments) != len(argument_names):
         return None
-    return texts | dict(zip(places, arguments))
+    return texts | dict(zip(argument_names, arguments))
 
 
 def _converted(hint: Any, text: str) -> Any:
     """Convert text to a parameter's type; None if typer must parse it."""
     base = get_args(hint)[0]
-    kind = next((part for part in get_args(base) if part is not NoneType), base)
+    parameter_type = next((part for part in get_args(base) if part is not NoneType), base)
     if not text:
         return None
-    if kind is int:
+    if parameter_type is int:
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= 1000 else None
-    return kind(text) if kind in (Path, str) else None
+    return parameter_type(text) if parameter_type in (Path, str) else None

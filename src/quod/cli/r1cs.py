@@ -12,7 +12,7 @@ from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, AsJson, Quiet
 
 _R1cs = Annotated[Path, Argument("R1CS", "Constraint system.")]
-_LINES = 4096
+_CHUNK_CONSTRAINTS = 4096
 
 
 def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
@@ -39,8 +39,8 @@ def print_constraints(
 
     system = R1cs.open(r1cs)
     names = {} if symbols is None else wire_names(symbols, system)
-    for start in range(0, system.constraints, _LINES):
-        numbers = range(start, min(start + _LINES, system.constraints))
+    for start in range(0, system.constraints, _CHUNK_CONSTRAINTS):
+        numbers = range(start, min(start + _CHUNK_CONSTRAINTS, system.constraints))
         texts = (constraint_text(system, constraint(system, number), names) for number in numbers)
         show("".join(f"{number}: {text}\n" for number, text in zip(numbers, texts, strict=True)))
 

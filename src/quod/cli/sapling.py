@@ -1,6 +1,6 @@
 """quod sapling: Zcash's Sapling Outputs, proven and verified with the ceremony's parameters.
 
-As in `quod.cli.groth16.commands`, `quick` calls these functions without typer.
+The fast path `quod.cli.quick` calls these functions without typer.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def prove_output(
     esk, rcv = (random_scalar() if scalar is None else scalar for scalar in scalars)
     prover = OutputProver(parameters, device)
     try:
-        proved = prover.prove(plain_note, esk=esk, rcv=rcv)
+        proved_output = prover.prove(plain_note, esk=esk, rcv=rcv)
     finally:
         prover.close()
-    files: dict[str | os.PathLike[str], Content] = {output: output_to_json(proved).encode()}
+    files: dict[str | os.PathLike[str], Content] = {output: output_to_json(proved_output).encode()}
     if secrets is not None:
         files[secrets] = secrets_to_json({"esk": esk, "rcv": rcv}).encode()
     write_all_atomically(files, private=secret_files, exclusive=exclusive)
@@ -131,12 +131,12 @@ def write_circuit(
 
     circuit = output_circuit() if name == CIRCUITS[0] else masp_output_circuit()
     inputs = None if note is None else _inputs(note, asset)
-    computed = None if inputs is None else circuit.witness(inputs)
+    circuit_witness = None if inputs is None else circuit.witness(inputs)
     circuit.write_r1cs(r1cs)
-    if witness is not None and computed is not None:
+    if witness is not None and circuit_witness is not None:
         from quod.formats.wtns import write_wtns
 
-        write_wtns(witness, circuit.curve, computed.values)
+        write_wtns(witness, circuit.curve, circuit_witness.values)
     constraints, wires = counted(circuit.constraints, "constraint"), counted(circuit.wires, "wire")
     say(f"{constraints}, {wires}: {r1cs}", quiet=quiet)
 
@@ -161,24 +161,30 @@ def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
     from quod.zcash.files import read_outputs
     from quod.zcash.output import verify_outputs
 
-    items = read_outputs(path)
-    good = [
-        (index, parsed) for index, parsed in enumerate(items) if not isinstance(parsed, InputError)
+    outputs = read_outputs(path)
+    well_formed = [
+        (index, output_or_error)
+        for index, output_or_error in enumerate(outputs)
+        if not isinstance(output_or_error, InputError)
     ]
-    verdicts = verify_outputs(key, [parsed for _, parsed in good])
-    errors = {index: parsed for index, parsed in enumerate(items) if isinstance(parsed, InputError)}
-    bad = set(errors)
-    for (index, _), verdict in zip(good, verdicts, strict=True):
+    verdicts = verify_outputs(key, [output_or_error for _, output_or_error in well_formed])
+    errors = {
+        index: output_or_error
+        for index, output_or_error in enumerate(outputs)
+        if isinstance(output_or_error, InputError)
+    }
+    invalid = set(errors)
+    for (index, _), verdict in zip(well_formed, verdicts, strict=True):
         if not verdict:
-            bad.add(index)
+            invalid.add(index)
             if verdict.error is not None:
                 errors[index] = verdict.error
     for index in sorted(errors):
         warn(f"Output {index} is malformed: {errors[index]}")
-    if bad:
-        named = ", ".join(map(str, sorted(bad)))
+    if invalid:
+        indices_text = ", ".join(map(str, sorted(invalid)))
         raise VerificationError(
-            f"{path}: {len(bad)} of {len(items)} Outputs are not valid (counted from 0: {named}); "
-            "do not accept them"
+            f"{path}: {len(invalid)} of {len(outputs)} Outputs are not valid "
+            f"(counted from 0: {indices_text}); do not accept them"
         )
-    show_valid(quiet=quiet, what=f"all {len(items)} Outputs are valid")
+    show_valid(quiet=quiet, what=f"all {len(outputs)} Outputs are valid")

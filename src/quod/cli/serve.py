@@ -15,7 +15,7 @@ from quod.extras import installation
 if TYPE_CHECKING:
     from quod.service.server.config import Config
 
-_Many = list[str] | None
+_Texts = list[str] | None
 
 
 def serve(
@@ -31,19 +31,19 @@ def serve(
         Option(metavar="FOLDER", help="Repository of keys. Default: `keys` in the data folder."),
     ] = None,
     add_key: Annotated[
-        _Many,
+        _Texts,
         Option(
             metavar="NAME=PATH",
             help="Register a zkey, or a folder with circuit.zkey; may be repeated.",
         ),
     ] = None,
-    grpc: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
-    http: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    grpc: Annotated[_Texts, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    http: Annotated[_Texts, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
     devices: Annotated[
-        _Many, Option("--device", metavar="NAME", help="Device of a worker; may be repeated.")
+        _Texts, Option("--device", metavar="NAME", help="Device of a worker; may be repeated.")
     ] = None,
     warm: Annotated[
-        _Many,
+        _Texts,
         Option(metavar="KEY", help="Key to load before the server is ready; may be repeated."),
     ] = None,
     ray: Annotated[
@@ -106,13 +106,13 @@ def _run(config: Config) -> None:
     raise_file_limit()
     forbid_core_dumps()
 
-    def started(listeners: Listeners) -> None:
+    def show_addresses(listeners: Listeners) -> None:
         for kind, addresses in (("grpc", listeners.grpc), ("http", listeners.http)):
             for address in addresses:
                 show(f"{kind} {address}")
         sys.stdout.flush()
 
-    if not asyncio.run(run(config, make_pool, started)):
+    if not asyncio.run(run(config, make_pool, show_addresses)):
         warn("unfinished jobs are queued again at the next start")
 
 
@@ -123,7 +123,7 @@ def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) ->
 
     if not key_arguments and config.keys is not None:
         return
-    # Created before the keys inside it, which others may read.
+    # Created first with mode 0700: the repository inside it has mode 0755.
     private_folder(config.data)
     repository = KeyRepository(config.keys_folder, create=True)
     for argument in key_arguments:
@@ -159,12 +159,12 @@ def _check(config: Config, as_json: bool) -> None:
         ]  # fmt: skip
         columns = ("key", "device", "bytes read", "host memory", "device memory", "seconds to load")
         show_table(columns, rows, right=columns[2:])
-    bad = [cost for cost in costs if cost.problem]
-    for cost in bad:
+    failed = [cost for cost in costs if cost.problem]
+    for cost in failed:
         warn(f"{cost.key} on {cost.device}: {cost.problem}")
-    if bad:
+    if failed:
         raise ServiceError(
-            f"{len(bad)} of {len(costs)} keys cannot be used for proofs; see the warnings above"
+            f"{len(failed)} of {len(costs)} keys cannot be used for proofs; see the warnings above"
         )
     if config.workers.ray is not None:
         note("The configuration is sound; the cluster's devices were not checked.")
@@ -174,9 +174,9 @@ def _check(config: Config, as_json: bool) -> None:
 
 def _show_token(as_json: bool) -> None:
     from quod.service.server.clients import hashed_token
-    from quod.service.server.clients import new_token as new
+    from quod.service.server.clients import new_token as create_token
 
-    token = new()
+    token = create_token()
     if as_json:
         show_json({"token": token, "hash": hashed_token(token)})
     else:

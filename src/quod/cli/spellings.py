@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_OF: Mapping[str, str] = {
+_SHORT_NAMES: Mapping[str, str] = {
     "powersoftau new": "ptn",
     "powersoftau contribute": "ptc",
     "powersoftau export challenge": "ptec",
@@ -39,7 +39,7 @@ _OF: Mapping[str, str] = {
     "groth16 verify": "g16v",
 }
 SHORT: Mapping[str, tuple[str, ...]] = {
-    short: tuple(name.split()) for name, shorts in _OF.items() for short in shorts.split()
+    short: tuple(name.split()) for name, shorts in _SHORT_NAMES.items() for short in shorts.split()
 }
 """The words of each short name."""
 
@@ -88,7 +88,7 @@ Each has its present name, and for each file the option's names and the default 
 """
 
 _CEREMONIES = ("powersoftau", "zkey", "groth16")
-_VALUED = ("-n=", "-name=", "-e=", "-entropy=")
+_OPTIONS_WITH_VALUE = ("-n=", "-name=", "-e=", "-entropy=")
 
 
 def quod_spelling(words: Sequence[str]) -> list[str]:
@@ -114,7 +114,7 @@ def _options(words: list[str]) -> list[str]:
     """Rewrite options such as -n=x, which other parsers would read as the value "=x"."""
     rewritten = []
     for word in words:
-        if word.startswith(_VALUED):
+        if word.startswith(_OPTIONS_WITH_VALUE):
             name, value = word[1:].split("=", 1)
             rewritten.append(f"--{'name' if name.startswith('n') else 'entropy'}={value}")
         else:
@@ -124,15 +124,17 @@ def _options(words: list[str]) -> list[str]:
 
 def _from_options(command: str, words: list[str]) -> list[str]:
     name, options = OLD[command]
-    places = {option: index for index, (names, _) in enumerate(options) for option in names.split()}
+    file_index = {
+        option: index for index, (names, _) in enumerate(options) for option in names.split()
+    }
     files = [default for _, default in options]
     remaining = list(words)
     remaining_options = []
     while remaining:
         word = remaining.pop(0)
         option, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or option not in places or not (equals or remaining):
+        if not word.startswith("-") or option not in file_index or not (equals or remaining):
             remaining_options.append(word)
             continue
-        files[places[option]] = value if equals else remaining.pop(0)
+        files[file_index[option]] = value if equals else remaining.pop(0)
     return [*name.split(), *files, *remaining_options]

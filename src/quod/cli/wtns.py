@@ -51,10 +51,10 @@ def calculate(
     limits = limits_of(seconds, memory)
     circuit_inputs = read_json(inputs, CIRCUIT_INPUT)
     calculator = WitnessCalculator.open(wasm, limits=limits)
-    computed = calculator.calculate(circuit_inputs, where=os.fspath(inputs))
+    wtns = calculator.calculate(circuit_inputs, where=os.fspath(inputs))
     # A witness that no prover would accept is not written.
-    calculator.checked(computed)
-    write_atomically(out, computed, private=True)
+    calculator.checked(wtns)
+    write_atomically(out, wtns, private=True)
     note(
         f"Computed {counted(calculator.variables, 'value')} in "
         f"{perf_counter() - begin:.2f} s: {out}",
@@ -82,8 +82,8 @@ def check(
     from quod.errors import VerificationError
     from quod.witness import check_witness
 
-    checked = check_witness(r1cs, witness, symbols=symbols, device=device)
-    failures = [] if quiet and not as_json else checked.failures(most or None)
+    result = check_witness(r1cs, witness, symbols=symbols, device=device)
+    failures = [] if quiet and not as_json else result.failures(most or None)
     rows = []
     for failure in failures:
         if as_json:
@@ -92,18 +92,18 @@ def check(
             show(str(failure))
     if as_json:
         show_json(
-            {"constraints": checked.r1cs.constraints, "failed": len(checked.failed), "first": rows}
+            {"constraints": result.r1cs.constraints, "failed": len(result.failed), "first": rows}
         )
-    constraints = counted(checked.r1cs.constraints, "constraint")
-    if not checked.satisfied:
-        count = len(checked.failed)
+    constraints = counted(result.r1cs.constraints, "constraint")
+    if not result.satisfied:
+        count = len(result.failed)
         raise VerificationError(
             f"{witness}: fails {count:,} of {constraints} of {r1cs}, "
-            f"{'the first of them' if count > 1 else 'which is'} constraint {checked.failed[0]}"
+            f"{'the first of them' if count > 1 else 'which is'} constraint {result.failed[0]}"
         )
     if not as_json:
-        every = "" if checked.r1cs.constraints == 1 else "all "
-        what = f"the witness satisfies {every}{constraints}"
+        all_text = "" if result.r1cs.constraints == 1 else "all "
+        what = f"the witness satisfies {all_text}{constraints}"
         show_valid(quiet=quiet, what=what)
 
 

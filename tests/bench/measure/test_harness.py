@@ -99,7 +99,7 @@ def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
     figures = iter([0.5, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0])
-    case = harness.Case({}, lambda: next(figures), unit="G/s", reads=True)
+    case = harness.Case({}, lambda: next(figures), unit="G/s", returns_figure=True)
     [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=0.004))
     assert row.median == 51
 
@@ -153,7 +153,7 @@ def test_what_is_read_in_a_long_run_is_as_what_is_read_in_a_short_one(
         nap(25.0)
         return next(figures)
 
-    case = harness.Case({}, read, unit="G/s", reads=True)
+    case = harness.Case({}, read, unit="G/s", returns_figure=True)
     [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=4.0))
     assert (row.median, row.repeats) == (51, 3)
 

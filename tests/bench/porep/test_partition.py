@@ -11,10 +11,10 @@ import pytest
 
 from quod.bench.porep import bases, sums
 from quod.bench.porep.bases import base_bytes, group_of
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.key import PartitionKey, device_witness
 from quod.bench.porep.memory import PartitionMemory
-from quod.bench.porep.streamed import RING, Mode, StreamedSums
+from quod.bench.porep.streamed import RING, Mode, StreamedKey
 from quod.curve.groups import GROUPS
 from quod.device import open_device
 from quod.device.memory.buffer import Buffer
@@ -60,12 +60,16 @@ def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> Non
     for row in {*rows, 0, circuit.constraints - 1}:
         left, right = product(circuit, a, values, row), product(circuit, b, values, row)
         assert left * right % r == product(circuit, c, values, row) % r
-    assert set(b.column.tolist()) <= set(range(FIRST, circuit.used, B_STRIDE))
+    assert set(b.column.tolist()) <= set(range(WIRES_BEFORE_BLOCKS, circuit.used, B_STRIDE))
     assert a.column.max() < circuit.used
     # No value but a full one is anything but a bit, and these are no bits.
-    places = [(wire - FIRST) % circuit.width for wire in range(FIRST, circuit.wires)]
+    places = [
+        (wire - WIRES_BEFORE_BLOCKS) % circuit.width
+        for wire in range(WIRES_BEFORE_BLOCKS, circuit.wires)
+    ]
     assert all(
-        (values[FIRST + wire] > 1) == (place < circuit.full) for wire, place in enumerate(places)
+        (values[WIRES_BEFORE_BLOCKS + wire] > 1) == (place < circuit.full)
+        for wire, place in enumerate(places)
     )
 
 
@@ -134,7 +138,7 @@ def expected() -> ProvingKey:
 def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
-    in_b = slice(FIRST, SMALL.used, B_STRIDE)
+    in_b = slice(WIRES_BEFORE_BLOCKS, SMALL.used, B_STRIDE)
     for name, points in (
         ("A", zkey.a[: SMALL.used]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
         ("C", zkey.c), ("H", zkey.h),
@@ -182,7 +186,7 @@ def test_sums_that_are_done_as_soon_as_they_are_begun(
 @pytest.mark.thorough
 def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
     values = SMALL.witness().values.copy()
-    values[FIRST:, 1] = 7
+    values[WIRES_BEFORE_BLOCKS:, 1] = 7
     wrong = Witness("wrong.wtns", SMALL.curve, values, values.nbytes)
     with pytest.raises(VerificationError, match=r"wrong\.wtns: the proof does not verify"):
         key.prove(wrong)
@@ -238,7 +242,7 @@ def test_bases_that_pass_through_give_the_same_proof(
     monkeypatch.setattr(bases, "FixedBase", HostMultiples)
     key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
-    assert isinstance(resident, StreamedSums)
+    assert isinstance(resident, StreamedKey)
     streamed = [block for block in resident.blocks if block.host is not None]
     assert len(streamed) > RING
     assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())

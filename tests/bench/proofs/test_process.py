@@ -39,7 +39,9 @@ def cases_of() -> Iterator[harness.Case]:
 
 
 def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> None:
-    rows = [(case.parameters["what"], case.unit, case.reads, case.way) for case in cases_of()]
+    rows = [
+        (case.parameters["what"], case.unit, case.returns_figure, case.way) for case in cases_of()
+    ]
     assert rows == [
         ("python -c 'import quod'", "ms", False, ""),
         ("python -c 'import numpy, llvmlite.binding'", "ms", False, ""),
@@ -119,7 +121,7 @@ def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the caches as they are, since compiling takes long."""
     monkeypatch.setattr(process, "_CACHES", ())
     [case] = process.chain_cases("cpu", "bn254", [50])
-    assert (case.parameters["constraints"], case.unit, case.reads) == (50, "s", True)
+    assert (case.parameters["constraints"], case.unit, case.returns_figure) == (50, "s", True)
     assert -1 < case.run() < 100
 
 
@@ -155,7 +157,7 @@ def test_a_process_that_fails_is_an_error() -> None:
 
 
 def test_a_figure_that_is_read_is_not_timed() -> None:
-    case = harness.Case({"what": "size"}, lambda: 42, unit="MB", reads=True)
+    case = harness.Case({"what": "size"}, lambda: 42, unit="MB", returns_figure=True)
     (row,) = harness.measure(
         "process", [case], device="cpu", against=None, plan=harness.Plan(repeats=3), command="quod"
     )

@@ -145,7 +145,7 @@ def test_owners() -> None:
 
 
 def test_a_message_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "_MIN_SECONDS", 0.01)
+    monkeypatch.setattr(config, "_MIN_BODY_SECONDS", 0.01)
     intake = Intake(LIMITS.model_copy(update={"bytes_per_second": 1 << 40}))
 
     async def never() -> AsyncIterator[bytes]:

@@ -79,7 +79,7 @@ class Held:
 
     def __init__(self, bench: Bench, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         # A queue is told at once of what has moved on.
-        patch.setattr(keeper, "_MIN_SECONDS", 0.005)
+        patch.setattr(keeper, "_MIN_STAGE_SECONDS", 0.005)
         self._bench = bench
         self.gate = Gate(patch, Stages, "begin_group")
         self.pool = bench.pool(WorkerSettings(warm=("small",), **settings))
@@ -366,14 +366,14 @@ def test_a_lost_device_blames_one(
     calls = itertools.count()
 
     def gathered(
-        first: Work, source: PartitionQueue, together: Any, original: Any = pipeline._gathered
+        first: Work, source: PartitionQueue, together: Any, original: Any = pipeline._form_group
     ) -> Any:
         # The second is not begun before another one waits behind it.
         if next(calls) == 1:
             eventually(lambda: source.count_like(first))
         return original(first, source, together)
 
-    monkeypatch.setattr(pipeline, "_gathered", gathered)
+    monkeypatch.setattr(pipeline, "_form_group", gathered)
     monkeypatch.setattr("quod.service.worker.worker._BACKOFF_SECONDS", 0.01)
     monkeypatch.setattr(BatchedProof, "compute", lost)
     gate = Gate(monkeypatch, Stages, "begin_group")
@@ -421,13 +421,13 @@ def compute(self, work, original=Stages.compute):
         os.kill(os.getpid(), signal.SIGKILL)
     original(self, work)
 
-def gathered(first, source, together, original=pipeline._gathered):
+def gathered(first, source, together, original=pipeline._form_group):
     while not os.path.exists({log!r}) and len(source._groups) < 3:
         time.sleep(0.005)
     return original(first, source, together)
 
 doomed = set()
-pipeline._gathered = gathered
+pipeline._form_group = gathered
 Stages._begin_batch, Stages.compute = begin_together, compute
 batch_all(Groth16Loader)
 main()

@@ -78,7 +78,7 @@ def test_work_ends_at_the_next_stage(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: Stage, how: str
 ) -> None:
     gate = Gate(monkeypatch, Stages, METHODS[stage])
-    monkeypatch.setattr(keeper, "_MIN_SECONDS", 0.005)
+    monkeypatch.setattr(keeper, "_MIN_STAGE_SECONDS", 0.005)
     pool = bench.pool()
     deadline = time.time() + 600 if how == "deadline" else None
     job = bench.submit(deadline=deadline)

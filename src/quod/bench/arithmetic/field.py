@@ -71,6 +71,7 @@ def field_products(
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
     """Yield a case for each field (default: `USUAL`) and number of threads.
 
+    names: of the fields.
     limbs: on WebGPU, the names of limb choices (see `LimbChoice.parse`); default: the device's
         choice.
     """
@@ -92,7 +93,7 @@ def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Itera
 
 
 def _limbs_of(device: AnyDevice, limb_names: Sequence[str]) -> Sequence[str]:
-    """Return the limb choices for a GPU; one empty name if the device has no choice.
+    """Return the limb choices for a GPU; [""] if the device has no choice.
 
     Raises InputError for an invalid choice, or one that the device lacks.
     """
@@ -141,7 +142,7 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Cas
             {"field": modulus.name, "what": operation, **limbs},
             replay,
             unit="G/s",
-            reads=True,
+            returns_figure=True,
             traced=replay,
         )
 

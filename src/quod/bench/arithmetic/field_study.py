@@ -1,7 +1,7 @@
 """A study of field arithmetic in small limbs on WebGPU: limb sizes, forms and reductions.
 
-Each figure is from chains of products, one per instance, with several times as many instances as
-fill the adapter. Everything is checked against integers first.
+Each instance computes a chain of products, and there are several times as many instances as fill
+the adapter. Each kernel is checked against integers before it is timed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ FIELDS = ("bls12_381.fq", "bls12_381.fr")
 """The default fields: coordinates and scalars."""
 
 _FORMS = ("columns", "rows", "apart", "rolled")
-_BEYOND: tuple[What, ...] = ("square", "two products", "conversion")
+_OTHER_OPERATIONS: tuple[What, ...] = ("square", "two products", "conversion")
 """The other operations studied, each in the best form for a limb size."""
 
 _CHECKED_STEPS = 3
-_BUDGET = 0.1
+_BUDGET_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class StudyRow:
     """A figure of the study.
 
-    rate: 1e9 operations per second; `nanoseconds` per operation.
+    limbs: the bits of a limb, with "/64" if products have 64 bits.
+    form: the form of a product (see `LimbChoice`).
+    rate: in 1e9 operations per second.
     compile_seconds: tracing and the driver's compilation.
     text_bytes: the size of the WGSL.
     failure: the reason if it does not compile or computes wrongly; then the rate is 0.
@@ -56,6 +58,7 @@ class StudyRow:
 
     @property
     def nanoseconds(self) -> float:
+        """Nanoseconds per operation; 0 if it failed."""
         return 1 / self.rate if self.rate else 0.0
 
 
@@ -106,17 +109,17 @@ def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> I
         raise InputError(f"{unknown[0]!r} is not a field; choose one of {', '.join(MODULI)}")
     opened = _opened(device)
     software = opened.properties.is_software
-    every = choices(u64=opened.target.u64, software=software)
+    all_choices = choices(u64=opened.target.u64, software=software)
     for name in names or FIELDS:
         modulus = MODULI[name]
-        for limbs in every:
+        for limbs in all_choices:
             follow(f"{name} product {limbs}")
             yield _row(opened, modulus, limbs, "product")
         if software:
             continue
-        for limbs in dict.fromkeys(limbs.partition(":")[0] for limbs in every):
+        for limbs in dict.fromkeys(limbs.partition(":")[0] for limbs in all_choices):
             best = LimbChoice.parse(limbs)
-            for what in _BEYOND:
+            for what in _OTHER_OPERATIONS:
                 follow(f"{name} {what} {limbs}")
                 yield _row(opened, modulus, f"{limbs}:{best.form}", what)
 
@@ -144,7 +147,7 @@ def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> Stud
         seconds = perf_counter() - begin
         _check(device, compiled, modulus, what)
         chain = Chain(device, compiled, modulus)
-        rate = 1e-9 / chain.seconds(budget=_BUDGET)
+        rate = 1e-9 / chain.seconds(budget=_BUDGET_SECONDS)
     except KernelError as error:
         return StudyRow(modulus.name, what, bits, form, 0.0, 0.0, 0, str(error))
     return StudyRow(modulus.name, what, bits, form, rate, seconds, len(compiled.text))
@@ -152,21 +155,23 @@ def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> Stud
 
 def expected(what: What, modulus: Modulus, factor: int, element: int) -> int:
     """Compute one step on stored integers."""
-    back = pow(modulus.montgomery_radix, -1, modulus.value)
-    others = {
+    radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    factors = {
         "product": factor, "square": element, "two products": factor + element,
         "conversion": modulus.montgomery_radix**2,
     }  # fmt: skip
-    return element * others[what] * back % modulus.value
+    return element * factors[what] * radix_inverse % modulus.value
 
 
 def _check(device: WebGpuDevice, compiled: object, modulus: Modulus, what: What) -> None:
     """Raise QuodError unless three steps agree with integers."""
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
-    wanted = words_to_integers(modulus, stored)
+    expected_integers = words_to_integers(modulus, stored)
     device.launch(compiled, 1, stored, _CHECKED_STEPS)  # type: ignore[arg-type]
-    for at in range(1, len(wanted), 2):
+    for index in range(1, len(expected_integers), 2):
         for _ in range(_CHECKED_STEPS):
-            wanted[at] = expected(what, modulus, wanted[at - 1], wanted[at])
-    if words_to_integers(modulus, stored) != wanted:
+            expected_integers[index] = expected(
+                what, modulus, expected_integers[index - 1], expected_integers[index]
+            )
+    if words_to_integers(modulus, stored) != expected_integers:
         raise QuodError(f"{what} modulo {modulus.name} is wrong on {device.name}; please report it")

@@ -129,9 +129,9 @@ def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
     fields = list(dict.fromkeys(row.field for row in shown))
     if not fields:
         raise QuodError(f"{title}: nothing was measured; there is nothing to plot")
-    most = max(sum(row.field == field for row in shown) for field in fields)
+    max_rows = max(sum(row.field == field for row in shown) for field in fields)
     factor, _, unit = _scale(shown)
-    figure = Figure(figsize=(12, 0.5 + (0.7 + 0.19 * most) * len(fields)), layout="constrained")
+    figure = Figure(figsize=(12, 0.5 + (0.7 + 0.19 * max_rows) * len(fields)), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
     grid = figure.subplots(len(fields), 3, squeeze=False, width_ratios=(2, 1, 1))
@@ -171,5 +171,5 @@ def _bars(axes: Axes, rows: Sequence[StudyRow], values: Sequence[float], title: 
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(0, max(values) * 1.14)
     axes.set_ylim(-0.7, len(rows) - 0.3)
-    for place, value in enumerate(values):
-        axes.text(value, place, f" {value:.3g}", va="center", fontsize=7, color=_INK)
+    for index, value in enumerate(values):
+        axes.text(value, index, f" {value:.3g}", va="center", fontsize=7, color=_INK)

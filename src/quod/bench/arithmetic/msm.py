@@ -31,7 +31,8 @@ from quod.msm import MsmBases, affine_ints, msm, msm_words
 from quod.msm.fixed_base import multiply_generator
 
 KINDS = ("uniform", "bits", "equal", "giant")
-"""The kinds: uniform; zeros and ones; all equal; mostly equal, so that one bucket is huge."""
+"""The kinds of scalars: uniform; zeros and ones; all equal; 15 of 16 equal, so that one bucket of
+each window is huge."""
 
 
 class _Run(Protocol):
@@ -56,27 +57,31 @@ def cases(
 
 
 def _group(curve: str, name: str) -> Group:
-    """Return a group of a curve: g1 or g2 with a pairing, the model of an Edwards curve."""
+    """Return the group to measure.
+
+    It is G1 or G2 of a curve with a pairing, the curve itself, or the Weierstrass model of an
+    Edwards curve.
+    """
     if curve in WEIERSTRASS:
         return WEIERSTRASS[curve]
     if curve in EDWARDS:
         return model_of(EDWARDS[curve])
     if curve not in CURVES:
-        every = ", ".join((*CURVES, *WEIERSTRASS, *EDWARDS))
-        raise InputError(f"{curve!r} is not a curve; choose one of {every}")
+        names = ", ".join((*CURVES, *WEIERSTRASS, *EDWARDS))
+        raise InputError(f"{curve!r} is not a curve; choose one of {names}")
     if f"{curve}.{name}" not in GROUPS:
         raise InputError(f"{name!r} is not a group of {curve}; choose g1 or g2")
     return GROUPS[f"{curve}.{name}"]
 
 
 def _cases(
-    group: Group, log2_size: int, kind: str, single_threaded: HostDevice, every: HostDevice
+    group: Group, log2_size: int, kind: str, single_threaded: HostDevice, all_threads: HostDevice
 ) -> Iterator[Case]:
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
-    points = multiply_generator(every, group, logarithms)
+    points = multiply_generator(all_threads, group, logarithms)
     scalars = _scalars(group, kind, len(points))
-    expected = _expected(every, group, scalars, logarithms)
-    for device in (single_threaded, every) if every.threads > 1 else (single_threaded,):
+    expected = _expected(all_threads, group, scalars, logarithms)
+    for device in (single_threaded, all_threads) if all_threads.threads > 1 else (single_threaded,):
         bases = MsmBases(device, group, points)
         if msm(device, group, bases, scalars) != expected:
             raise QuodError(f"an MSM over {group.name} is wrong; please report it")
@@ -126,8 +131,8 @@ def _scalars(group: Group, kind: str, count: int) -> Words:
     elif kind == "equal":
         uniform[:] = uniform[0]
     elif kind == "giant":
-        most = np.arange(count) % 16 != 0
-        uniform[most] = uniform[0]
+        repeated = np.arange(count) % 16 != 0
+        uniform[repeated] = uniform[0]
     return uniform
 
 
@@ -155,14 +160,14 @@ def _peers(
         return {}
     import py_arkworks_bls12381 as arkworks
 
-    kind = arkworks.G1Point if group.degree == 1 else arkworks.G2Point
+    point_type = arkworks.G1Point if group.degree == 1 else arkworks.G2Point
     operands: list[Any] = []
 
     def run() -> None:
         if not operands:  # the harness's first call is not measured
             operands.append(
                 [
-                    kind.from_xy_bytes_unchecked_be(_big_endian(point))
+                    point_type.from_xy_bytes_unchecked_be(_big_endian(point))
                     for point in to_points(group, points)
                 ]
             )
@@ -172,11 +177,13 @@ def _peers(
                     for scalar in words_to_integers(group.scalars, scalars)
                 ]
             )
-            if bytes(kind.multiexp_unchecked(*operands).to_xy_bytes_be()) != _big_endian(expected):
+            if bytes(point_type.multiexp_unchecked(*operands).to_xy_bytes_be()) != _big_endian(
+                expected
+            ):
                 raise QuodError(
                     "arkworks and Quod compute different results of an MSM; please report it"
                 )
-        kind.multiexp_unchecked(*operands)
+        point_type.multiexp_unchecked(*operands)
 
     return {"arkworks": run}
 

@@ -36,11 +36,11 @@ class _Run(Protocol):
 
 _BLOCK = 1 << 20
 
-_AT_ONCE = 8
+_TRANSFORMS_PER_SUBMISSION = 8
 """Transforms per submission, to make its overhead negligible."""
 
-_MAX_AT_ONCE = 1 << 29
-"""The limit of elements in a submission, as each transform has memory of its own."""
+_MAX_SUBMITTED_ELEMENTS = 1 << 29
+"""The maximum number of elements in a submission: each recorded transform has its own memory."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ def resident_cases(
     values = random_elements(modulus, min(plan.size, _BLOCK), seed=log2_size)
     block = device.upload(values)
     data = device.allocate(plan.size * modulus.bytes, zero=False)
-    parts = [data.slice(at, at + block.nbytes) for at in range(0, data.nbytes, block.nbytes)]
+    parts = [
+        data.slice(offset, offset + block.nbytes) for offset in range(0, data.nbytes, block.nbytes)
+    ]
     filling = device.stream("NTT").record()
     for part in parts:
         filling.copy(block, part)
@@ -119,19 +121,19 @@ def resident_cases(
             raise QuodError("a transform and its inverse do not agree; please report it")
     parameters = {**subject.parameters, "log2": log2_size}
     orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")
-    at_once = max(1, min(_AT_ONCE, _MAX_AT_ONCE >> log2_size))
+    transforms = max(1, min(_TRANSFORMS_PER_SUBMISSION, _MAX_SUBMITTED_ELEMENTS >> log2_size))
     for ordering in orderings:
         recording = device.stream("NTT").record()
-        for _ in range(at_once):
+        for _ in range(transforms):
             plan.record(recording, "forward", data, ordering=ordering)
         run = _replayed(device, recording.finish().recording)
-        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", at_once, traced=run)
+        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", transforms, traced=run)
     recording = device.stream("NTT").record()
-    for _ in range(at_once):
+    for _ in range(transforms):
         plan.record(recording, "inverse", data, ordering="NR", scaled=False)
         plan.record(recording, "forward", data, ordering="RN", coset=_COSET)
     run = _replayed(device, recording.finish().recording)
-    yield Case({**parameters, "what": _PAIR}, run, "ms", at_once, traced=run)
+    yield Case({**parameters, "what": _PAIR}, run, "ms", transforms, traced=run)
 
 
 def _replayed(device: AnyDevice, recording: Recording) -> _Run:
@@ -157,9 +159,9 @@ def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:
 def _traced(
     name: str, plan: NttPlan, run: Callable[[], None], transforms: int
 ) -> Callable[[Timeline], None]:
-    """Trace a run as one stage that reads and writes the data once.
+    """Trace a run as one stage that reads and writes the data once per transform.
 
-    It counts a product for every two elements and step.
+    The stage counts a product for every butterfly: log2(n) * n / 2 per transform.
     """
     count = transforms * plan.size
 

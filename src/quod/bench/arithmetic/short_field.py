@@ -1,8 +1,9 @@
 """Benchmarks of products in one-word fields: in registers, and from arrays in memory.
 
 Each instance multiplies several elements repeatedly by a factor, and reduces each product below p
-before the next. CPU figures are clocks per product and lane. The clock is measured alternately with
-the products, by a chain of additions and exclusive ors of one clock each.
+before the next. CPU figures are clocks per product, with the products of every lane counted. The
+clock is measured alternately with the products, by a chain of additions and exclusive ors of one
+clock each.
 """
 
 from __future__ import annotations
@@ -25,23 +26,24 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
 _UNROLLED = 8
-"""The products of each chain in a turn of the loop."""
+"""The products of each chain in an iteration of the loop."""
 
 _GPU_CHAINS = 4
-_GPU_TURNS = 2000
-_GPU_ROUNDS = 2
+_GPU_ITERATIONS = 2000
+# A wave fills the device once.
+_GPU_WAVES = 2
 _GPU_ARRAY_BYTES = 1 << 28
 
 # For drivers that end loops early.
-_FEW_TURNS = 5
+_FEW_ITERATIONS = 5
 
 _CPU_CHAINS = 8
 _CPU_LANES = 8
 _CPU_GROUPS = 8
-_CPU_TURNS = 250
-_MAX_TURNS = 10_000
+_CPU_ITERATIONS = 250
+_MAX_ITERATIONS = 10_000
 _CPU_ARRAY_BYTES = 1 << 26
-_CPU_ARRAY_TURNS = 1 << 10
+_CPU_ARRAY_ITERATIONS = 1 << 10
 _CLOCK_STEPS = 1 << 19
 _WINDOWS = 40
 """The number of short measurements for a figure; the minimum is free of interruptions."""
@@ -79,7 +81,11 @@ def array_products(
     modulus: Modulus,
     each: int,
 ) -> None:
-    """out[i] = a[i] * b[i]; an instance has `each` neighbours a turn, a workgroup what follows."""
+    """out[i] = a[i] * b[i].
+
+    Per iteration (of `turns`), an instance multiplies `each` consecutive elements, and a workgroup
+    `each` * lanes.
+    """
     field, lanes = prime_field(k, modulus), k.workgroup_size
     first = k.workgroup_id() * (turns * lanes) + k.local_id()
     with k.range(0, turns) as loop:
@@ -92,7 +98,7 @@ def array_products(
 
 @kernel
 def clock_steps(k: Builder, x: Pointer[U64], steps: U32) -> None:
-    """Two clocks a step: each waits for the one before."""
+    """Run an addition and an exclusive or per step; each depends on the one before."""
     first, second = x[0], x[1]
     with k.range(0, steps, carry=first) as loop:
         loop.next((loop.carried + second) ^ first)
@@ -104,13 +110,13 @@ def cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
     if in_host_memory(device):
         yield _clocks(modulus, open_processor(strategy=device.strategy, threads=1))
         yield _from_arrays(
-            modulus, device, _CPU_ARRAY_BYTES, lanes=_CPU_LANES, each=1, turns=_CPU_ARRAY_TURNS
+            modulus, device, _CPU_ARRAY_BYTES, lanes=_CPU_LANES, each=1, turns=_CPU_ARRAY_ITERATIONS
         )
     else:
         yield _rate(modulus, device)
-        each = _GPU_LOAD_BYTES // modulus.bytes
+        per_load = _GPU_LOAD_BYTES // modulus.bytes
         nbytes = min(_GPU_ARRAY_BYTES, device.largest_buffer)
-        yield _from_arrays(modulus, device, nbytes, lanes=device.lanes, each=each, turns=1)
+        yield _from_arrays(modulus, device, nbytes, lanes=device.lanes, each=per_load, turns=1)
 
 
 def _what(chains: int) -> str:
@@ -118,17 +124,17 @@ def _what(chains: int) -> str:
 
 
 def _rate(modulus: Modulus, device: AnyDevice) -> Case:
-    """Prepare products per second on a whole GPU."""
-    turns = _FEW_TURNS if getattr(device, "drops_long_loops", False) else _GPU_TURNS
-    groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
+    """Make the case that measures products per second on a whole GPU."""
+    iterations = _FEW_ITERATIONS if getattr(device, "drops_long_loops", False) else _GPU_ITERATIONS
+    groups = _GPU_WAVES * device.resident_lanes // device.lanes
     count = groups * device.lanes
     compiled = device.compile(canonical_products, modulus=modulus, chains=_GPU_CHAINS)
     _check(modulus, device.lanes, _GPU_CHAINS, partial(device.launch, compiled, 1))
     elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
-    products = count * _GPU_CHAINS * turns * _UNROLLED
+    products = count * _GPU_CHAINS * iterations * _UNROLLED
     recording = device.stream("field").record()
     recording.launch(
-        compiled, groups, elements, turns, label=f"{modulus.name} product",
+        compiled, groups, elements, iterations, label=f"{modulus.name} product",
         bytes=(2 * _GPU_CHAINS + 1) * count * modulus.bytes, modmuls=products,
     )  # fmt: skip
     finished = recording.finish().recording
@@ -140,11 +146,11 @@ def _rate(modulus: Modulus, device: AnyDevice) -> Case:
 
     run()
     parameters: dict[str, Parameter] = {"field": modulus.name, "what": _what(_GPU_CHAINS)}
-    return Case(parameters, run, "G/s", reads=True, traced=run)
+    return Case(parameters, run, "G/s", returns_figure=True, traced=run)
 
 
 def _clocks(modulus: Modulus, device: HostDevice) -> Case:
-    """Prepare clocks per product and lane of one thread."""
+    """Make the case that measures clocks per product on one thread, all lanes counted."""
     compiled = device.compile(
         canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS
     )
@@ -154,25 +160,25 @@ def _clocks(modulus: Modulus, device: HostDevice) -> Case:
     _check(modulus, count, _CPU_CHAINS, launch)
     elements = random_elements(modulus, count * (_CPU_CHAINS + 1), seed=1)
     numbers = np.array([3, 5], np.uint64)
-    products = count * _CPU_CHAINS * _CPU_TURNS * _UNROLLED
+    products = count * _CPU_CHAINS * _CPU_ITERATIONS * _UNROLLED
 
     def run() -> float:
-        ours, clocks = [], []
+        product_seconds, chain_seconds = [], []
         for _ in range(_WINDOWS):
-            ours.append(_seconds(lambda: launch(elements, _CPU_TURNS)) / products)
-            clocks.append(_seconds(lambda: device.launch(clock, 1, numbers, _CLOCK_STEPS)))
-        return min(ours) / (min(clocks) / (2 * _CLOCK_STEPS))
+            product_seconds.append(_seconds(lambda: launch(elements, _CPU_ITERATIONS)) / products)
+            chain_seconds.append(_seconds(lambda: device.launch(clock, 1, numbers, _CLOCK_STEPS)))
+        return min(product_seconds) / (min(chain_seconds) / (2 * _CLOCK_STEPS))
 
     parameters: dict[str, Parameter] = {
         "field": modulus.name, "what": _what(_CPU_CHAINS), "threads": 1,
     }  # fmt: skip
-    return Case(parameters, run, "clocks/product", reads=True)
+    return Case(parameters, run, "clocks/product", returns_figure=True)
 
 
 def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Callable[[], Seconds]:
     """Return a function that estimates the time of `count` products in registers.
 
-    It times a limited number of turns on all CPU threads, and scales.
+    The function times a limited number of iterations on all CPU threads, and scales the time.
     """
     compiled = device.compile(
         canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS
@@ -180,12 +186,12 @@ def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Cal
     groups = _CPU_GROUPS * _CPU_LANES * device.threads
     instances = groups * _CPU_LANES
     elements = random_elements(modulus, instances * (_CPU_CHAINS + 1), seed=1)
-    each = instances * _CPU_CHAINS * _UNROLLED
-    turns = max(1, min(_MAX_TURNS, count // each))
+    products_per_iteration = instances * _CPU_CHAINS * _UNROLLED
+    iterations = max(1, min(_MAX_ITERATIONS, count // products_per_iteration))
 
     def run() -> Seconds:
-        took = _seconds(lambda: device.launch(compiled, groups, elements, turns))
-        return Seconds(took * count / (each * turns))
+        seconds = _seconds(lambda: device.launch(compiled, groups, elements, iterations))
+        return Seconds(seconds * count / (products_per_iteration * iterations))
 
     return run
 
@@ -193,7 +199,10 @@ def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Cal
 def _from_arrays(
     modulus: Modulus, device: AnyDevice, nbytes: int, *, lanes: int, each: int, turns: int
 ) -> Case:
-    """Prepare bytes read and written per second by products of two arrays on a whole device."""
+    """Make the case that measures bytes per second of products of two arrays on a whole device.
+
+    Bytes read and written are counted. `each` and `turns` are parameters of `array_products`.
+    """
     compiled = device.compile(array_products, lanes=lanes, modulus=modulus, each=each)
     count = nbytes // modulus.bytes
     groups = count // (each * lanes * turns)
@@ -208,9 +217,9 @@ def _from_arrays(
     launch()
     downloaded = np.empty_like(block)
     device.download(out.slice(out.nbytes - downloaded.nbytes, out.nbytes), downloaded)
-    back = pow(modulus.montgomery_radix, -1, modulus.value)
-    sides = (words_to_integers(modulus, array[-len(downloaded) :]) for array in (a, b))
-    expected = [x * y * back % modulus.value for x, y in zip(*sides, strict=True)]
+    radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    operands = (words_to_integers(modulus, array[-len(downloaded) :]) for array in (a, b))
+    expected = [x * y * radix_inverse % modulus.value for x, y in zip(*operands, strict=True)]
     if words_to_integers(modulus, downloaded) != expected:
         raise QuodError(f"products of arrays in {modulus.name} are wrong; please report it")
     recording = device.stream("field").record()
@@ -226,7 +235,8 @@ def _from_arrays(
         return 3 * nbytes / (perf_counter() - begin) / 1e9
 
     return Case(
-        {"field": modulus.name, "what": "product, from arrays"}, run, "GB/s", reads=True, traced=run
+        {"field": modulus.name, "what": "product, from arrays"},
+        run, "GB/s", returns_figure=True, traced=run
     )  # fmt: skip
 
 
@@ -239,14 +249,14 @@ def _seconds(run: Callable[[], object]) -> float:
 def _check(
     modulus: Modulus, instances: int, chains: int, launch: Callable[[Words, int], object]
 ) -> None:
-    """Check one turn against integers."""
+    """Check one iteration against integers."""
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
     before = words_to_integers(modulus, stored)
     launch(stored, 1)
     products = words_to_integers(modulus, stored)
-    back = pow(modulus.montgomery_radix, -1, modulus.value)
-    for at in range(0, len(products), chains + 1):
-        factor = pow(before[at] * back, _UNROLLED, modulus.value)
-        wanted = [x * factor % modulus.value for x in before[at + 1 : at + 1 + chains]]
-        if products[at + 1 : at + 1 + chains] != wanted:
+    radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    for start in range(0, len(products), chains + 1):
+        factor = pow(before[start] * radix_inverse, _UNROLLED, modulus.value)
+        expected = [x * factor % modulus.value for x in before[start + 1 : start + 1 + chains]]
+        if products[start + 1 : start + 1 + chains] != expected:
             raise QuodError(f"the product in {modulus.name} is wrong; please report it")

@@ -1,7 +1,4 @@
-"""Benchmarks of product sumchecks, from tables in memory to the last message.
-
-They include the transcript.
-"""
+"""Benchmarks of product sumchecks with their transcripts, from tables to the last message."""
 
 from __future__ import annotations
 
@@ -51,8 +48,8 @@ def cases(
 ) -> Iterator[Case]:  # fmt: skip
     """Yield batches of `batch` products of `factors` tables, for each size 2**k.
 
-    in_base: the number of first tables in the prime field.
-    weighted: weight the sums by eq of a point.
+    in_base: the number of tables in the prime field; they come first.
+    weighted: whether the sums are weighted by eq(point, x).
     """
     opened = open_device(device)
     if in_base and isinstance(field, Modulus):
@@ -70,9 +67,9 @@ def cases(
         if weighted:
             parameters["eq"] = True
         run = prepared(opened, plan)
-        why = why_not(field, factors, batch, weighted=weighted)
-        if why is not None or not in_host_memory(opened):
-            absent = {"pyzorch": why or "it is compared on the CPU only"}
+        peer_problem = why_not(field, factors, batch, weighted=weighted)
+        if peer_problem is not None or not in_host_memory(opened):
+            absent = {"pyzorch": peer_problem or "it is compared on the CPU only"}
             yield Case(parameters, run, "ms", absent=absent, traced=run)
             continue
         peer = Zorch(field, log2_size)
@@ -87,9 +84,9 @@ def cases(
 def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     """Return a function that proves a plan over random tables; checks the first proof."""
     field, shape, batch, n = plan.field, plan.shape, plan.batch, plan.log2_size
-    in_prime = _filled(device, field.modulus, shape.in_base * batch << n)
-    extended = _filled(device, field, (shape.tables - shape.in_base) * batch << n)
-    inputs = Inputs(in_prime, extended)
+    base_tables = _filled(device, field.modulus, shape.in_base * batch << n)
+    extended_tables = _filled(device, field, (shape.tables - shape.in_base) * batch << n)
+    inputs = Inputs(base_tables, extended_tables)
     equality, partial, folded = (
         device.allocate(size)
         for size in (plan.equality_bytes, plan.partial_bytes, plan.folded_bytes)
@@ -116,7 +113,7 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     start[: stored.size] = stored
     initial_progress, progress = device.upload(start), device.upload(np.zeros_like(start))
     proof = device.allocate(plan.proof_bytes)
-    sent = np.zeros(plan.proof_bytes // 4, np.uint32)
+    sent_words = np.zeros(plan.proof_bytes // 4, np.uint32)
     recording = device.stream("sumcheck").record()
     recording.copy(initial_progress, progress)
     if shape.has_point:
@@ -125,14 +122,14 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
         recording, inputs, equality=equality, progress=progress, proof=proof, folded=folded,
         partial=partial,
     )  # fmt: skip
-    recording.download(proof, sent)
+    recording.download(proof, sent_words)
     recorded = recording.finish().recording
 
     def run(timeline: Timeline | None = None) -> None:
         device.stream("sumcheck").replay(recorded).run(timeline)
 
     run()
-    _check(plan, claims[0], point, sent)
+    _check(plan, claims[0], point, sent_words)
     return run
 
 
@@ -142,8 +139,8 @@ def _filled(device: AnyDevice, field: FieldSpec, entries: int) -> Buffer | None:
         return None
     block = random_elements(field, min(entries, _BLOCK), seed=entries)
     data = device.allocate(entries * 4 * field.words, zero=False)
-    for at in range(0, data.nbytes, block.nbytes):
-        device.upload(block, into=data.slice(at, at + block.nbytes))
+    for offset in range(0, data.nbytes, block.nbytes):
+        device.upload(block, into=data.slice(offset, offset + block.nbytes))
     return data
 
 
@@ -152,12 +149,12 @@ def _check(
 ) -> None:  # fmt: skip
     """Verify the first proof of a batch."""
     field, shape, n = plan.field, plan.shape, plan.log2_size
-    each = n * shape.degree * field.words
-    reader = ProofReader(sent[:each].astype("<u4").tobytes(), Transcript(START))
+    proof_words = n * shape.degree * field.words
+    reader = ProofReader(sent[:proof_words].astype("<u4").tobytes(), Transcript(START))
     remaining_claim, _ = read_rounds(
         reader, field, degree=shape.degree, variables=n, claim=claim, point=point
     )  # fmt: skip
-    values = words_to_elements(field, sent[plan.batch * each :])[:: plan.batch]
+    values = words_to_elements(field, sent[plan.batch * proof_words :])[:: plan.batch]
     if (
         evaluate(field, shape.polynomial, PlainElement.from_coefficients(field, values))
         != remaining_claim

@@ -17,7 +17,7 @@ from quod.field.moduli import MODULI
 _COPIED_BYTES = 1 << 27
 _RUNS = 3
 
-# The widest field and the narrowest; the faster per multiply-add sets the limit.
+# The widest field and a narrower one; the one with more multiply-adds per second sets the limit.
 _FIELDS = ("bls12_381.fq", "bn254.fr")
 
 

@@ -1,7 +1,7 @@
 """The identification of measured code, to compare only figures of equal code.
 
 There are two short hashes: of the texts of the launched kernels, and of all sources of the package.
-    Equal sources give equal texts; different sources may as well.
+Equal sources give equal texts, and different sources may do so too.
 """
 
 from __future__ import annotations

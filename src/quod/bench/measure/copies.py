@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 
 
 def copied(device: AnyDevice, moved: int) -> Callable[[], object]:
-    """Return a function that copies `moved` / 2 bytes, counting each as read and written.
+    """Return a function that copies `moved` / 2 bytes; each is read and written, so counts twice.
 
     On a CPU all threads copy.
     """
@@ -24,8 +24,8 @@ def copied(device: AnyDevice, moved: int) -> Callable[[], object]:
         source, target = device.upload(words), device.allocate(words.nbytes)
         recording = device.stream("copy").record()
         recording.copy(source, target)
-        recorded = recording.finish().recording
-        return lambda: device.stream("copy").replay(recorded).run()
+        recording_to_replay = recording.finish().recording
+        return lambda: device.stream("copy").replay(recording_to_replay).run()
     pool = ThreadPoolExecutor(device.threads)
     pairs = [np.array_split(array, device.threads) for array in (np.ones_like(words), words)]
     return partial(_copied, pool, *pairs)

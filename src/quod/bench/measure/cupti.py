@@ -48,12 +48,12 @@ Interval = tuple[float, float]
 def load_cupti() -> Any:
     """Load CUPTI from an NVIDIA package or toolkit; raises InputError if it is missing."""
     libraries: list[Path] = []
-    for place in _PLACES:
-        if place.startswith("/"):
-            libraries += Path("/").glob(place[1:])
+    for pattern in _PLACES:
+        if pattern.startswith("/"):
+            libraries += Path("/").glob(pattern[1:])
         else:
             for folder in sys.path:
-                libraries += Path(folder).glob(place)
+                libraries += Path(folder).glob(pattern)
     for path in sorted(libraries, reverse=True):
         try:
             return ctypes.CDLL(str(path))
@@ -102,7 +102,7 @@ class KernelRecorder:
         self._library, self._clock = library, clock
         self._lock = threading.Lock()
         self._buffers: dict[int, Any] = {}
-        self._found: dict[int, list[tuple[int, int]]] = {_KERNELS: [], _COPIES: []}
+        self._intervals: dict[int, list[tuple[int, int]]] = {_KERNELS: [], _COPIES: []}
         # Kept alive while the library may call them.
         self._callbacks = _Request(self._request), _Complete(self._complete)
         self._call("cuptiActivityRegisterCallbacks", *self._callbacks)
@@ -110,15 +110,15 @@ class KernelRecorder:
     def begin(self) -> None:
         """Start recording."""
         with self._lock:
-            for intervals in self._found.values():
+            for intervals in self._intervals.values():
                 intervals.clear()
-        for kind in self._found:
+        for kind in self._intervals:
             self._call("cuptiActivityEnable", kind)
 
     def end(self) -> RecordedIntervals:
         """Stop recording; return the intervals since `begin`."""
         self._call("cuptiActivityFlushAll", _FLUSH_ALL)
-        for kind in self._found:
+        for kind in self._intervals:
             self._call("cuptiActivityDisable", kind)
         cupti_time = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(cupti_time))
@@ -126,7 +126,7 @@ class KernelRecorder:
         with self._lock:
             kernels, copies = (
                 [((begin + to_wall) / 1e9, (end + to_wall) / 1e9) for begin, end in intervals]
-                for intervals in self._found.values()
+                for intervals in self._intervals.values()
             )
         return RecordedIntervals(kernels, copies)
 
@@ -137,32 +137,32 @@ class KernelRecorder:
 
     # --- callbacks of the library, on threads of its own
 
-    def _request(self, buffer: Any, size: Any, most: Any) -> None:
+    def _request(self, buffer: Any, size: Any, max_records: Any) -> None:
         record_memory = ctypes.create_string_buffer(_BUFFER_BYTES + _ALIGNMENT)
         address = -(-ctypes.addressof(record_memory) // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
             self._buffers[address] = record_memory
-        buffer[0], size[0], most[0] = address, _BUFFER_BYTES, 0
+        buffer[0], size[0], max_records[0] = address, _BUFFER_BYTES, 0
 
     def _complete(self, _: Any, __: int, buffer: int, ___: int, valid: int) -> None:
         record = ctypes.c_void_p()
-        intervals_by_kind: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._found}
+        intervals_by_kind: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._intervals}
         # The last call returns a status other than 0.
         while valid and not self._library.cuptiActivityGetNextRecord(
             ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
         ):
             address = record.value or 0
             kind = ctypes.c_uint32.from_address(address).value
-            if kind == _KERNELS or (kind == _COPIES and _with_host(address)):
+            if kind == _KERNELS or (kind == _COPIES and is_host_copy(address)):
                 begin = ctypes.c_uint64.from_address(address + _BEGIN).value
                 intervals_by_kind[kind].append(
                     (begin, ctypes.c_uint64.from_address(address + _END).value)
                 )
         with self._lock:
-            for kind, some in intervals_by_kind.items():
-                self._found[kind] += some
+            for kind, new_intervals in intervals_by_kind.items():
+                self._intervals[kind] += new_intervals
             self._buffers.pop(buffer, None)
 
 
-def _with_host(address: int) -> bool:
+def is_host_copy(address: int) -> bool:
     return ctypes.c_uint8.from_address(address + _COPY_KIND).value in _WITH_HOST

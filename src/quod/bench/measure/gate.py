@@ -23,7 +23,7 @@ USUAL_TOLERANCE = 5.0
 _MAX_BYTES = 64 << 20
 _FILE_KIND = "a baseline"
 
-# The numerators of the units for which less, or more, is better.
+# Numerators of units: for the first set less is better, for the second more.
 _LESS_IS_BETTER = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
 _MORE_IS_BETTER = {"G", "GB", "1", "%", "proofs"}
 
@@ -70,13 +70,13 @@ class Gate:
             raise InputError("is not a baseline: it has no list of rows", path=path)
         rows: dict[Identity, Row] = {}
         for number, entry in enumerate(document):
-            name, row = _row(path, number, entry)
-            if name in rows:
+            row_identity, row = _row(path, number, entry)
+            if row_identity in rows:
                 raise InputError(
-                    f"measures the same case as row {rows[name].number}; keep one of them",
+                    f"measures the same case as row {rows[row_identity].number}; keep one of them",
                     path=path, section=f"row {number}",
                 )  # fmt: skip
-            rows[name] = row
+            rows[row_identity] = row
         return cls(path, rows, tolerance)
 
     def check(self, measured: Sequence[Measurement]) -> None:
@@ -91,8 +91,8 @@ class Gate:
         }
         lines: list[tuple[str, ...]] = []
         failed: list[str] = []
-        for name, row in rows_by_identity.items():
-            baseline = self.rows.get(name)
+        for row_identity, row in rows_by_identity.items():
+            baseline = self.rows.get(row_identity)
             verdict, change = self._verdict(baseline, row)
             lines.append(
                 (
@@ -104,9 +104,9 @@ class Gate:
             if verdict != "ok":
                 failed.append(verdict)
         command = command_line()
-        for name, baseline in self.rows.items():
-            if baseline.command == command and name not in rows_by_identity:
-                subject, parameters, device, _ = name
+        for row_identity, baseline in self.rows.items():
+            if baseline.command == command and row_identity not in rows_by_identity:
+                subject, parameters, device, _ = row_identity
                 lines.append(
                     (
                         subject, shown_parameters(json.loads(parameters)), device,
@@ -175,13 +175,15 @@ def _document(path: Path) -> Any:
         raise InputError(f"is not a baseline: it is not JSON ({error})", path=path) from error
 
 
-def _check_machine(path: Path, theirs: dict[str, Any], here: dict[str, str | int]) -> None:
+def _check_machine(
+    path: Path, baseline_machine: dict[str, Any], this_machine: dict[str, str | int]
+) -> None:
     # Figures of a GPU do not depend on the CPU.
-    part = "gpu" if "gpu" in here else "processor"
-    if theirs.get(part) != here[part]:
+    part = "gpu" if "gpu" in this_machine else "processor"
+    if baseline_machine.get(part) != this_machine[part]:
         raise MismatchError(
-            f"was measured on {theirs.get(part) or f'no {part}'}, and this machine has "
-            f"{here[part]}; use a baseline of this machine",
+            f"was measured on {baseline_machine.get(part) or f'no {part}'}, and this machine has "
+            f"{this_machine[part]}; use a baseline of this machine",
             path=path,
         )
 

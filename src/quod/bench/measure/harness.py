@@ -24,7 +24,10 @@ Parameter = str | int | float | bool
 
 
 class Seconds(float):
-    """A duration that a peer in another process measured itself, without the pipe's latency."""
+    """A duration that `run` or a peer measured or estimated itself; it replaces the harness's.
+
+    A peer in another process measures without the pipe's latency.
+    """
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,12 @@ class Case:
 
     parameters: the parameters of the case, which identify its row.
     run: does the work once, and returns when it is done.
-    unit: the unit of the figure. It begins with s, ms, us or ns, unless `reads` is true.
+    unit: the unit of the figure. It begins with s, ms, us or ns, unless `returns_figure` is true.
     operations: the number of operations in a run (2**20 products for "ns/product").
     peers: functions that do the same work with other programs, by name.
-    way: how the peers run, such as "in process".
+    way: how the peers run, such as "in process"; part of the peer's name in the row.
     absent: the reason for each peer that is missing on this machine.
-    reads: `run` returns the figure in `unit`, instead of being timed.
+    returns_figure: `run` returns the figure in `unit`, instead of being timed.
     traced: does the work once, and records its stages in a timeline.
     """
 
@@ -49,7 +52,7 @@ class Case:
     peers: Mapping[str, Callable[[], object]] = field(default_factory=dict)
     way: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
-    reads: bool = False
+    returns_figure: bool = False
     traced: Callable[[Timeline], object] | None = None
 
 
@@ -90,7 +93,7 @@ class Plan:
     warm_up: seconds for which Quod's work is repeated before it is measured, after a first run of
         both sides.
     long: a first run of at least so many seconds is counted and replaces the warm-up, because
-        compilation is a small part of it. Does not apply to cases with `reads`.
+        compilation is a small part of it. Does not apply to cases with `returns_figure`.
     """
 
     repeats: int = 5
@@ -179,28 +182,28 @@ def measure(
             rows.append(replace(earlier, sources=sources_digest()))
             unchanged(case)
             continue
-        if case.reads or not times:
+        if case.returns_figure or not times:
             warm_up(case.run, plan.warm_up)
         peer_figures: list[float] = []
-        if case.reads:
-            figures, scale = _readings(case, first_value, plan), 1.0
+        if case.returns_figure:
+            figures, scale = _returned_figures(case, first_value, plan), 1.0
         else:
             figures, peer_figures = _alternate(case.run, peer, plan, times, peer_times)
             scale = _SCALES[case.unit.split("/")[0]] / case.operations
-        middle = median(figures)
-        peer_middle = median(peer_figures) if peer_figures else None
+        median_figure = median(figures)
+        peer_median = median(peer_figures) if peer_figures else None
         rows.append(
             Measurement(
                 subject=subject,
                 parameters=dict(case.parameters),
                 device=device,
-                median=middle * scale,
+                median=median_figure * scale,
                 unit=case.unit,
                 spread=_spread(figures),
                 repeats=len(figures),
                 peer=label if peer_figures else None,
-                peer_median=None if peer_middle is None else peer_middle * scale,
-                ratio=None if peer_middle is None else peer_middle / middle,
+                peer_median=None if peer_median is None else peer_median * scale,
+                ratio=None if peer_median is None else peer_median / median_figure,
                 commit=commit,
                 command=command,
                 code=code,
@@ -214,13 +217,13 @@ def measure(
     return rows
 
 
-def _readings(case: Case, first_value: object, plan: Plan) -> list[float]:
+def _returned_figures(case: Case, first_value: object, plan: Plan) -> list[float]:
     """Collect the figures that `run` returns; `first_value` counts if there is no warm-up."""
     figures = [] if plan.warm_up else [first_value]
     figures += [case.run() for _ in range(plan.repeats - len(figures))]
-    readings = [float(figure) for figure in figures if isinstance(figure, (int, float))]
-    assert len(readings) == plan.repeats
-    return readings
+    numbers = [float(figure) for figure in figures if isinstance(figure, (int, float))]
+    assert len(numbers) == plan.repeats
+    return numbers
 
 
 def _first_run(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
@@ -264,9 +267,9 @@ def warm_up(run: Callable[[], object], seconds: float) -> None:
 def _spread(figures: Sequence[float]) -> float:
     ordered = sorted(figures)
     quarter = len(ordered) // 4
-    middle = median(ordered)
-    # The median of readings may be zero.
-    return (ordered[-1 - quarter] - ordered[quarter]) / middle if middle else 0.0
+    median_figure = median(ordered)
+    # The median of returned figures may be zero.
+    return (ordered[-1 - quarter] - ordered[quarter]) / median_figure if median_figure else 0.0
 
 
 def current_commit() -> str:

@@ -33,10 +33,11 @@ class Outcome:
     """The outcome of a load.
 
     latencies: seconds from the due time of each proof to its result.
-    outside: the part of each latency in which no worker held the job.
+    outside: the seconds of each latency in which no worker held the job.
     refused: the number of temporary refusals.
     seconds: the duration of the load.
-    busy: the share of it in which devices computed; None if the client may not know.
+    busy: the share of the duration in which devices computed; None if the server does not show it
+        to the client, because it is no operator's.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -45,13 +46,13 @@ class Outcome:
     seconds: float = 0.0
     busy: float | None = None
 
-    def latency(self, share: float) -> float:
+    def latency(self, percent: float) -> float:
         """Return a percentile of the latencies in seconds."""
-        return _percentile(self.latencies, share)
+        return _percentile(self.latencies, percent)
 
-    def overhead(self, share: float) -> float:
+    def overhead(self, percent: float) -> float:
         """Return a percentile of the latencies without the worker's time, in seconds."""
-        return _percentile(self.outside, share)
+        return _percentile(self.outside, percent)
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Load:
         """Return the due time of each proof in seconds; all 0 for closed load."""
         if self.rate is None:
             return [0.0] * self.proofs
-        draw, at, due_times = random.Random(_SEED), 0.0, []
+        draw, seconds, due_times = random.Random(_SEED), 0.0, []
         for _ in range(self.proofs):
-            due_times.append(at)
-            at += draw.expovariate(self.rate)
+            due_times.append(seconds)
+            seconds += draw.expovariate(self.rate)
         return due_times
 
 
@@ -85,17 +86,17 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
     outcome, lock = Outcome(), threading.Lock()
     due = iter(load.due())
     errors: list[BaseException] = []
-    before, begin = _busy_seconds(client), time.perf_counter()
+    busy_before, begin = _busy_seconds(client), time.perf_counter()
 
     def work() -> None:
         while not errors:
             with lock:
-                at = next(due, None)
-            if at is None:
+                due_seconds = next(due, None)
+            if due_seconds is None:
                 return
-            time.sleep(max(begin + at - time.perf_counter(), 0.0))
+            time.sleep(max(begin + due_seconds - time.perf_counter(), 0.0))
             # Under closed load a proof is due when its client is free.
-            due_at = time.perf_counter() if load.rate is None else begin + at
+            due_at = time.perf_counter() if load.rate is None else begin + due_seconds
             job = prove_once()
             now = time.perf_counter()
             assert job.started is not None
@@ -127,7 +128,7 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
     outcome.seconds = time.perf_counter() - begin
     if errors:
         raise errors[0]
-    outcome.busy = _busy_share(before, _busy_seconds(client), outcome.seconds)
+    outcome.busy = _busy_share(busy_before, _busy_seconds(client), outcome.seconds)
     return outcome
 
 
@@ -139,7 +140,7 @@ def _busy_share(before: _Busy, after: _Busy, seconds: float) -> float | None:
 
 
 def _busy_seconds(client: ProvingClient) -> _Busy:
-    """Return the busy seconds of each worker, by name and start time; empty unless an operator."""
+    """Return the busy seconds of each worker by name and start time; only operators see them."""
     document = client.status().document
     if document is None:
         return {}
@@ -149,6 +150,6 @@ def _busy_seconds(client: ProvingClient) -> _Busy:
     }
 
 
-def _percentile(figures: list[float], share: float) -> float:
-    value = percentile(sorted(figures), share)
+def _percentile(figures: list[float], percent: float) -> float:
+    value = percentile(sorted(figures), percent)
     return 0.0 if value is None else value

@@ -23,7 +23,7 @@ FORMATS = (".png", ".svg", ".pdf")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _INK, _FAINT = "#222222", "#b8b8b8"
 
-# The limit of named points, by duration.
+# The maximum number of labelled points: those of the longest stages.
 _MAX_NAMES = 16
 # Stages below this share of the time have no bar, and the number of bars is limited.
 _MIN_BAR = 0.005
@@ -75,7 +75,8 @@ def _figure(figures: Roofline, title: str) -> Figure:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=_INK, labelsize=9)
-    figure.draw_without_rendering()  # what follows is placed by where the axes are now
+    # Labels are placed by the final positions of the axes.
+    figure.draw_without_rendering()
     figure.set_layout_engine("none")
     if figures.limits is not None:
         _name_slope(left, figures.limits)
@@ -91,11 +92,11 @@ def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
 
     points, limits = figures.points, figures.limits
     rates = [point.rate for point in points]
-    places = [point.intensity for point in points]
+    intensities = [point.intensity for point in points]
     if limits is not None:
         rates.append(limits.multiply_adds_per_second)
-        places.append(limits.ridge)
-    low, high = min(places) / 4, max(places) * 4
+        intensities.append(limits.ridge)
+    low, high = min(intensities) / 4, max(intensities) * 4
     axes.set(
         xscale="log", yscale="log", xlim=(low, high), ylim=(min(rates) / 4, max(rates) * 2.2),
         xlabel=f"multiply-adds {figures.counted} per byte moved",
@@ -145,9 +146,10 @@ def _name_slope(axes: Axes, limits: Limits) -> None:
     low = max(axes.get_xlim()[0], axes.get_ylim()[0] / bandwidth)
     ends = axes.transData.transform([(low, low * bandwidth), (ridge, ridge * bandwidth)])
     angle = math.degrees(math.atan2(*(ends[1] - ends[0])[::-1]))
-    at = math.sqrt(low * ridge)
+    middle = math.sqrt(low * ridge)
     axes.text(
-        at, at * bandwidth * 1.06, f"memory, {_quantity(bandwidth)}B/s", ha="center", va="bottom",
+        middle, middle * bandwidth * 1.06, f"memory, {_quantity(bandwidth)}B/s",
+        ha="center", va="bottom",
         fontsize=9, color=_INK, rotation=angle, rotation_mode="anchor",
     )  # fmt: skip
 
@@ -158,16 +160,16 @@ def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, 
 
     figure: Any = axes.figure
     renderer = figure.canvas.get_renderer()
-    taken = [text.get_window_extent(renderer) for text in axes.texts]
+    occupied = [text.get_window_extent(renderer) for text in axes.texts]
     legend = axes.get_legend()
     if legend is not None:
-        taken.append(legend.get_window_extent(renderer))
+        occupied.append(legend.get_window_extent(renderer))
     scale = figure.dpi / 72
-    marks = [_box_of(axes, point, scale) for point in points]
-    marks += [box for line in axes.lines for box in _boxes_along(axes, line)]
-    inside = axes.get_window_extent(renderer)
+    drawn_boxes = [_box_of(axes, point, scale) for point in points]
+    drawn_boxes += [box for line in axes.lines for box in _boxes_along(axes, line)]
+    axes_box = axes.get_window_extent(renderer)
     for point in sorted(points, key=lambda point: -point.share)[:_MAX_NAMES]:
-        texts = []
+        rejected = []
         radius = _radius(point)
         for offset, horizontal, vertical in _offsets(radius):
             text = axes.annotate(
@@ -182,12 +184,12 @@ def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, 
                 text.arrow_patch.set_zorder(2)
             text.update_positions(renderer)
             box = Text.get_window_extent(text, renderer)  # without the line to the point
-            clear = not any(box.overlaps(other) for other in (*taken, *marks))
-            if clear and inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1):
-                taken.append(box)
+            is_free = not any(box.overlaps(other) for other in (*occupied, *drawn_boxes))
+            if is_free and axes_box.contains(box.x0, box.y0) and axes_box.contains(box.x1, box.y1):
+                occupied.append(box)
                 break
-            texts.append(text)
-        for text in texts:
+            rejected.append(text)
+        for text in rejected:
             text.remove()
 
 
@@ -240,34 +242,41 @@ def _bars(figures: Roofline) -> list[StageFigures]:
 
 def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, str]) -> None:
     # Leaves a gap before each series.
-    order = {series: 0.8 * number for number, series in enumerate(colours)}
-    places = [number + order[stage.series] for number, stage in enumerate(bars)]
-    taken = [1e3 * stage.seconds for stage in bars]
+    gaps = {series: 0.8 * number for number, series in enumerate(colours)}
+    positions = [number + gaps[stage.series] for number, stage in enumerate(bars)]
+    milliseconds_by_stage = [1e3 * stage.seconds for stage in bars]
     axes.barh(
-        places, taken, height=0.72, color=[colours[stage.series] for stage in bars], alpha=0.3
+        positions,
+        milliseconds_by_stage,
+        height=0.72,
+        color=[colours[stage.series] for stage in bars],
+        alpha=0.3,
     )
-    limited = [
-        (place, stage) for place, stage in zip(places, bars) if stage.least_seconds is not None
+    limited_bars = [
+        (position, stage)
+        for position, stage in zip(positions, bars)
+        if stage.least_seconds is not None
     ]
     axes.barh(
-        [place for place, _ in limited], [1e3 * (stage.least_seconds or 0) for _, stage in limited],
-        height=0.72, color=[colours[stage.series] for _, stage in limited],
+        [position for position, _ in limited_bars],
+        [1e3 * (stage.least_seconds or 0) for _, stage in limited_bars],
+        height=0.72, color=[colours[stage.series] for _, stage in limited_bars],
     )  # fmt: skip
-    for place, stage, milliseconds in zip(places, bars, taken):
-        of_limit, end = "", milliseconds
+    for position, stage, milliseconds in zip(positions, bars, milliseconds_by_stage):
+        limit_text, end = "", milliseconds
         if stage.least_seconds is not None:
-            of_limit = f", {stage.least_seconds / stage.seconds:.0%}"
+            limit_text = f", {stage.least_seconds / stage.seconds:.0%}"
             end = max(end, 1e3 * stage.least_seconds)
         axes.annotate(
-            f"{milliseconds:.3g} ms{of_limit}", (end, place), (3, 0),
+            f"{milliseconds:.3g} ms{limit_text}", (end, position), (3, 0),
             textcoords="offset points", va="center", fontsize=8, color=_INK,
         )  # fmt: skip
-    axes.set_yticks(places, [stage.name for stage in bars])
+    axes.set_yticks(positions, [stage.name for stage in bars])
     axes.invert_yaxis()
-    axes.set(xlabel="milliseconds", xlim=(0, 1.3 * max(taken)))
+    axes.set(xlabel="milliseconds", xlim=(0, 1.3 * max(milliseconds_by_stage)))
     axes.margins(y=0.01)
     title = "time per stage"
-    if limited:
+    if limited_bars:
         title += "\ndark: what its bytes or products take at the limit"
     axes.set_title(title, fontsize=9, loc="left", color=_INK)
 

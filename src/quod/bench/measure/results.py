@@ -56,13 +56,13 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    first: dict[str, str] = {}
+    first_values: dict[str, str] = {}
     for line in lines:
         key, _, value = line.partition(":")
-        first.setdefault(key.strip(), value.strip())
-    name = first.get("model name")
+        first_values.setdefault(key.strip(), value.strip())
+    name = first_values.get("model name")
     if name is not None:
-        return distinct_cpu_name(name, first)
+        return distinct_cpu_name(name, first_values)
     return platform.processor() or platform.machine()
 
 
@@ -74,15 +74,15 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
     """
     from quod.formats import write_atomically
 
-    here = machine(rows[0].device if rows else "cpu")
+    this_machine = machine(rows[0].device if rows else "cpu")
     with _lock_folder(path):
-        stored = _stored(path, here)
-        new = [asdict(row) for row in rows]
-        replaced = {identity_of(row) for row in new}
-        kept = [row for row in stored["rows"] if identity_of(row) not in replaced]
-        merged = sorted([*kept, *new], key=identity_of)
+        stored = _stored(path, this_machine)
+        new_rows = [asdict(row) for row in rows]
+        new_identities = {identity_of(row) for row in new_rows}
+        kept_rows = [row for row in stored["rows"] if identity_of(row) not in new_identities]
+        merged = sorted([*kept_rows, *new_rows], key=identity_of)
         # Other backends of the same GPU have their own drivers.
-        result = {"machine": {**stored["machine"], **here}, "rows": merged}
+        result = {"machine": {**stored["machine"], **this_machine}, "rows": merged}
         write_atomically(path, (json.dumps(result, indent=1) + "\n").encode())
 
 
@@ -100,18 +100,18 @@ def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
         ) from error
 
 
-def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
+def _stored(path: Path, this_machine: dict[str, str | int]) -> dict[str, Any]:
     """Read the results of this machine; empty if there is no file."""
     if not path.exists():
-        return {"machine": here, "rows": []}
+        return {"machine": this_machine, "rows": []}
     if not path.is_file():
         raise OutputError(
             f"{path}: could not be written (it is not a regular file); name another file"
         )
     stored = load_results(path)
     # Figures of a GPU do not depend on the CPU.
-    for part in ("gpu",) if "gpu" in here else ("processor", "gpu"):
-        if stored["machine"].get(part) != here.get(part):
+    for part in ("gpu",) if "gpu" in this_machine else ("processor", "gpu"):
+        if stored["machine"].get(part) != this_machine.get(part):
             raise InputError(
                 f"has the results of {stored['machine'].get(part) or 'no GPU'}; record "
                 "the results of this machine in another file",
@@ -141,7 +141,7 @@ State = Literal["current", "stale", "unknown"]
 
 
 def state_of(row: dict[str, Any]) -> State:
-    """Report whether a row is of the present code, as far as known without running it.
+    """Report whether a row was measured with the present code, as far as known without a run.
 
     It is current if the sources are equal. Otherwise its kernels may still be unchanged, which only
     a run shows. Rows without a code hash are stale.
@@ -151,7 +151,7 @@ def state_of(row: dict[str, Any]) -> State:
     return "unknown" if row.get("code") else "stale"
 
 
-# Older rows have no hashes.
+# The fields that a stored row must have. Older rows have no hashes.
 _NEEDED = {field.name for field in fields(Measurement)} - {"code", "sources"}
 
 

@@ -21,7 +21,7 @@ class StageFigures:
 
     series: the outermost stage that contains it.
     share: its share of the time of all counting stages in the series.
-    least_seconds: the time its work takes at the device's limit, or None.
+    least_seconds: the time that its work takes at the device's limit; None if that is unknown.
     """
 
     series: str
@@ -72,17 +72,17 @@ def roofline(
 ) -> Roofline:
     """Compute the figures of a timeline; each outermost stage is a series.
 
-    A stage that counts work also stands for its inner stages. Equal names within a series are
-    prefixed with the name of the enclosing stage.
+    A stage that counts work has a figure, and its inner stages have none. Equal names within a
+    series are prefixed with the name of the enclosing stage.
     """
     stages: list[StageFigures] = []
     rows = timeline.table()
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.parent is None:
-            counting = list(_counting(rows, number))
-            total = sum(stage_row.busy for stage_row in counting)
-            names = Counter(stage_row.name for stage_row in counting)
-            for stage_row in counting:
+            counting_rows = list(_counting(rows, index))
+            total = sum(stage_row.busy for stage_row in counting_rows)
+            names = Counter(stage_row.name for stage_row in counting_rows)
+            for stage_row in counting_rows:
                 name = stage_row.name
                 if names[name] > 1 and stage_row.parent is not None:
                     name = f"{rows[stage_row.parent].name}: {name}"
@@ -90,13 +90,13 @@ def roofline(
     return Roofline(device, limits, tuple(stages), counted)
 
 
-def _counting(rows: Sequence[Row], number: int) -> list[Row]:
+def _counting(rows: Sequence[Row], index: int) -> list[Row]:
     """Return the row if it counts work, otherwise its inner rows that do."""
-    row = rows[number]
+    row = rows[index]
     if row.busy and (row.bytes or row.multiply_adds):
         return [row]
-    inner = [i for i, candidate in enumerate(rows) if candidate.parent == number]
-    return [counted for i in inner for counted in _counting(rows, i)]
+    inner_indices = [i for i, candidate in enumerate(rows) if candidate.parent == index]
+    return [counted for i in inner_indices for counted in _counting(rows, i)]
 
 
 def _figures(series: str, name: str, row: Row, share: float, limits: Limits | None) -> StageFigures:

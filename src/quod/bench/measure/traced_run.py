@@ -58,7 +58,7 @@ class Traced:
             from quod.bench.measure.plot import draw
             from quod.bench.measure.roofline import roofline
 
-            counted = f"of {self._floats or '32-bit words'}"
-            figures = roofline(self._timeline, name, limits, counted)
-            of = f": {figures.series[0]}" if len(figures.series) == 1 else ""
-            draw(figures, self._plot, f"quod bench {subject}{of}")
+            operands = f"of {self._floats or '32-bit words'}"
+            figures = roofline(self._timeline, name, limits, operands)
+            series_text = f": {figures.series[0]}" if len(figures.series) == 1 else ""
+            draw(figures, self._plot, f"quod bench {subject}{series_text}")

@@ -56,15 +56,15 @@ def run_contracts(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     """Compile, deploy and call contracts; return a dictionary for each.
 
     Keys: `warnings`, `methods` with their selectors, `code_bytes`, `deploy_gas`, and `calls` with
-        `returned`, execution `gas` and `error`. Raises QuodError if one does not compile.
+    `returned`, execution `gas` and `error`. Raises QuodError if a contract does not compile.
     """
-    done = subprocess.run(
+    finished = subprocess.run(
         ["node", str(_DRIVER), str(_packages())], input=json.dumps(jobs), capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    if done.returncode:
-        raise QuodError(f"the contracts could not be run: {done.stderr.strip()[-500:]}")
-    results: list[dict[str, Any]] = json.loads(done.stdout)
+    if finished.returncode:
+        raise QuodError(f"the contracts could not be run: {finished.stderr.strip()[-500:]}")
+    results: list[dict[str, Any]] = json.loads(finished.stdout)
     return results
 
 

@@ -122,9 +122,9 @@ class NodeProcess:
         opened_pipe(process.stdin).flush()
         self._expect("done", process)
 
-    def _expect(self, wanted: str, process: subprocess.Popen[str]) -> None:
+    def _expect(self, expected: str, process: subprocess.Popen[str]) -> None:
         line = opened_pipe(process.stdout).readline().strip()
-        if line == wanted:
+        if line == expected:
             return
         if not line:  # it has ended
             line = last_line(process.communicate()[1])
@@ -188,10 +188,10 @@ def process(command: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs a command; it raises QuodError if the command fails."""
 
     def run() -> None:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            last = last_line(done.stderr or done.stdout)
-            raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {last}")
+        finished = subprocess.run(command, capture_output=True, text=True)
+        if finished.returncode != 0:
+            last = last_line(finished.stderr or finished.stdout)
+            raise QuodError(f"{Path(command[0]).name} failed ({finished.returncode}): {last}")
 
     return run
 

@@ -25,7 +25,7 @@ from quod.extras import installation
 
 Array = NDArray[Any]
 
-_FURTHER = 64
+_PEER_ERROR_FACTOR = 64
 """The factor on Quod's error bound for peers, which round in their own way."""
 
 
@@ -68,12 +68,12 @@ def _torch(
     torch.backends.cuda.matmul.allow_tf32 = False
 
     def tensor(array: Array) -> Any:
-        moved = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
+        torch_tensor = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
         if array.dtype == np.int32:
-            return moved.long()
+            return torch_tensor.long()
         if array.dtype == np.uint8:
-            return moved.view(torch.float8_e4m3fn)
-        return moved.view(torch.bfloat16) if array.dtype == np.uint16 else moved
+            return torch_tensor.view(torch.float8_e4m3fn)
+        return torch_tensor.view(torch.bfloat16) if array.dtype == np.uint16 else torch_tensor
 
     tensors = [[tensor(array) for array in arrays] for arrays in data]
     try:
@@ -81,14 +81,14 @@ def _torch(
     except (AttributeError, RuntimeError, TypeError) as error:
         return Peer(absent={"torch": f"it does not support these tensors ({error})"})
     bits = torch_result.view(torch.uint16) if dtype in ("bf16", "e4m3") else torch_result
-    check("PyTorch's result", bits.numpy(), _FURTHER)
+    check("PyTorch's result", bits.numpy(), _PEER_ERROR_FACTOR)
 
     def all_calls() -> list[Any]:
         # All results are kept, so that each is written to memory of its own.
-        kept = [operation.torch(torch, *operands) for operands in tensors]
+        results = [operation.torch(torch, *operands) for operands in tensors]
         for operands in islice(cycle(tensors), calls - len(tensors)):
             operation.torch(torch, *operands)
-        return kept
+        return results
 
     version = f"PyTorch {torch.__version__}"
     if on_processor:
@@ -97,9 +97,9 @@ def _torch(
         return Peer({"torch": all_calls}, f"{version} on {device.threads} threads")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = all_calls()
+        results = all_calls()
 
-    def replay(_kept: object = kept) -> None:
+    def replay(_kept: object = results) -> None:
         graph.replay()
         torch.cuda.synchronize()
 
@@ -120,17 +120,17 @@ def _numpy(
         return Peer(absent={"numpy": f"threadpoolctl is not installed: {installation('bench')}"})
     threads = device.threads
     all_rows = slice(None)
-    check("NumPy's result", operation.exact(all_rows, *data[0]), _FURTHER)
+    check("NumPy's result", operation.exact(all_rows, *data[0]), _PEER_ERROR_FACTOR)
 
     def run() -> None:
         with threadpoolctl.threadpool_limits(threads):
             for operands in islice(cycle(data), calls):
                 operation.exact(all_rows, *operands)
 
-    return Peer({"numpy": run}, _numpy_says(threadpoolctl, operation, threads))
+    return Peer({"numpy": run}, _numpy_description(threadpoolctl, operation, threads))
 
 
-def _numpy_says(threadpoolctl: Any, operation: Operation, threads: int) -> str:
+def _numpy_description(threadpoolctl: Any, operation: Operation, threads: int) -> str:
     """Describe NumPy's BLAS and threads; functions other than products use one thread."""
     if not operation.flop((1,) * operation.axes):
         return f"{np.__version__} on 1 thread"
@@ -145,8 +145,8 @@ def _limit(device: AnyDevice, calls: int, dtype: str, work: tuple[int, int]) -> 
     limits = cpu_limits(device) if in_host_memory(device) else device.throughput_limits()
     if limits is None:
         return Peer(absent={"limit": f"the limits of {device.name} are unknown"})
-    moved, operations = work
-    seconds = moved / limits.bytes_per_second
+    moved_bytes, operations = work
+    seconds = moved_bytes / limits.bytes_per_second
     if operations:
         rate = limits.flop_per_second.get(dtype)
         if rate is None:

@@ -45,9 +45,9 @@ def find_zorch() -> str | None:
 
 
 def _python() -> Path:
-    named = os.environ.get(_VARIABLE)
+    override = os.environ.get(_VARIABLE)
     checkout = Path(__file__).resolve().parents[4]
-    return Path(named) if named else checkout / "build" / "zorch" / "bin" / "python"
+    return Path(override) if override else checkout / "build" / "zorch" / "bin" / "python"
 
 
 class Zorch:

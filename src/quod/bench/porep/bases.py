@@ -1,14 +1,14 @@
 """The bases of a `PartitionCircuit`'s key, computed in device memory from a secret.
 
-The result equals the key that `quod.groth16.setup` makes. But the scalars of a wire's points come
-from a formula, one lane per wire, and never leave the device.
+The result equals the key that `quod.groth16.setup` makes, but each lane computes the scalars of one
+wire's points from a formula, and they never leave the device.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.kernels import partition_columns
 from quod.curve.array import Point, to_points
 from quod.curve.group import Group
@@ -32,7 +32,7 @@ def counts(circuit: PartitionCircuit) -> dict[str, tuple[int, int]]:
     return {
         "A": (1, circuit.used),
         "B1": (1, circuit.used_in_b),
-        "C": (1, circuit.wires - FIRST),
+        "C": (1, circuit.wires - WIRES_BEFORE_BLOCKS),
         "H": (1, 1 << circuit.log2_domain),
         "B2": (2, circuit.used_in_b),
     }
@@ -72,17 +72,17 @@ class _Maker:
         self._device, self._circuit, self._secret = device, circuit, secret
         self._size = circuit.fr.bytes
         self.values = device.allocate(self._size << circuit.log2_domain, zero=False)
-        room = min(_CHUNK, circuit.wires)
-        self._scalars = device.allocate(room * self._size, zero=False)
-        self._room = room
+        chunk = min(_CHUNK, circuit.wires)
+        self._scalars = device.allocate(chunk * self._size, zero=False)
+        self._room = chunk
 
     def lagrange(self, shift: int, scale: int) -> None:
         """Set `values` to `scale` times the Lagrange polynomials of a coset, evaluated at tau."""
-        fr, log2 = self._circuit.fr, self._circuit.log2_domain
-        n = 1 << log2
+        fr, log2_domain = self._circuit.fr, self._circuit.log2_domain
+        n = 1 << log2_domain
         factor = self._secret.lagrange_scale(fr, n, shift) * scale
         lagrange_into(
-            self._device, fr, self.values, count=n, root=root_of_unity(fr, "snarkjs", log2),
+            self._device, fr, self.values, count=n, root=root_of_unity(fr, "snarkjs", log2_domain),
             shift=shift, point=self._secret.tau, scale=factor % fr.value,
         )  # fmt: skip
 
@@ -100,8 +100,8 @@ class _Maker:
         weights: the factors of their a, b and c.
         """
         device, circuit = self._device, self._circuit
-        point = 8 * table.group.point_words
-        count = out.nbytes // point
+        point_bytes = 8 * table.group.point_words
+        count = out.nbytes // point_bytes
         kernel = device.compile(partition_columns, circuit=circuit)
         words = device.upload(from_integers(circuit.fr, weights))
         for start in range(0, count, self._room):
@@ -111,7 +111,7 @@ class _Maker:
                 kernel, -(-(stop - start) // device.lanes), stop - start, first + start * stride,
                 stride, words, self.values, scalars,
             )  # fmt: skip
-            table.multiply_into(scalars, out.slice(start * point, stop * point))
+            table.multiply_into(scalars, out.slice(start * point_bytes, stop * point_bytes))
 
 
 def make_points(
@@ -124,7 +124,7 @@ def make_points(
     bases = {
         name: device.allocate(nbytes, zero=False) for name, nbytes in base_bytes(circuit).items()
     }
-    late = secret.combination(fr, secret.delta)
+    c_weights = secret.combination(fr, secret.delta)
     single: dict[str, Point] = {}
     names = {
         1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
@@ -142,17 +142,17 @@ def make_points(
         maker.lagrange(1, 1)
     for name, weights, first, stride in (
         ("A", (1, 0, 0), 0, 1),
-        ("B1", (0, 1, 0), FIRST, B_STRIDE),
-        ("C", late, FIRST, 1),
-        ("B2", (0, 1, 0), FIRST, B_STRIDE),
+        ("B1", (0, 1, 0), WIRES_BEFORE_BLOCKS, B_STRIDE),
+        ("C", c_weights, WIRES_BEFORE_BLOCKS, 1),
+        ("B2", (0, 1, 0), WIRES_BEFORE_BLOCKS, B_STRIDE),
     ):
         with timeline.stage(f"bases {name}"):
             degree = counts(circuit)[name][0]
             maker.points(tables[degree], bases[name], weights, first, stride)
     group = group_of(circuit, 1)
-    public = device.allocate(FIRST * 8 * group.point_words)
+    public = device.allocate(WIRES_BEFORE_BLOCKS * 8 * group.point_words)
     maker.points(tables[1], public, secret.combination(fr, secret.gamma), 0, 1)
-    words = np.zeros((FIRST, *group.shape), np.uint32)
+    words = np.zeros((WIRES_BEFORE_BLOCKS, *group.shape), np.uint32)
     device.download(public, words)
     with timeline.stage("bases H"):
         maker.quotient()

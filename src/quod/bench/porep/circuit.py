@@ -1,16 +1,18 @@
 """A circuit of any size in the shape of a PoRep partition: most witness values are bits.
 
-After the constant and one public input, wires come in blocks of `width`. Each row makes a wire of
-the next block from wires of its own block:
+After the constant and one public input, wires come in blocks of `width`. Row i computes wire i of
+those after the first block, from two wires of the block before that wire's. A block has three
+ranges of wires, and so there are three kinds of rows:
 
     bits      2x * y = x + y - out, so that out = x xor y
     quiet     the same for bits that are all 0
     full      x * y = out, for pseudo-random values
 
 A row has `terms` entries in A: x, and quiet wires, which add nothing. It has one entry in B, and
-    only every third wire occurs in B at all. A row's wires follow from its index by multiplication
-    modulo the size of its range, and the rows of a wire by the inverse. So matrices, and the column
-    sums that make a key, come from a formula entry by entry.
+only every third wire occurs in B at all. The wires that a row reads follow from its index by a
+multiplication modulo the size of its range, and the rows that read a wire by the inverse. So every
+entry of the matrices has a formula, and so has every sum over a wire's entries of coefficient times
+Lagrange polynomial, from which the key is made.
 """
 
 from __future__ import annotations
@@ -29,24 +31,25 @@ from quod.formats import SparseMatrix, Witness
 from quod.formats.curves import curve_named
 from quod.frozen import frozen
 
-Places64 = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
-FIRST = 2
+WIRES_BEFORE_BLOCKS = 2
 """The number of wires before the blocks: the constant and the public input."""
 
-# A PoRep partition of a 32 GiB sector: constraints, the share of wires not in A, and entries of A
-# per row (309 M in all, rounded to a whole number).
+# A PoRep partition of a 32 GiB sector: constraints and the log2 of the domain; the width of a block
+# divided by the constraints, which is the share of wires not in A; entries of A per row (309 M in
+# all, 2.4 per row, rounded up).
 POREP_CONSTRAINTS, POREP_LOG2_DOMAIN = 130_278_869, 27
-_UNUSED, _TERMS = 0.003, 3
+_SHARE_NOT_IN_A, _TERMS = 0.003, 3
 
-# Blocks of small circuits need some full wires, too.
+# The minimum width of a block: small circuits need some full wires, too.
 _MIN_WIDTH = 300
 
-# One in so many wires is in B, in as many rows.
+# One wire in three is in B, and each of these is in three rows.
 B_STRIDE = 3
 
-# The inverse share of a block's wires that are zero bits.
-_QUIET = 8
+# One wire in eight of a block is a zero bit.
+_QUIET_STRIDE = 8
 
 # Below this, the product of a factor and an index fits 32 bits.
 _MAX_FACTOR = 1 << 12
@@ -61,12 +64,16 @@ class Permutation:
     shift: int
 
     @classmethod
-    def number(cls, which: int, size: int) -> Permutation:
-        """Return permutation number `which` of the indices below `size`."""
-        factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * which) // 100)
+    def numbered(cls, number: int, size: int) -> Permutation:
+        """Return permutation `number` of the indices below `size`.
+
+        Each number has another factor and shift, so that the wires of a row are not related. The
+        factor is the largest number coprime to `size` up to a fixed percentage, above one half.
+        """
+        factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * number) // 100)
         while gcd(factor, size) != 1:
             factor -= 1
-        return cls(size, factor, (which * size // 5) % size)
+        return cls(size, factor, (number * size // 5) % size)
 
     @property
     def inverse(self) -> int:
@@ -76,7 +83,10 @@ class Permutation:
 
 @frozen
 class Range:
-    """Wires start to start + size - 1 of each block; `full` tells whether they are full."""
+    """Wires `start` to `start + size - 1` of each block.
+
+    full: whether their values are pseudo-random field elements, rather than bits.
+    """
 
     start: int
     size: int
@@ -84,19 +94,22 @@ class Range:
 
     @property
     def x(self) -> Permutation:
-        return Permutation.number(1, self.size)
+        """The permutation of wires x."""
+        return Permutation.numbered(1, self.size)
 
     @property
     def y(self) -> Permutation:
         """The permutation of wires y, among every third wire."""
-        return Permutation.number(2, self.size // B_STRIDE)
+        return Permutation.numbered(2, self.size // B_STRIDE)
 
 
 @frozen
 class PartitionCircuit:
     """A circuit of `constraints` rows over a curve's scalar field, in blocks of `width` wires.
 
-    `full` wires of a block are pseudo-random, the others 0 or 1; both numbers are multiples of 3.
+    full: the number of wires of a block that are pseudo-random; the others are 0 or 1. `full` and
+        `width` are multiples of 3.
+    terms: the number of entries of A per row.
     An argument of `quod.groth16.setup.make_key`. Raises InputError for inconsistent sizes.
     """
 
@@ -108,10 +121,10 @@ class PartitionCircuit:
 
     def __post_init__(self) -> None:
         curve_named(self.curve)
-        least = self.full + self.quiet.size + B_STRIDE
+        min_width = self.full + self.quiet.size + B_STRIDE
         if (
             self.full < B_STRIDE or self.full % B_STRIDE or self.width % B_STRIDE
-            or self.width < least or self.quiet.size < B_STRIDE
+            or self.width < min_width or self.quiet.size < B_STRIDE
         ):  # fmt: skip
             raise InputError(
                 f"a block of {self.width} wires with {self.full} full wires is invalid: both must "
@@ -135,7 +148,7 @@ class PartitionCircuit:
                 "to 2**27 with 50 to 99 % of bits are allowed"
             )
         constraints = (POREP_CONSTRAINTS << log2_domain) >> POREP_LOG2_DOMAIN
-        width = max(_MIN_WIDTH, B_STRIDE * round(constraints * _UNUSED / B_STRIDE))
+        width = max(_MIN_WIDTH, B_STRIDE * round(constraints * _SHARE_NOT_IN_A / B_STRIDE))
         full = B_STRIDE * max(1, round(width * (100 - bits) / 100 / B_STRIDE))
         return cls(curve, constraints, width, full)
 
@@ -152,11 +165,11 @@ class PartitionCircuit:
     @cached_property
     def public(self) -> int:
         """The number of public inputs."""
-        return FIRST - 1
+        return WIRES_BEFORE_BLOCKS - 1
 
     @property
     def wires(self) -> int:
-        return FIRST + self.width + self.constraints
+        return WIRES_BEFORE_BLOCKS + self.width + self.constraints
 
     @property
     def blocks(self) -> int:
@@ -166,7 +179,7 @@ class PartitionCircuit:
     @property
     def used(self) -> int:
         """The number of wires that A may contain: those up to the last input block."""
-        return FIRST + self.blocks * self.width
+        return WIRES_BEFORE_BLOCKS + self.blocks * self.width
 
     @property
     def used_in_b(self) -> int:
@@ -181,7 +194,7 @@ class PartitionCircuit:
     @property
     def quiet(self) -> Range:
         """The range of the zero bits."""
-        return Range(self.full, B_STRIDE * (self.width // _QUIET // B_STRIDE), False)
+        return Range(self.full, B_STRIDE * (self.width // _QUIET_STRIDE // B_STRIDE), False)
 
     @property
     def ranges(self) -> tuple[Range, Range, Range]:
@@ -191,86 +204,99 @@ class PartitionCircuit:
 
     @property
     def extras(self) -> tuple[tuple[Permutation, int], ...]:
-        """The permutation of quiet wires, and the coefficient, of each further entry of A."""
+        """The permutation of quiet wires, and the coefficient, of each further entry of A.
+
+        The coefficients are distinct and longer than a word, as quiet wires are 0 in any case.
+        """
         size = self.quiet.size
         return tuple(
-            (Permutation.number(2 + k, size), 3 + (1 << 20 * k)) for k in range(1, self.terms)
+            (Permutation.numbered(2 + k, size), 3 + (1 << 20 * k)) for k in range(1, self.terms)
         )
 
     # --- on the host, for circuits of a few thousand rows
 
-    def _rows(self) -> tuple[Places64, Places64, Places64]:
-        """Return per row the first wire of its block, its index in the block and its range."""
-        block, place = np.divmod(np.arange(self.constraints, dtype=np.int64), self.width)
-        return FIRST + block * self.width, place, self._which(place)
+    def _rows(self) -> tuple[Indices, Indices, Indices]:
+        """Return per row the first wire of its block, its index in it, and the range's index."""
+        block, index_in_block = np.divmod(np.arange(self.constraints, dtype=np.int64), self.width)
+        return (
+            WIRES_BEFORE_BLOCKS + block * self.width,
+            index_in_block,
+            self._range_index(index_in_block),
+        )
 
-    def _which(self, place: Places64) -> Places64:
-        starts = [row_range.start for row_range in self.ranges]
-        range_index: Places64 = np.searchsorted(starts, place, side="right").astype(np.int64) - 1
+    def _range_index(self, index_in_block: Indices) -> Indices:
+        starts = [wire_range.start for wire_range in self.ranges]
+        range_index: Indices = (
+            np.searchsorted(starts, index_in_block, side="right").astype(np.int64) - 1
+        )
         return range_index
 
     @cached_property
-    def _inputs(self) -> tuple[Places64, Places64]:
+    def _operand_wires(self) -> tuple[Indices, Indices]:
         """The wires x and y of each row."""
-        first, place, which = self._rows()
+        first, index_in_block, range_index = self._rows()
         wires = []
         for name, stride in (("x", 1), ("y", B_STRIDE)):
-            rows = [(row_range.start, getattr(row_range, name)) for row_range in self.ranges]
+            by_range = [(wire_range.start, getattr(wire_range, name)) for wire_range in self.ranges]
             start, size, factor, shift = (
-                np.array(column)[which]
+                np.array(column)[range_index]
                 for column in zip(
                     *(
-                        (begin, row_range.size, row_range.factor, row_range.shift)
-                        for begin, row_range in rows
+                        (begin, permutation.size, permutation.factor, permutation.shift)
+                        for begin, permutation in by_range
                     )
                 )
             )
-            wires.append(first + start + stride * (((place - start) * factor + shift) % size))
+            wires.append(
+                first + start + stride * (((index_in_block - start) * factor + shift) % size)
+            )
         return wires[0], wires[1]
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
         """The matrices A, B and C; C has explicit zeros."""
-        first, place, which = self._rows()
-        x, y = self._inputs
-        full = np.array([row_range.full for row_range in self.ranges])[which]
-        of_a = [(x, np.where(full, 1, 2))]
+        first, index_in_block, range_index = self._rows()
+        x, y = self._operand_wires
+        full = np.array([wire_range.full for wire_range in self.ranges])[range_index]
+        a_entries = [(x, np.where(full, 1, 2))]
         for permutation, coefficient in self.extras:
             wire = (
                 first
                 + self.quiet.start
-                + (place * permutation.factor + permutation.shift) % permutation.size
+                + (index_in_block * permutation.factor + permutation.shift) % permutation.size
             )
-            of_a.append((wire, np.full(self.constraints, coefficient)))
-        out = FIRST + self.width + np.arange(self.constraints)
-        unit = np.where(full, 0, 1)
-        minus = np.where(full, 1, -1)
+            a_entries.append((wire, np.full(self.constraints, coefficient)))
+        out = WIRES_BEFORE_BLOCKS + self.width + np.arange(self.constraints)
+        input_coefficient = np.where(full, 0, 1)
+        output_coefficient = np.where(full, 1, -1)
         return (
-            self._matrix(of_a),
+            self._matrix(a_entries),
             self._matrix([(y, np.ones(self.constraints, np.int64))]),
-            self._matrix([(x, unit), (y, unit), (out, minus)]),
+            self._matrix(
+                [(x, input_coefficient), (y, input_coefficient), (out, output_coefficient)]
+            ),
         )
 
-    def _matrix(self, entries: list[tuple[Places64, Places64]]) -> SparseMatrix:
+    def _matrix(self, entries: list[tuple[Indices, Indices]]) -> SparseMatrix:
         columns = np.stack([wires for wires, _ in entries], axis=1).astype(np.uint32)
         values = np.stack([values for _, values in entries], axis=1).reshape(-1)
-        distinct, place = np.unique(values, return_inverse=True)
+        distinct, inverse = np.unique(values, return_inverse=True)
         r = self.fr.value
         words = integers_to_words(self.fr, [int(value) % r for value in distinct])
         rows, width = columns.shape
         starts = np.arange(0, rows * width + 1, width, dtype=np.int64)
-        return SparseMatrix(starts, columns.reshape(-1), words[place])
+        return SparseMatrix(starts, columns.reshape(-1), words[inverse])
 
     def inputs(self, seed: int = 1) -> Words:
-        """Draw the wires up to the first block from `seed`; the others follow from them."""
+        """Draw the values of all wires up to the end of the first block; the others follow."""
         rng, fr = np.random.default_rng(seed), self.fr
-        values = np.zeros((FIRST + self.width, fr.words), np.uint32)
+        values = np.zeros((WIRES_BEFORE_BLOCKS + self.width, fr.words), np.uint32)
         values[0, 0] = 1
         _, _, bits = self.ranges
         values[1] = rng.integers(0, 1 << 16, fr.words)
-        block = values[FIRST:]
+        block = values[WIRES_BEFORE_BLOCKS:]
         block[: self.full] = rng.integers(0, 1 << 32, (self.full, fr.words), np.uint32)
-        # This keeps it below all moduli, as the next line does for the public input.
+        # Values below all moduli: 16 bits for the block's highest words, 0 for the public input's.
         block[: self.full, -1] >>= 16
         values[1, -1] = 0
         block[bits.start :, 0] = rng.integers(0, 2, bits.size)
@@ -281,15 +307,15 @@ class PartitionCircuit:
         values = np.zeros((self.wires, self.fr.words), np.uint32)
         input_values = self.inputs(seed)
         values[: len(input_values)] = input_values
-        x, y = self._inputs
+        x, y = self._operand_wires
         for start in range(0, self.constraints, self.width):
             rows = slice(start, min(start + self.width, self.constraints))
-            out = FIRST + self.width + start
+            out = WIRES_BEFORE_BLOCKS + self.width + start
             outputs = values[out : out + rows.stop - rows.start]
             left, right = values[x[rows]], values[y[rows]]
             outputs[:] = left ^ right
-            some = slice(0, min(self.full, len(outputs)))
-            pairs = (words_to_integers(self.fr, side[some]) for side in (left, right))
+            full_rows = slice(0, min(self.full, len(outputs)))
+            pairs = (words_to_integers(self.fr, operand[full_rows]) for operand in (left, right))
             products = [a * b % self.fr.value for a, b in zip(*pairs, strict=True)]
-            outputs[some] = integers_to_words(self.fr, products)
+            outputs[full_rows] = integers_to_words(self.fr, products)
         return Witness(f"the witness of {self.path}", self.curve, values, values.nbytes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit, Permutation
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit, Permutation
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
@@ -21,8 +21,10 @@ from quod.kernel.ir.value import Value
 class _IndexRange:
     """The range (full, quiet or bits) of an index in a block, and the parameters of that range.
 
-    is_quiet: the range is of wires that are always 0.
-    start: the first index of the range; `own` is the index relative to it.
+    full: whether the range has the pseudo-random wires.
+    is_quiet: whether the range has the wires that are always 0.
+    start: the first index of the range.
+    index_in_range: the index relative to `start`.
     """
 
     def __init__(self, k: Builder, circuit: PartitionCircuit, index: Value) -> None:
@@ -32,8 +34,8 @@ class _IndexRange:
             index < quiet.start,
             (index >= quiet.start) & (index < bits.start),
         )
-        self.start = self.of(*(row_range.start for row_range in circuit.ranges))
-        self.own = index - self.start
+        self.start = self.of(*(wire_range.start for wire_range in circuit.ranges))
+        self.index_in_range = index - self.start
 
     def of(self, full_value: int, quiet_value: int, bits_value: int) -> Value:
         """Return the argument that belongs to the index's range."""
@@ -44,13 +46,13 @@ class _IndexRange:
 
     def forward(self, name: str) -> Value:
         """Apply the permutation `name` ("x" or "y") of the range to the index relative to it."""
-        permutations = [getattr(row_range, name) for row_range in self._circuit.ranges]
+        permutations = [getattr(wire_range, name) for wire_range in self._circuit.ranges]
         size, factor, shift = self._parameters(permutations)
-        return (self.own * factor + shift) % size
+        return (self.index_in_range * factor + shift) % size
 
     def back(self, name: str, offset: Value) -> tuple[Value, Value]:
         """Return the preimage of `offset` under permutation `name`, and the permutation's size."""
-        permutations = [getattr(row_range, name) for row_range in self._circuit.ranges]
+        permutations = [getattr(wire_range, name) for wire_range in self._circuit.ranges]
         size, _, shift = self._parameters(permutations)
         inverse = self.of(*(permutation.inverse for permutation in permutations))
         return _multiply_mod(offset + (size - shift), inverse, size), size
@@ -71,11 +73,11 @@ def _multiply_mod(a: Value, b: Value | int, size: Value | int) -> Value:
     return (a.cast(types.u64) * b64 % modulus).cast(types.u32)
 
 
-def _inputs(
+def _operand_wires(
     circuit: PartitionCircuit, row: Value, index_range: _IndexRange
 ) -> tuple[Value, Value, Value]:
     """Return the first wire of the row's block and the row's two input wires."""
-    block_wire = row - row % circuit.width + FIRST
+    block_wire = row - row % circuit.width + WIRES_BEFORE_BLOCKS
     range_start = block_wire + index_range.start
     return (
         block_wire,
@@ -90,15 +92,15 @@ def partition_wires(
 ) -> None:
     """Compute the output wires of `count` rows from row `first` on, as canonical integers.
 
-    Row r writes wire FIRST + width + r. All earlier wires must be in `wires`.
+    Row r writes wire WIRES_BEFORE_BLOCKS + width + r. All earlier wires must be in `wires`.
     """
     f, i = prime_field(k, circuit.fr), k.global_id()
     words = circuit.fr.words
     with k.if_(i < count):
         row = first + i
         index_range = _IndexRange(k, circuit, row % circuit.width)
-        _, x, y = _inputs(circuit, row, index_range)
-        out = row + (FIRST + circuit.width)
+        _, x, y = _operand_wires(circuit, row, index_range)
+        out = row + (WIRES_BEFORE_BLOCKS + circuit.width)
         with k.if_(index_range.full):
             to_montgomery = f.constant(circuit.fr.montgomery_radix)
             from_montgomery = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
@@ -133,7 +135,7 @@ def partition_rows(
     with k.if_(row < circuit.constraints):
         index = row % circuit.width
         index_range = _IndexRange(k, circuit, index)
-        block_wire, x, y = _inputs(circuit, row, index_range)
+        block_wire, x, y = _operand_wires(circuit, row, index_range)
         wires = [x if is_a else y]
         first_coefficient = _coefficient_words(k, fr, 1)
         if is_a:
@@ -197,14 +199,14 @@ def partition_columns(
 
     with k.if_(i < count):
         wire = first + i * stride
-        is_input = wire < FIRST
-        offset_wire = k.select(is_input, 0, wire - FIRST)
+        is_input = wire < WIRES_BEFORE_BLOCKS
+        offset_wire = k.select(is_input, 0, wire - WIRES_BEFORE_BLOCKS)
         index = offset_wire % circuit.width
         # The row whose index in the block is 0.
         block_row = offset_wire - index
         index_range = _IndexRange(k, circuit, index)
         is_internal = ~is_input
-        preimage, _ = index_range.back("x", index_range.own)
+        preimage, _ = index_range.back("x", index_range.index_in_range)
         x_sum = term(block_row + index_range.start + preimage, is_internal)
         y_sum = _sum_of_y(k, f, circuit, index_range, block_row, term, is_internal)
         extra_sum = _sum_of_extras(
@@ -235,10 +237,10 @@ def _sum_of_y(
 ) -> Any:  # fmt: skip
     """Sum `term` over the rows that have the wire in B.
 
-    The range is `B_STRIDE` times as long as the permutation, so as many rows have the same wire.
+    The range is `B_STRIDE` times as long as the permutation, so `B_STRIDE` rows have the same wire.
     """
-    preimage, size = index_range.back("y", index_range.own // B_STRIDE)
-    is_in_b = exists & (index_range.own % B_STRIDE == 0)
+    preimage, size = index_range.back("y", index_range.index_in_range // B_STRIDE)
+    is_in_b = exists & (index_range.index_in_range % B_STRIDE == 0)
     row = block_row + index_range.start + preimage
     total = term(row, is_in_b)
     for repetition in range(1, B_STRIDE):
@@ -250,11 +252,11 @@ def _sum_of_extras(
     k: Builder, f: PrimeField, circuit: PartitionCircuit, index_range: _IndexRange,
     block_row: Value, term: Any, exists: Value, zero: Any,
 ) -> Any:  # fmt: skip
-    """Sum coefficient * term over the rows that have the wire, a quiet one, in A beyond x."""
+    """Sum coefficient * term over the rows that have the quiet wire in A, besides as x."""
     total = zero
     for permutation, coefficient in circuit.extras:
         first_index = _multiply_mod(
-            index_range.own + (permutation.size - permutation.shift),
+            index_range.index_in_range + (permutation.size - permutation.shift),
             permutation.inverse,
             permutation.size,
         )

@@ -11,7 +11,7 @@ from quod.bench.porep.bases import group_of, make_points
 from quod.bench.porep.circuit import PartitionCircuit
 from quod.bench.porep.kernels import partition_wires
 from quod.bench.porep.memory import PartitionMemory
-from quod.bench.porep.streamed import BLOCK, Mode, StreamedSums, room_for_blocks
+from quod.bench.porep.streamed import BLOCK, Mode, StreamedKey, room_for_blocks
 from quod.bench.porep.sums import PartitionSums
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -50,7 +50,7 @@ class PartitionKey:
     exists on the host. Proofs are made as by `ProvingKey`, and verified before they are returned.
     pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
     share: the share of the bases' bytes that stays on the device; blocks of the others are streamed
-        as `mode` says (see `StreamedSums`).
+        as `mode` says (see `StreamedKey`).
     Raises DeviceError with the parts if the device has too little memory, InputError for a device
     that computes in host memory.
     """
@@ -106,7 +106,7 @@ class PartitionKey:
                 pinned=pinned,
             )
         else:
-            self.resident = StreamedSums(
+            self.resident = StreamedKey(
                 self.device, circuit, points.bases, timeline, share=share, mode=mode, block=block
             )
 

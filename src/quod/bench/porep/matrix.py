@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.bench.porep.circuit import FIRST, PartitionCircuit
+from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.kernels import partition_rows
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -12,7 +12,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import BUNDLE, Pieces
 
-# Per row: its element and its number of entries.
+# Per row: the index of its element in the product, and its number of entries.
 _ROW_BYTES = 8
 # Per bundle of rows: its offset.
 _BUNDLE_BYTES = 8
@@ -20,10 +20,10 @@ _BUNDLE_BYTES = 8
 
 @frozen(eq=False)
 class PartitionMatrix:
-    """A `RecordedMatrix`: A above B, and the rows that tie the two first wires to themselves.
+    """A `RecordedMatrix`: A above B, and below A a row each for the constant and the public input.
 
-    See `quod.groth16.gpu.quotient.RecordedMatrix`. The two wires are the constant and the public
-    input.
+    These rows have a single entry 1, for their wire. See
+    `quod.groth16.gpu.quotient.RecordedMatrix`.
     """
 
     device: AnyDevice
@@ -47,9 +47,9 @@ class PartitionMatrix:
     @staticmethod
     def bytes_of(circuit: PartitionCircuit) -> int:
         """Return its bytes of device memory, except for a few words."""
-        rows, entry = circuit.constraints, 4 + circuit.fr.bytes
-        each = 2 * (_ROW_BYTES + _BUNDLE_BYTES // BUNDLE) + (circuit.terms + 1) * entry
-        return rows * each
+        rows, entry_bytes = circuit.constraints, 4 + circuit.fr.bytes
+        row_bytes = 2 * (_ROW_BYTES + _BUNDLE_BYTES // BUNDLE) + (circuit.terms + 1) * entry_bytes
+        return rows * row_bytes
 
     @property
     def elements(self) -> int:
@@ -63,7 +63,7 @@ class PartitionMatrix:
         circuit, size = self.circuit, self.circuit.fr.bytes
         domain = 1 << circuit.log2_domain
         for first in (0, domain):
-            # Transforms have overwritten it.
+            # The transforms of the last proof have overwritten the padding.
             padding = out.slice((first + circuit.constraints) * size, (first + domain) * size)
             recording.fill(padding, label="A·w, B·w")
         for part in self.parts:
@@ -72,12 +72,12 @@ class PartitionMatrix:
 
 def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bool) -> Pieces:
     rows, terms = circuit.constraints, circuit.terms if is_a else 1
-    room = -(-rows // BUNDLE) * BUNDLE * terms
+    entries = -(-rows // BUNDLE) * BUNDLE * terms
     targets, lengths, bundles, indices, values = (
         device.allocate(nbytes, zero=False)
         for nbytes in (
-            4 * rows, 4 * rows, _BUNDLE_BYTES * -(-rows // BUNDLE), 4 * room,
-            circuit.fr.bytes * room,
+            4 * rows, 4 * rows, _BUNDLE_BYTES * -(-rows // BUNDLE), 4 * entries,
+            circuit.fr.bytes * entries,
         )
     )  # fmt: skip
     device.launch(
@@ -91,15 +91,18 @@ def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bo
 def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
     """Make the rows after the constraints: 1 times the constant, 1 times the public input."""
     fr = circuit.fr
-    tied_wires = np.arange(FIRST, dtype=np.uint32)
+    public_wires = np.arange(WIRES_BEFORE_BLOCKS, dtype=np.uint32)
     indices = np.zeros(BUNDLE, np.uint32)
-    indices[:FIRST] = tied_wires
-    unit = fr.montgomery_radix**2 % fr.value
+    indices[:WIRES_BEFORE_BLOCKS] = public_wires
+    unit_entry = fr.montgomery_radix**2 % fr.value
     values = np.zeros((BUNDLE, fr.words), np.uint32)
-    values[:FIRST] = np.frombuffer(unit.to_bytes(fr.bytes, "little"), np.uint32)
-    arrays = (tied_wires + np.uint32(circuit.constraints), np.ones(FIRST, np.uint32))
+    values[:WIRES_BEFORE_BLOCKS] = np.frombuffer(unit_entry.to_bytes(fr.bytes, "little"), np.uint32)
+    arrays = (
+        public_wires + np.uint32(circuit.constraints),
+        np.ones(WIRES_BEFORE_BLOCKS, np.uint32),
+    )
     bundle_arrays = (np.zeros(1, np.uint64), indices, values)
-    targets, lengths, bundles, places, words = (
+    targets, lengths, bundles, wires, words = (
         device.upload(array) for array in (*arrays, *bundle_arrays)
     )
-    return Pieces(FIRST, FIRST, targets, lengths, bundles, places, words)
+    return Pieces(WIRES_BEFORE_BLOCKS, WIRES_BEFORE_BLOCKS, targets, lengths, bundles, wires, words)

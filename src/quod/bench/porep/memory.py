@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from quod.bench.porep.bases import base_bytes, counts, group_of
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.matrix import PartitionMatrix
 from quod.device.memory.budget import bytes_text
 from quod.device.protocol import AnyDevice
@@ -29,7 +29,7 @@ _DIRECTIONS = 2
 
 @frozen
 class PartitionMemory:
-    """The memory of a partition on a device, and the shapes of its MSMs."""
+    """The memory of a partition on a device, and its MSMs."""
 
     device: AnyDevice
     circuit: PartitionCircuit
@@ -41,19 +41,22 @@ class PartitionMemory:
         return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
 
     def sums(self, name: str, room: int) -> BinaryScalarMsm:
-        """Return the shape of an MSM over the witness, with room for `room` full scalars."""
+        """Return an MSM over the witness with a capacity of `room` scalars other than 0 and 1."""
         degree, count = counts(self.circuit)[name]
         return BinaryScalarMsm(self.device, group_of(self.circuit, degree), count, room)
 
     @cached_property
     def rooms(self) -> dict[str, int]:
-        """The room for full scalars of each split, for a witness of the circuit."""
+        """By split: the capacity for scalars other than 0 and 1, for a witness of the circuit."""
         circuit = self.circuit
         blocks = -(-circuit.wires // circuit.width)
         # The constant is 1, the public input is not.
-        full = {"A": blocks * circuit.full + FIRST, "B": blocks * circuit.full // B_STRIDE}
-        full["C"] = full["A"]
-        return {name: SplitCounts(0, count).room for name, count in full.items()}
+        full_counts = {
+            "A": blocks * circuit.full + WIRES_BEFORE_BLOCKS,
+            "B": blocks * circuit.full // B_STRIDE,
+        }
+        full_counts["C"] = full_counts["A"]
+        return {name: SplitCounts(0, count).room for name, count in full_counts.items()}
 
     @cached_property
     def workspace(self) -> int:
@@ -70,14 +73,15 @@ class PartitionMemory:
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
         transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
         tables = _DIRECTIONS * transforms.peak_bytes(batch=3, ordering="NR")
-        of_split = {split_name: counts(circuit)[name][1] for name, split_name in TAIL.items()}
+        base_counts = {split_name: counts(circuit)[name][1] for name, split_name in TAIL.items()}
         return {
             **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
             "matrices A and B": PartitionMatrix.bytes_of(circuit),
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
             "witnesses": WITNESSES * circuit.wires * element,
-            "lists of ones and others": WITNESSES * sum(map(ScalarSplit.nbytes, of_split.values())),
+            "lists of ones and others": WITNESSES
+            * sum(map(ScalarSplit.nbytes, base_counts.values())),
             "workspace of MSM H": workspace_bytes(device, self.quotient),
             "workspace of the other MSMs": self.workspace,
         }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from quod.bench.porep.bases import counts, group_of
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.groth16.gpu.summed_points import SummedPoints
@@ -29,5 +29,5 @@ def wires_of_b(device: AnyDevice, circuit: PartitionCircuit) -> Buffer:
     """Upload the wire of each base of B."""
     wires = np.arange(circuit.used_in_b, dtype=np.uint32)
     wires *= B_STRIDE
-    wires += FIRST
+    wires += WIRES_BEFORE_BLOCKS
     return device.upload(wires)

@@ -1,15 +1,16 @@
 """A partition whose key is streamed: blocks of bases pass through device memory.
 
     copies   | H0 | A0 | C0 | H1 | A1 | ...
-    sums     B2, B1, quotient | H0 | A0 | C0 | H1 | ...
+    sums     B1, B2, quotient | H0 | A0 | C0 | H1 | ...
 
 The bases of A, C and H are cut into blocks with an MSM each. As many blocks stay on the device as a
 share of the key's bytes allows. The others are in page-locked memory and are copied to a ring of
-buffers. Long blocks (H) and short ones alternate, so that computation hides the copies.
+buffers. Blocks of H, which take longest to compute, alternate with those of A and C, so that
+computation hides the copies.
 
 Copies and MSMs are separate recordings, ordered by events: a copy waits for the copy before it and
-    for the MSM of the block whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
-    decides how the host submits them; all modes copy and compute the same.
+for the MSM of the block whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
+decides how the host submits them; all modes copy and compute the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from quod.bench.porep.bases import base_bytes, counts, group_of
-from quod.bench.porep.circuit import FIRST, PartitionCircuit
+from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.matrix import PartitionMatrix
 from quod.bench.porep.points import PartitionSum, wires_of_b
 from quod.device.memory.budget import bytes_text
@@ -65,7 +66,7 @@ BLOCK = 1 << 23
 RING = 3
 """The number of blocks being copied or in use."""
 
-# The MSMs cut into blocks, the long one first.
+# The MSMs that are cut into blocks, the slowest first.
 _CUT = ("H", "A", "C")
 
 
@@ -95,7 +96,11 @@ class _Step:
 
 @frozen(eq=False)
 class _Program:
-    """All steps of a proof for certain numbers of full scalars."""
+    """All steps of a proof, recorded for given capacities of scalars other than 0 and 1.
+
+    early, late: the points that the proof needs first, and the others; see `SumSlot`. Here all of
+        them are complete only at the end.
+    """
 
     steps: tuple[_Step, ...]
     early: PartitionSum
@@ -119,13 +124,15 @@ def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
     return remaining
 
 
-class StreamedSums:
-    """A `ResidentKey` for one proof at a time, with `share` of the bases' bytes resident.
+class StreamedKey:
+    """A streamed key with the interface of `ResidentKey`, for one proof at a time.
 
     bases: those of the whole key in device memory; blocks that do not stay move to the host.
+    share: the share of the bases' bytes that stays on the device.
     Raises DeviceError if the share has no room for B and the ring.
     """
 
+    # The attributes of `ResidentKey`: no memory beyond the key's, no batches, one proof at a time.
     peak_bytes = 0
     witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
@@ -136,14 +143,14 @@ class StreamedSums:
         timeline: Timeline, *, share: float, mode: Mode, block: int = BLOCK,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.mode = device, circuit, mode
-        sizes = base_bytes(circuit)
-        size = block * 8 * group_of(circuit, 1).point_words
+        bytes_by_msm = base_bytes(circuit)
+        block_bytes = block * 8 * group_of(circuit, 1).point_words
         remaining = room_for_blocks(circuit, share, block)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
                 device, circuit.fr, circuit.log2_domain, PartitionMatrix.build(device, circuit)
             )
-        self.ring = [device.allocate(size, zero=False) for _ in range(RING)]
+        self.ring = [device.allocate(block_bytes, zero=False) for _ in range(RING)]
         self.staying = {name: bases[name] for name in ("B1", "B2")}
         self.b_mask = self._mask("B1", bases["B1"])
         self.indices = wires_of_b(device, circuit)
@@ -151,7 +158,7 @@ class StreamedSums:
             self.blocks = list(self._cut(bases, block, remaining))
         self.nbytes = sum(
             kept.bases.nbytes for kept in self.blocks if kept.host is None
-        ) + sizes["B1"] + sizes["B2"] + RING * size  # fmt: skip
+        ) + bytes_by_msm["B1"] + bytes_by_msm["B2"] + RING * block_bytes  # fmt: skip
         self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
         self._slots = Slots(lambda: _Slot(self), 1)
 
@@ -160,11 +167,11 @@ class StreamedSums:
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)
 
     def _cut(self, bases: dict[str, Buffer], block: int, remaining: int) -> Iterator[_Block]:
-        """Cut all MSMs into alternating blocks.
+        """Cut H, A and C into blocks in turn; keep each on the device or move it to the host.
 
-        The last blocks stay, as B hides the copies of the first.
+        The last blocks stay, as the MSMs over B hide the copies of the first.
         """
-        point = 8 * group_of(self.circuit, 1).point_words
+        point_bytes = 8 * group_of(self.circuit, 1).point_words
         ranges = [
             [
                 (name, start, min(start + block, counts(self.circuit)[name][1]))
@@ -174,31 +181,31 @@ class StreamedSums:
         ]
         order = [
             block_range
-            for turn in zip_longest(*ranges)
-            for block_range in turn
+            for blocks in zip_longest(*ranges)
+            for block_range in blocks
             if block_range is not None
         ]
         stays = set()
         for name, start, stop in reversed(order):
-            nbytes = (stop - start) * point
+            nbytes = (stop - start) * point_bytes
             if nbytes <= remaining:
                 remaining -= nbytes
                 stays.add((name, start))
-        place = 0
+        streamed_count = 0
         for name, start, stop in order:
-            source = bases[name].slice(start * point, stop * point)
+            source = bases[name].slice(start * point_bytes, stop * point_bytes)
             mask = None if name == "H" else self._mask(name, source)
             if (name, start) in stays:
                 kept = self.device.allocate(source.nbytes, zero=False)
-                moving = self.device.stream("blocks").record()
-                moving.copy(source, kept)
-                moving.finish().run()
+                recording = self.device.stream("blocks").record()
+                recording.copy(source, kept)
+                recording.finish().run()
                 yield _Block(name, start, stop, kept, None, mask)
                 continue
             host = self.device.pinned(source.nbytes)
             self.device.download(source, host)
-            target = self.ring[place % RING].slice(0, source.nbytes)
-            place += 1
+            target = self.ring[streamed_count % RING].slice(0, source.nbytes)
+            streamed_count += 1
             yield _Block(name, start, stop, target, host, mask)
 
     def prepare(self) -> None:
@@ -214,7 +221,7 @@ class StreamedSums:
 class _Slot:
     """A `SumSlot` for streamed keys."""
 
-    def __init__(self, key: StreamedSums) -> None:
+    def __init__(self, key: StreamedKey) -> None:
         self._key, self.runner = key, key.runner
         device, circuit = key.device, key.circuit
         self._device = device
@@ -242,8 +249,8 @@ class _Slot:
         if name == "B":
             return self._witness
         size = self._key.circuit.fr.bytes
-        first = start + (FIRST if name == "C" else 0)
-        return self._witness.slice(first * size, (first + count) * size)
+        first_scalar = start + (WIRES_BEFORE_BLOCKS if name == "C" else 0)
+        return self._witness.slice(first_scalar * size, (first_scalar + count) * size)
 
     @property
     def early(self) -> PartitionSum:
@@ -259,55 +266,58 @@ class _Slot:
         """See `SumSlot`."""
         self._device.upload(np.ascontiguousarray(witness), into=self._witness)
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
         timeline = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
         # Copies that no step has waited for yet.
-        waiting: list[SubmittedStream] = []
+        submitted_copies: list[SubmittedStream] = []
 
         def submit(recording: Recording, name: str) -> SubmittedStream:
             stream = self._device.stream(name).replay(recording)
             return stream.submit(timeline, parent=context.parent)
 
         try:
+            # Mark the results as unwritten before each run.
             for split in self._splits.values():
                 split.expect()
             submit(self._splitting, "sums").wait()
-            rooms = tuple(split.counts().room for split in self._splits.values())
-            if rooms not in self._programs:
-                self._programs[rooms] = self._record(dict(zip(self._splits, rooms, strict=True)))
-            program = self._program = self._programs[rooms]
+            capacities = tuple(split.counts().room for split in self._splits.values())
+            if capacities not in self._programs:
+                self._programs[capacities] = self._record(
+                    dict(zip(self._splits, capacities, strict=True))
+                )
+            program = self._program = self._programs[capacities]
             program.early.expect()
             program.late.expect()
-            ahead = [step.copy for step in program.steps if step.copy is not None]
-            ahead.reverse()
+            unsubmitted = [step.copy for step in program.steps if step.copy is not None]
+            unsubmitted.reverse()
 
             def stage() -> None:
-                if ahead:
-                    waiting.append(submit(ahead.pop(), "copies"))
+                if unsubmitted:
+                    submitted_copies.append(submit(unsubmitted.pop(), "copies"))
 
-            lead = 0 if self._key.mode == "synchronous" else RING
-            for _ in range(lead):
+            copies_ahead = 0 if self._key.mode == "synchronous" else RING
+            for _ in range(copies_ahead):
                 stage()
             for step in program.steps:
                 if step.copy is not None:
-                    if not lead:
+                    if not copies_ahead:
                         stage()
-                    copy = waiting.pop(0)
-                    self._go_on(copy, running)
-                self._go_on(submit(step.sums, "sums"), running)
-                if step.copy is not None and lead:
+                    copy = submitted_copies.pop(0)
+                    self._wait_or_defer(copy, running)
+                self._wait_or_defer(submit(step.sums, "sums"), running)
+                if step.copy is not None and copies_ahead:
                     stage()
             while running:
                 running.pop(0).wait()
-            first.set(None)
+            early_done.set(None)
         except BaseException as error:
             # No copy may reach the ring while the next proof uses it.
-            end_after(error, first, [*running, *waiting])
+            end_after(error, early_done, [*running, *submitted_copies])
             raise
 
-    def _go_on(self, stream: SubmittedStream, running: list[SubmittedStream]) -> None:
+    def _wait_or_defer(self, stream: SubmittedStream, running: list[SubmittedStream]) -> None:
         """Wait for a submission now, or at the end if the mode is deferred."""
         if self._key.mode == "deferred":
             running.append(stream)
@@ -316,15 +326,15 @@ class _Slot:
 
     # --- recordings
 
-    def _record(self, rooms: Mapping[tuple[str, int], int]) -> _Program:
+    def _record(self, capacities: Mapping[tuple[str, int], int]) -> _Program:
         key, device = self._key, self._device
-        shapes = {
-            "B1": self._shape(1, key.circuit.used_in_b, rooms["B", 0]),
-            "B2": self._shape(2, key.circuit.used_in_b, rooms["B", 0]),
+        resident_msms = {
+            "B1": self._msm(1, key.circuit.used_in_b, capacities["B", 0]),
+            "B2": self._msm(2, key.circuit.used_in_b, capacities["B", 0]),
         }
-        of_blocks = {
-            (key_block.name, key_block.start): self._shape(
-                1, key_block.count, rooms[key_block.name, key_block.start]
+        block_msms = {
+            (key_block.name, key_block.start): self._msm(
+                1, key_block.count, capacities[key_block.name, key_block.start]
             )
             for key_block in key.blocks
             if key_block.name != "H"
@@ -333,26 +343,28 @@ class _Slot:
         plans = {
             key_block.count: plain_plan(device, g1, key_block.count) for key_block in key.blocks
         }
-        needed = [shape.workspace_bytes for shape in (*shapes.values(), *of_blocks.values())]
-        needed += [workspace_bytes(device, plan) for plan in plans.values()]
-        workspace = Workspace(device, max(needed))
+        workspace_sizes = [
+            recorder.workspace_bytes for recorder in (*resident_msms.values(), *block_msms.values())
+        ]
+        workspace_sizes += [workspace_bytes(device, plan) for plan in plans.values()]
+        workspace = Workspace(device, max(workspace_sizes))
         msms: dict[str, list[RecordedMsm]] = {"A": [], "B1": [], "B2": [], "C": [], "H": []}
         chain = _Chain(device)
         with chain.step() as recording:
-            for name, shape in shapes.items():
+            for name, recorder in resident_msms.items():
                 with recording.part(f"MSM {name}"):
-                    msms[name] += shape.record(
+                    msms[name] += recorder.record(
                         recording, self._splits["B", 0], self._witness, key.staying[name], workspace
                     )
         with chain.step() as recording:
             scalars = key.quotient.record(recording, self._witness)
         for key_block in key.blocks:
             with chain.step(key_block) as recording, recording.part(f"MSM {key_block.name}"):
-                place = key_block.name, key_block.start
+                block_key = key_block.name, key_block.start
                 if key_block.name != "H":
                     words = self._scalars(key_block.name, key_block.start, key_block.count)
-                    msms[key_block.name] += of_blocks[place].record(
-                        recording, self._splits[place], words, key_block.bases, workspace
+                    msms[key_block.name] += block_msms[block_key].record(
+                        recording, self._splits[block_key], words, key_block.bases, workspace
                     )
                     continue
                 size, plan = key.circuit.fr.bytes, plans[key_block.count]
@@ -367,8 +379,8 @@ class _Slot:
             tuple(chain.steps), PartitionSum(circuit, early), PartitionSum(circuit, late)
         )  # fmt: skip
 
-    def _shape(self, degree: int, count: int, room: int) -> BinaryScalarMsm:
-        return BinaryScalarMsm(self._device, group_of(self._key.circuit, degree), count, room)
+    def _msm(self, degree: int, count: int, capacity: int) -> BinaryScalarMsm:
+        return BinaryScalarMsm(self._device, group_of(self._key.circuit, degree), count, capacity)
 
 
 class _Chain:
@@ -399,9 +411,9 @@ class _Chain:
 
     def _copy(self, block: _Block, host: Array) -> Recording:
         copies = self._device.stream("copies").record()
-        for before in (self._copied, self._users.get(block.bases.address)):
-            if before is not None:
-                copies.wait_for(before)
+        for event in (self._copied, self._users.get(block.bases.address)):
+            if event is not None:
+                copies.wait_for(event)
         copies.upload(host, block.bases, label=f"bases {block.name}")
         self._copied = copies.event("copied")
         return copies.finish().recording

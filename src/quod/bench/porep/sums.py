@@ -1,11 +1,11 @@
 """The MSMs of a partition's proof, with the key in device memory: see `ResidentKey`.
 
     witness ─┬─ A·w, B·w, quotient, MSM over h
-             └─ splits into ones and others ── sums over a, b (G1), b (G2), c
+             └─ splits into ones and others ── MSMs over A, B (G1), B (G2), C
 
 Both paths are concurrent recordings. The splits are submitted with the upload, so that those of the
-next witness run concurrently with the present MSMs. Their counts decide which recording of the MSMs
-over the witness is replayed.
+next witness run concurrently with the present MSMs. The counts of a split, rounded up to
+capacities, decide which recording of the MSMs over the witness is replayed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 
 from quod.bench.porep.bases import counts, group_of
-from quod.bench.porep.circuit import FIRST, PartitionCircuit
+from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.matrix import PartitionMatrix
 from quod.bench.porep.memory import TAIL, WITNESSES, PartitionMemory
 from quod.bench.porep.points import PartitionSum, wires_of_b
@@ -47,7 +47,7 @@ _EARLY = ("B2", "A", "B1")
 
 @frozen(eq=False)
 class _Tail:
-    """The recorded MSMs over the witness for certain numbers of full scalars."""
+    """The recorded MSMs over the witness, for given capacities of scalars other than 0 and 1."""
 
     recording: Recording
     msms: tuple[RecordedMsm, ...]
@@ -125,7 +125,11 @@ class _Slot:
         else:
             self._witness = self._upload.buffer
         words = self._witness
-        self._vectors = {"A": words, "B": words, "C": words.slice(FIRST * 32, words.nbytes)}
+        self._vectors = {
+            "A": words,
+            "B": words,
+            "C": words.slice(WIRES_BEFORE_BLOCKS * 32, words.nbytes),
+        }
         self._splits = {
             split_name: self._split(name) for name, split_name in TAIL.items() if name != "B2"
         }
@@ -157,19 +161,19 @@ class _Slot:
             )
         return recording.finish().recording, recorded
 
-    def _record_tail(self, rooms: dict[str, int]) -> _Tail:
+    def _record_tail(self, capacities: dict[str, int]) -> _Tail:
         key, recording = self._key, self._device.stream("tail").record()
-        shapes = {
-            name: key.memory.sums(name, rooms[split_name]) for name, split_name in TAIL.items()
+        witness_msms = {
+            name: key.memory.sums(name, capacities[split_name]) for name, split_name in TAIL.items()
         }
-        needed = max(shape.workspace_bytes for shape in shapes.values())
-        if needed > key.workspace.nbytes:
+        workspace_bytes = max(witness_msm.workspace_bytes for witness_msm in witness_msms.values())
+        if workspace_bytes > key.workspace.nbytes:
             # The witness has more full values than the circuit's own.
-            key.workspace = Workspace(self._device, needed)
+            key.workspace = Workspace(self._device, workspace_bytes)
         recorded: dict[str, list[RecordedMsm]] = {}
         for name, split_name in TAIL.items():
             with recording.part(f"MSM {name}"):
-                recorded_msms = shapes[name].record(
+                recorded_msms = witness_msms[name].record(
                     recording, self._splits[split_name], self._vectors[split_name], key.bases[name],
                     key.workspace,
                 )  # fmt: skip
@@ -202,33 +206,35 @@ class _Slot:
             split.expect()
         self._submitted_split = replay(self._device, self._splitting)
 
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
+    def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
-        followed = context.timeline if context.is_timed else None
+        timeline = context.timeline if context.is_timed else None
         self._h.expect()
         splitting, self._submitted_split = self._submitted_split, None
         running: list[SubmittedStream] = []
         try:
-            if followed is None:
+            if timeline is None:
                 running.append(replay(self._device, self._quotient))
             assert splitting is not None
             splitting.wait()
-            rooms = {split_name: split.counts().room for split_name, split in self._splits.items()}
-            tail = self._tails.get(tuple(rooms.values()))
+            capacities = {
+                split_name: split.counts().room for split_name, split in self._splits.items()
+            }
+            tail = self._tails.get(tuple(capacities.values()))
             if tail is None:
-                tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
+                tail = self._tails[tuple(capacities.values())] = self._record_tail(capacities)
             self._tail = tail
-            # The MSM over h was announced before its start, and may be done.
+            # The MSM over H was prepared before its start, and may be done.
             for msm in tail.msms:
                 msm.expect()
             # Timed steps run one after the other.
-            replay(self._device, tail.recording, followed, context).wait()
-            first.set(None)
-            if followed is not None:
-                running.append(replay(self._device, self._quotient, followed, context))
+            replay(self._device, tail.recording, timeline, context).wait()
+            early_done.set(None)
+            if timeline is not None:
+                running.append(replay(self._device, self._quotient, timeline, context))
             running.pop().wait()
         except BaseException as error:
-            end_after(error, first, running)
+            end_after(error, early_done, running)
             raise
 
     def _drop_splitting(self) -> None:

@@ -24,25 +24,25 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
 
     with tempfile.TemporaryDirectory(prefix="quod-bench-ceremony-") as folder:
         for power in sizes:
-            new, done, ready, out = (
+            initial, contributed, prepared, out = (
                 str(Path(folder) / f"{power}-{name}") for name in ("new", "done", "ready", "out")
             )
-            new_powers(curve, power, new)
-            contribute(new, done, device=device)
+            new_powers(curve, power, initial)
+            contribute(initial, contributed, device=device)
             if "verify" in steps:
-                prepare(done, ready, device=device)
+                prepare(contributed, prepared, device=device)
             runs: dict[str, tuple[Callable[[], object], list[str], list[str]]] = {
                 "contribute": (
-                    partial(contribute, new, out, device=device, replace=True),
-                    [new, out],
+                    partial(contribute, initial, out, device=device, replace=True),
+                    [initial, out],
                     ["-e=text", "--name=x"],
                 ),
                 "prepare": (
-                    partial(prepare, done, out, device=device, replace=True),
-                    [done, out],
+                    partial(prepare, contributed, out, device=device, replace=True),
+                    [contributed, out],
                     [],
                 ),
-                "verify": (partial(verify, ready, device=device), [ready], []),
+                "verify": (partial(verify, prepared, device=device), [prepared], []),
             }
             for step in steps:
                 run, files, extra_arguments = runs[step]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CIRCUITS = ("sapling-output", "masp-output")
 _KEY_SEED = 1
-_BATCH, _RESIDENT = 256, 1024
+_HOST_BATCH, _DEVICE_BATCH = 256, 1024
 
 # An address of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
@@ -36,42 +36,47 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
     from quod.groth16.setup import make_key
 
     circuit, inputs = _chosen(name)
-    shape: dict[str, Parameter] = {
+    parameters: dict[str, Parameter] = {
         "circuit": name, "curve": circuit.curve, "constraints": circuit.constraints,
     }  # fmt: skip
     circuit.prepare()
     yield Case(
-        {"what": "witness, unchecked", **shape},
+        {"what": "witness, unchecked", **parameters},
         partial(circuit.witness, inputs, check=False),
         unit="ms",
     )
     yield Case(
-        {"what": f"witnesses of {_BATCH}, unchecked", **shape},
-        partial(circuit.witnesses, [inputs] * _BATCH, check=False),
+        {"what": f"witnesses of {_HOST_BATCH}, unchecked", **parameters},
+        partial(circuit.witnesses, [inputs] * _HOST_BATCH, check=False),
         unit="ms/witness",
-        operations=_BATCH,
+        operations=_HOST_BATCH,
     )
     opened = open_device(device)
     if not in_host_memory(opened):
         yield Case(
-            {"what": f"witnesses of {_RESIDENT}, in the device's memory, unchecked", **shape},
-            partial(circuit.witnesses, [inputs] * _RESIDENT, check=False, device=opened),
+            {
+                "what": f"witnesses of {_DEVICE_BATCH}, in the device's memory, unchecked",
+                **parameters,
+            },
+            partial(circuit.witnesses, [inputs] * _DEVICE_BATCH, check=False, device=opened),
             unit="ms/witness",
-            operations=_RESIDENT,
+            operations=_DEVICE_BATCH,
         )
     # Through WebGPU the set-up kernels would be compiled for a single use.
-    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
-    test_key = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
+    prefers_short_kernels = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    test_key = make_key(
+        circuit, _KEY_SEED, device=open_device("cpu") if prefers_short_kernels else opened
+    )
     key = ProvingKey(test_key, opened)
     witness = circuit.witness(inputs)
     yield Case(
-        {"what": "prove, key resident", **shape},
+        {"what": "prove, key resident", **parameters},
         partial(key.prove, witness),
         unit="ms",
         traced=lambda timeline: key.prove(witness, timeline=timeline),
     )
     yield Case(
-        {"what": "inputs to proof, key resident", **shape},
+        {"what": "inputs to proof, key resident", **parameters},
         partial(_from_inputs, circuit, key, inputs),
         unit="ms",
     )

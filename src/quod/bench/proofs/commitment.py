@@ -37,7 +37,7 @@ def cases(
     opened, commitment_scheme = open_device(device), _scheme(scheme, max(sizes, default=1))
     element_field = field_of(field or _FIELDS.get(scheme, _FIELD))
     for log2_size in sizes:
-        yield from _of_size(opened, commitment_scheme, element_field, log2_size, claims)
+        yield from _size_cases(opened, commitment_scheme, element_field, log2_size, claims)
 
 
 def _scheme(name: str, log2_size: int) -> Scheme:
@@ -49,13 +49,16 @@ def _scheme(name: str, log2_size: int) -> Scheme:
     return HyperKzg(ReferenceString.of_tau(_TAU, log2_size, insecure=True))
 
 
-def _of_size(
+def _size_cases(
     device: AnyDevice, scheme: Scheme, field: FieldSpec, log2_size: int, count: int
 ) -> Iterator[Case]:
     table = random_elements(field.modulus, 1 << log2_size, seed=log2_size)
-    held = device.upload(table)
+    resident_table = device.upload(table)
     drawn = words_to_elements(field, random_elements(field, count * log2_size, seed=count))
-    points = [drawn[at : at + log2_size] for at in range(0, count * log2_size, log2_size)]
+    points = [
+        drawn[commitment_bytes : commitment_bytes + log2_size]
+        for commitment_bytes in range(0, count * log2_size, log2_size)
+    ]
     claims = [Claim(tuple(point), _value(device, field, table, point)) for point in points]
     # Ligero's committer records its stages in a timeline.
     committer: Any = scheme.committer(device, field, log2_size, allow_bits=0)
@@ -63,18 +66,18 @@ def _of_size(
 
     def commit(timeline: Timeline | None = None) -> ProofWriter:
         writer = ProofWriter(_new_transcript())
-        committer.commit(held, writer, *([timeline] if traces else []))
+        committer.commit(resident_table, writer, *([timeline] if traces else []))
         return writer
 
     committed = commit()
-    state, start = committed.transcript.state, committed.getvalue()
+    committed_state, commitment_bytes = committed.transcript.state, committed.getvalue()
 
-    def opened(timeline: Timeline | None = None) -> bytes:
-        writer = ProofWriter(Transcript(state, bound=True))
+    def open_claims(timeline: Timeline | None = None) -> bytes:
+        writer = ProofWriter(Transcript(committed_state, bound=True))
         committer.open(claims, writer, *([timeline] if traces else []))
-        return start + writer.getvalue()
+        return commitment_bytes + writer.getvalue()
 
-    proof = opened()
+    proof = open_claims()
 
     def verify() -> None:
         reader = ProofReader(proof, _new_transcript())
@@ -85,7 +88,7 @@ def _of_size(
     parameters: dict[str, Parameter] = {
         "scheme": scheme.name, "field": field.name, "log2": log2_size, "claims": count,
     }  # fmt: skip
-    steps: list[tuple[str, Callable[..., object]]] = [("commit", commit), ("open", opened)]
+    steps: list[tuple[str, Callable[..., object]]] = [("commit", commit), ("open", open_claims)]
     for step, run in steps:
         step_parameters = {**parameters, "time": step}
         yield Case(step_parameters, run, "ms", traced=run if traces else None)

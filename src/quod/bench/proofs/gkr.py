@@ -31,7 +31,8 @@ Draw = Callable[[int], tuple[Words, Any]]
 """A function from a number of instances to random inputs and their public inputs."""
 
 PRODUCTS_OF_KECCAK = 11_000_000
-"""M31 products in a proof of one Keccak-f: the smallest known count of gate-by-gate provers."""
+"""M31 products in a proof of one Keccak-f: the smallest known count of a prover that goes through
+the gates one by one."""
 
 
 def cases(
@@ -52,9 +53,9 @@ def cases(
     )
     for count in instances:
         prover = Prover(opened, key, layered, instances=count, batch=batch, allow_bits=0)
-        number = batch if proofs is None else proofs
-        drawn, shown = draw(count)
-        inputs, public = [drawn] * number, [shown] * number
+        proof_count = batch if proofs is None else proofs
+        instance_inputs, instance_public = draw(count)
+        inputs, public = [instance_inputs] * proof_count, [instance_public] * proof_count
 
         def prove(
             timeline: Timeline | None = None, *, prover: Prover = prover,
@@ -62,16 +63,16 @@ def cases(
         ) -> list[bytes]:  # fmt: skip
             return prover.prove_many(inputs, public, check=False, timeline=timeline)
 
-        made_ones = prove()
+        made_proofs = prove()
         parameters: dict[str, Parameter] = {
             "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
-            "commitment": commitment, "reduction": reduction.value, "bytes": len(made_ones[0]),
+            "commitment": commitment, "reduction": reduction.value, "bytes": len(made_proofs[0]),
             "what": "prove", **({} if proofs is None else {"proofs": proofs}),
             **({} if threads is None else {"threads": threads}),
         }  # fmt: skip
-        peers, absent = _products(opened, circuit, layered.field, count * number)
+        peers, absent = _products(opened, circuit, layered.field, count * proof_count)
         yield Case(
-            parameters, prove, "ms/instance", operations=count * number, peers=peers,
+            parameters, prove, "ms/instance", operations=count * proof_count, peers=peers,
             absent=absent, way="in registers", traced=prove,
         )  # fmt: skip
 
@@ -79,7 +80,7 @@ def cases(
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,
-            proofs: list[bytes] = made_ones[:batch],
+            proofs: list[bytes] = made_proofs[:batch],
             public: list[Any] = public[:batch],
         ) -> None:  # fmt: skip
             verifier.verify_many(public, proofs, timeline=timeline)
@@ -88,7 +89,7 @@ def cases(
             {**parameters, "what": "verify"},
             verify,
             "ms/proof",
-            operations=min(batch, number),
+            operations=min(batch, proof_count),
             traced=verify,
         )
 
@@ -109,8 +110,8 @@ def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     """Build a circuit of one Keccak-f[1600] per instance, with the result asserted to be signs."""
     program = Program(field)
     state = keccak_f(program, program.inputs("state", STATE))
-    for number, value in enumerate(state):
-        program.assert_equal(value * value, program.constant(1), f"sign[{number}]")
+    for index, value in enumerate(state):
+        program.assert_equal(value * value, program.constant(1), f"sign[{index}]")
     circuit = program.finished().circuit
     signs = from_integers(field, [1, -1])
 
@@ -157,8 +158,8 @@ def random_layers(
         return Gates(output, tuple(inputs), np.zeros(count, np.uint32))
 
     all_layers = []
-    for number in range(layers + 1):
-        sizes = {} if number == layers else kinds
+    for index in range(layers + 1):
+        sizes = {} if index == layers else kinds
         all_layers.append(
             Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS})
         )

@@ -1,9 +1,9 @@
 """A study of the GPU prover of layered circuits: the gain of each optimisation.
 
-Tables of a layer use locks, atomic sums or sorted runs. Sumcheck rounds take two passes over
-memory, one pass, or shared memory. Proofs run one by one, on streams, in batches, and with host
-work concurrent with the device. All variants must give the same result, which is checked before
-they are measured.
+The tables of a layer are summed under locks, by atomic additions, or over gates sorted by entry.
+Sumcheck rounds take two passes over memory, one pass, or shared memory. Proofs run one by one, on
+streams, in batches, and with host work concurrent with the device. All variants must give the same
+result, which is checked before they are measured.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def fold_tables(
 
 
 class _Study:
-    """Recordings of the variants on one device, with challenges from a field."""
+    """Recordings of the variants on one device; `field` has the challenges."""
 
     def __init__(self, device: AnyDevice, field: FieldSpec, proofs: int, log_size: int) -> None:
         if field.modulus.words > 1 or field.modulus.montgomery_radix != 1:
@@ -178,18 +178,18 @@ class _Study:
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
     def _cases(
-        self, what: str, ways: dict[str, Recording], result: Buffer, again: Callable[[], None]
+        self, what: str, recordings: dict[str, Recording], result: Buffer, reset: Callable[[], None]
     ) -> Iterator[Case]:
-        """Yield the variants, which must leave the same `result`; `again` resets their inputs."""
-        wanted: Words | None = None
-        for way, recording in ways.items():
-            again()
+        """Yield the variants, which must leave the same `result`; `reset` restores their inputs."""
+        expected: Words | None = None
+        for way, recording in recordings.items():
+            reset()
             self._run(recording)
             downloaded = np.empty(result.nbytes // 4, np.uint32)
             self._device.download(result, downloaded)
-            if wanted is not None and not np.array_equal(downloaded, wanted):
+            if expected is not None and not np.array_equal(downloaded, expected):
                 raise DeviceError(f"{self._device.name}: {what} by {way} differ")
-            wanted = downloaded
+            expected = downloaded
             parameters: dict[str, Parameter] = {
                 "what": what, "way": way, "field": self._field.name, "proofs": self._proofs,
                 "log2": self._log_size,
@@ -208,14 +208,17 @@ class _Study:
         count, entries = 2 << log_size, self._proofs << log_size
         circuit = random_layers(field.modulus, 1, log_size, {"multiply": count})
         resident = TwoPhaseGates(device, circuit, field)
-        runs, multiply_gates = resident.layers[0].by_first, circuit.layers[0].gates["multiply"]
+        sorted_gates, multiply_gates = (
+            resident.layers[0].by_first,
+            circuit.layers[0].gates["multiply"],
+        )
         gates = device.upload(np.stack([*multiply_gates.inputs, multiply_gates.output], axis=1))
         below = device.upload(random_elements(field.modulus, entries, seed=1))
         weights = device.upload(random_elements(field, entries, seed=2))
         table = device.allocate(4 * field.words * entries)
         locks = device.allocate(4 * entries)
         sums = device.allocate(4 * _SUM_WORDS * field.words * entries)
-        none = device.upload(np.zeros(1, np.uint32))
+        no_values = device.upload(np.zeros(1, np.uint32))
         arguments = (self._proofs * count, log_size, count, gates, below, weights)
 
         def by_locks(recording: RecordingStream) -> None:
@@ -234,8 +237,10 @@ class _Study:
             coefficients = device.upload(resident.numbers)
             self._launch(
                 recording, first_phase, entries, 0, LayerSizes(log_size, log_size, 0),
-                GateTable(1, 0, 0, 0, runs.starts, runs.gates, coefficients, none), below, weights,
-                table, form=runs.form,
+                GateTable(
+                    1, 0, 0, 0, sorted_gates.starts, sorted_gates.gates, coefficients, no_values
+                ),
+                below, weights, table, form=sorted_gates.form,
             )  # fmt: skip
 
         ways = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
@@ -260,28 +265,34 @@ class _Study:
                 device, shape, n, batch=batch, in_place=True
             ),
         }
-        first = plans["a launch a round"]
-        progress, proof = device.allocate(first.progress_bytes), device.allocate(first.proof_bytes)
+        launch_plan = plans["a launch a round"]
+        progress, proof = (
+            device.allocate(launch_plan.progress_bytes),
+            device.allocate(launch_plan.proof_bytes),
+        )
         partial = device.allocate(max(plan.partial_bytes for plan in plans.values()))
-        equality = device.allocate(first.equality_bytes)
+        equality = device.allocate(launch_plan.equality_bytes)
         folded = [
-            device.allocate(max(4 * field.words * batch << n, first.folded_bytes)) for _ in range(2)
+            device.allocate(max(4 * field.words * batch << n, launch_plan.folded_bytes))
+            for _ in range(2)
         ]
-        start = random_elements(field.modulus, first.progress_bytes // 4, seed=4)
+        start = random_elements(field.modulus, launch_plan.progress_bytes // 4, seed=4)
 
         def in_two_passes(recording: RecordingStream) -> None:
             source = tables
             for number in range(n):
                 remaining = n - number
-                small = SumcheckPlan(device, shape, remaining, batch=batch, log_capacity=1, depth=1)
-                groups = small.sum_groups
-                lanes = small.finish_lanes
+                round_plan = SumcheckPlan(
+                    device, shape, remaining, batch=batch, log_capacity=1, depth=1
+                )
+                groups = round_plan.sum_groups
+                lanes = round_plan.finish_lanes
                 recording.launch(
                     device.compile(
-                        evaluate_inputs, lanes=small.pass_lanes,
+                        evaluate_inputs, lanes=round_plan.pass_lanes,
                         form=PassForm(shape, 1, 1, in_blocks=device.host_memory),
                     ),
-                    batch * groups, SumcheckSizes(batch, remaining, small.log_low), groups,
+                    batch * groups, SumcheckSizes(batch, remaining, round_plan.log_low), groups,
                     InputTables(equality, source), equality, partial,
                 )  # fmt: skip
                 recording.launch(
@@ -312,10 +323,10 @@ class _Study:
 
             recordings[way] = self._recorded(as_planned)
 
-        def again() -> None:
+        def reset_progress() -> None:
             device.upload(start, into=progress)
 
-        yield from self._cases("rounds", recordings, proof, again)
+        yield from self._cases("rounds", recordings, proof, reset_progress)
 
     # --- whole proofs
 
@@ -329,44 +340,44 @@ class _Study:
             for seed in range(proofs)
         ]
         statements = [Statement(key, circuit, (), 1, allow_bits=0)] * proofs
-        before = key.transcript()
-        statements[0].begin(before)
+        transcript = key.transcript()
+        statements[0].begin(transcript)
 
-        def made(batch: int) -> PipelineSlot:
+        def new_slot(batch: int) -> PipelineSlot:
             plan = TwoPhasePlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)
             return PipelineSlot(plan, key, 1, "proof")
 
-        fused, alone = [made(proofs)], [made(1) for _ in range(proofs)]
+        batched_slots, single_slots = [new_slot(proofs)], [new_slot(1) for _ in range(proofs)]
 
-        def prove(owns: list[PipelineSlot], at_once: int) -> list[bytes]:
-            each, proof_list = proofs // len(owns), []
-            for first in range(0, len(owns), at_once):
-                some = owns[first : first + at_once]
-                for number, slot in enumerate(some, start=first):
-                    share = slice(number * each, (number + 1) * each)
-                    slot.begin(statements[share], tables[share], before, None)
-                proof_list += [proof for slot in some for proof in slot.finish(None)]
+        def prove(slots: list[PipelineSlot], concurrent_slots: int) -> list[bytes]:
+            proofs_per_slot, proof_list = proofs // len(slots), []
+            for first in range(0, len(slots), concurrent_slots):
+                running_slots = slots[first : first + concurrent_slots]
+                for number, slot in enumerate(running_slots, start=first):
+                    batch = slice(number * proofs_per_slot, (number + 1) * proofs_per_slot)
+                    slot.begin(statements[batch], tables[batch], transcript, None)
+                proof_list += [proof for slot in running_slots for proof in slot.finish(None)]
             return proof_list
 
-        def launch(owns: list[PipelineSlot], at_once: int) -> None:
-            for first in range(0, len(owns), at_once):
-                streams = [device.stream("proof") for _ in owns[first : first + at_once]]
+        def launch(slots: list[PipelineSlot], concurrent_slots: int) -> None:
+            for first in range(0, len(slots), concurrent_slots):
+                streams = [device.stream("proof") for _ in slots[first : first + concurrent_slots]]
                 submitted = [
                     stream.replay(slot.recording).submit()
-                    for stream, slot in zip(streams, owns[first:], strict=False)
+                    for stream, slot in zip(streams, slots[first:], strict=False)
                 ]
                 for stream in submitted:
                     stream.wait()
 
-        ways = {"one after another": (alone, 1), "on streams": (alone, proofs),
-                "side by side": (fused, 1)}  # fmt: skip
-        wanted = prove(fused, 1)
+        ways = {"one after another": (single_slots, 1), "on streams": (single_slots, proofs),
+                "side by side": (batched_slots, 1)}  # fmt: skip
+        expected = prove(batched_slots, 1)
         Verifier(device, key, circuit, batch=proofs, allow_bits=0).verify_many(
-            [()] * proofs, wanted
+            [()] * proofs, expected
         )
         for what, run in (("proofs", prove), ("launches of proofs", launch)):
             for way, arguments in ways.items():
-                if prove(*arguments) != wanted:
+                if prove(*arguments) != expected:
                     raise DeviceError(f"{device.name}: proofs {way} differ")
                 parameters: dict[str, Parameter] = {
                     "what": what, "way": way, "field": field.name, "proofs": proofs,
@@ -379,8 +390,10 @@ class _Study:
         circuit, draw = keccak(self._field.modulus)
         key = VerifyingKey.of(circuit, self._field, allow_bits=0)
         inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
-        for way, most in (("one batch in progress", 1), ("two batches in progress", 2)):
-            prover = Prover(self._device, key, circuit, batch=batch, in_progress=most, allow_bits=0)
+        for way, in_progress in (("one batch in progress", 1), ("two batches in progress", 2)):
+            prover = Prover(
+                self._device, key, circuit, batch=batch, in_progress=in_progress, allow_bits=0
+            )
             prover.prove_many(inputs[:batch], [()] * batch)
             parameters: dict[str, Parameter] = {
                 "what": "batches", "way": way, "field": self._field.name, "proofs": proofs,
@@ -401,17 +414,18 @@ def study_cases(
 
     proofs, log_size: the number of proofs, and the log2 of values per layer, for tables and rounds;
         `proofs` also for the pipelines of Keccak-f.
-    fused: the number of proofs in the schedules of ten layers.
-    log_gates: the log2 of gates of those circuits, in all and then per layer.
+    fused: the number of proofs in each schedule of the circuits of ten layers.
+    log_gates: the log2 of the number of gates of the first of these circuits, and of each layer of
+        the second.
     """
     study = _Study(resolve_device(device), field, proofs, log_size)
     yield from study.tables()
     yield from study.rounds()
-    for name, log_values, each in (
+    for name, log_values, gates_per_kind in (
         ("ten layers, 2^12 gates", max(1, log_gates - 4), (1 << log_gates) // 20),
         ("ten layers of 2^12 gates", log_gates - 1, 1 << (log_gates - 1)),
     ):
-        kinds = dict.fromkeys(("add", "multiply"), each)
+        kinds = dict.fromkeys(("add", "multiply"), gates_per_kind)
         circuit = random_layers(field.modulus, 10, log_values, kinds)
         yield from study.schedules(circuit, name, fused)
     yield from study.pipelines(proofs)

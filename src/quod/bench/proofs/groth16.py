@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEY_SEED = 1
 
 # The number of batches in a throughput run.
-_MANY = 4
+_BATCHES = 4
 
 
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
@@ -89,7 +89,8 @@ def chain_cases(
     """Yield proofs of chains of products, with keys made in memory.
 
     against: the peer "cuda" is Quod through CUDA instead of WebGPU.
-    also: further devices, on which one proof is spread, and then the key's jobs.
+    also: further devices. One proof is spread over all devices; then each device has the whole key
+        and proves jobs of its own.
     """
     from quod.bench.chain import ChainCircuit
     from quod.device import open_device
@@ -98,16 +99,16 @@ def chain_cases(
 
     opened = open_device(device)
     # Through WebGPU the set-up kernels would be compiled for a single use.
-    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
-    maker = open_device("cpu") if short else opened
+    prefers_short_kernels = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    setup_device = open_device("cpu") if prefers_short_kernels else opened
     for constraints in sizes:
         system = ChainCircuit(curve, constraints)
-        witness = system.witness(device=maker)
-        key = ProvingKey(make_key(system, _KEY_SEED, device=maker), opened)
+        witness = system.witness(device=setup_device)
+        key = ProvingKey(make_key(system, _KEY_SEED, device=setup_device), opened)
         key.prove(witness)
-        other = None
+        peer_key = None
         if against == "cuda":
-            other = ProvingKey(key.zkey, "cuda")
+            peer_key = ProvingKey(key.zkey, "cuda")
         circuit: dict[str, Parameter] = {
             "circuit": "chain", "curve": curve, "constraints": constraints,
         }  # fmt: skip
@@ -115,26 +116,28 @@ def chain_cases(
             {"what": "prove, key resident", **circuit},
             partial(key.prove, witness),
             unit="ms",
-            peers={} if other is None else {"cuda": partial(other.prove, witness)},
+            peers={} if peer_key is None else {"cuda": partial(peer_key.prove, witness)},
             traced=partial(_traced, key, witness),
         )
-        together, count = _together(key)
+        max_batch, count = _batch_and_proofs(key)
         yield Case(
             {
                 "what": "prove many, key resident",
                 **circuit,
-                **({"together": together} if together > 1 else {}),
+                **({"together": max_batch} if max_batch > 1 else {}),
             },
             partial(_prove_many, key, witness, count),
             unit="ms/proof",
             operations=count,
-            peers={} if other is None else {"cuda": partial(_prove_many, other, witness, count)},
+            peers={}
+            if peer_key is None
+            else {"cuda": partial(_prove_many, peer_key, witness, count)},
         )
         if also:
             yield from _spread(key, [opened, *map(open_device, also)], witness, circuit)
         key.close()
-        if other is not None:
-            other.close()
+        if peer_key is not None:
+            peer_key.close()
 
 
 def _spread(
@@ -149,26 +152,26 @@ def _spread(
     assert isinstance(resident, MultiGpuKey)
     spread.prove(witness)
     rates = [link.bytes_per_second() / 1e9 for link in resident.links]
-    shape: dict[str, Parameter] = {
+    parameters: dict[str, Parameter] = {
         **circuit, "devices": len(devices), "link": resident.links[0].kind,
         "link GB/s": round(min(rates), 1),
     }  # fmt: skip
     yield Case(
-        {"what": "one proof on several devices", **shape},
+        {"what": "one proof on several devices", **parameters},
         partial(spread.prove, witness),
         unit="ms",
         traced=partial(_traced, spread, witness),
     )
     spread.close()
     keys = [key, *(ProvingKey(key.zkey, device) for device in devices[1:])]
-    _, count = _together(key)
+    _, count = _batch_and_proofs(key)
 
     def run() -> None:
         with ThreadPoolExecutor(len(keys)) as pool:
-            for done in [
+            for future in [
                 pool.submit(_prove_many, device_key, witness, count) for device_key in keys
             ]:
-                done.result()
+                future.result()
 
     yield Case(
         {"what": "jobs of one key on several devices", **circuit, "devices": len(devices)},
@@ -184,11 +187,11 @@ def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
     key.prove(witness, timeline=timeline)
 
 
-def _together(key: ProvingKey) -> tuple[int, int]:
+def _batch_and_proofs(key: ProvingKey) -> tuple[int, int]:
     """Return the batch size and the number of proofs to measure."""
     batches = key.resident.batches
-    together = 1 if batches is None else batches.most
-    return together, _MANY * together
+    max_batch = 1 if batches is None else batches.most
+    return max_batch, _BATCHES * max_batch
 
 
 def _prove_many(key: ProvingKey, witness: Witness, count: int) -> None:

@@ -47,7 +47,7 @@ def drawn(
     generator = np.random.default_rng(log2_size)
 
     def row(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Words]:
-        return [to_words(device, field.modulus, numbers * (at + 1)) for at in range(width)]
+        return [to_words(device, field.modulus, numbers * (index + 1)) for index in range(width)]
 
     looked_up = [row(generator.integers(0, 1 << bits, 1 << log2_size)) for _ in range(columns)]
     table = Range(bits) if width == 1 else row(np.arange(1 << bits))
@@ -63,10 +63,10 @@ def prepared(device: AnyDevice, lookup: LookupInputs) -> Callable[..., None]:
         run.prove(ProofWriter(_transcript()), timeline)
 
     writer = ProofWriter(_transcript())
-    reduced = run.prove(writer, None)
+    reduced_claims = run.prove(writer, None)
     if (
         verify(lookup.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
-        != reduced
+        != reduced_claims
     ):
         raise QuodError("a lookup does not verify; please report it")
     return prove

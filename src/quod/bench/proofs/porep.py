@@ -1,7 +1,7 @@
 """Benchmarks of PoRep-shaped partitions: one proof, and several of one job in sequence.
 
-The key is made in the memory of the device, or by the host for a device that computes there. Proofs
-are verified before they are returned, as always.
+The key is made in the memory of the device, or by the host for a device that computes in host
+memory. Proofs are verified before they are returned, as always.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY_SEED = 1
 # The streams of a proof that compute.
 _TRACKS = ("proof", "sums")
 
-# The GPU that plans assume without one: an H200, and its usable memory.
+# The GPU that `plan` assumes: an H200, and the bytes of its memory that a key may use.
 _LANES, _RESIDENT, _MULTIPROCESSORS = 128, 132 * 2048, 132
 _BUDGET = int(0.92 * (139 << 30))
 
@@ -67,31 +67,31 @@ def cases(
         f"{row.name} {row.seconds:.2f} s" for row in timeline.table() if row.seconds >= 0.01
     )
     note(f"the key: {stages_text}", quiet=quiet)
-    shape: dict[str, Parameter] = {
+    parameters: dict[str, Parameter] = {
         "curve": circuit.curve, "constraints": circuit.constraints, "bits": f"{bits}%",
         "witness": "pageable" if pageable else "page-locked",
     }  # fmt: skip
     try:
         yield Case(
-            {"what": "one partition", **shape},
+            {"what": "one partition", **parameters},
             partial(key.prove, witnesses[0]),
             traced=lambda timeline: _traced(key, witnesses[0], timeline, quiet=quiet),
         )
-        job = partial(_in_a_row, key, [witnesses[i % 2] for i in range(proofs)])
+        job = partial(_prove_in_sequence, key, [witnesses[i % 2] for i in range(proofs)])
         yield Case(
-            {"what": "partitions of one job", "proofs": proofs, **shape},
+            {"what": "partitions of one job", "proofs": proofs, **parameters},
             job, unit="s/proof", operations=proofs,
         )  # fmt: skip
         if recorder is not None:
             yield Case(
-                {"what": "copies that are not hidden", "proofs": proofs, **shape},
-                partial(_not_hidden, job, recorder), unit="%", reads=True,
+                {"what": "copies that are not hidden", "proofs": proofs, **parameters},
+                partial(_not_hidden, job, recorder), unit="%", returns_figure=True,
             )  # fmt: skip
     finally:
         key.close()
 
 
-def _in_a_row(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
+def _prove_in_sequence(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
     for _ in key.prove_many(witnesses):
         pass
 
@@ -101,8 +101,8 @@ def _not_hidden(job: Callable[[], None], recorder: KernelRecorder) -> float:
     recorder.begin()
     begin = perf_counter()
     job()
-    took = perf_counter() - begin
-    return 100 * recorder.end().not_hidden / took
+    seconds = perf_counter() - begin
+    return 100 * recorder.end().not_hidden / seconds
 
 
 def _traced(
@@ -124,12 +124,12 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
         if stage.track not in _TRACKS:
             continue
         if name.startswith("split"):
-            which = "batch_add_ms"
+            figure = "batch_add_ms"
         elif name.startswith("MSM") and not name.startswith("MSM H"):
-            which = "batch_add_ms" if ": ones:" in name else "tail_msm_ms"
+            figure = "batch_add_ms" if ": ones:" in name else "tail_msm_ms"
         else:
-            which = "ntt_msm_h_ms"
-        milliseconds[which] += 1e3 * stage.seconds
+            figure = "ntt_msm_h_ms"
+        milliseconds[figure] += 1e3 * stage.seconds
     return milliseconds | {"gpu_total_ms": sum(milliseconds.values())}
 
 

@@ -34,12 +34,12 @@ _LIBRARIES = "import numpy, llvmlite.binding"
 
 
 _MIN_RUNS = 3
-_BUDGET_OF_START = 0.060
-_BUDGET_OF_PROOF = 1.5
+_START_BUDGET_SECONDS = 0.060
+_PROOF_BUDGET_FACTOR = 1.5
 """The time budget of a whole process, a sum of three parts.
 
-They are the start of Python, NumPy and llvmlite, `_BUDGET_OF_START` seconds, and `_BUDGET_OF_PROOF`
-times a proof with the key resident.
+They are the time to start Python, NumPy and llvmlite, `_START_BUDGET_SECONDS`, and
+`_PROOF_BUDGET_FACTOR` times a proof with the key resident.
 """
 
 
@@ -48,11 +48,11 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
     from quod.formats import Zkey
     from quod.formats.names import circuit_name
 
-    opened = Zkey.open(zkey)
+    zkey_file = Zkey.open(zkey)
     circuit: dict[str, Parameter] = {
         "circuit": circuit_name(zkey),
-        "curve": opened.curve,
-        "constraints": opened.constraints,
+        "curve": zkey_file.curve,
+        "constraints": zkey_file.constraints,
     }
     libraries = Timed(partial(run_python, "-c", _LIBRARIES))
     resident = Timed(_resident(device, zkey, witness))
@@ -67,12 +67,12 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         prove = ["-m", "quod", "groth16", "prove", str(zkey), str(witness), *outputs, "-q"]
         prove += ["--device", device]
 
-        def first() -> None:
+        def prove_uncached() -> None:
             with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
                 run_python(*prove, cache=cache)
 
-        yield Case({"what": "prove, nothing compiled yet", **circuit}, first, "s")
-        provers, absent = process_provers(opened.curve, files)
+        yield Case({"what": "prove, nothing compiled yet", **circuit}, prove_uncached, "s")
+        provers, absent = process_provers(zkey_file.curve, files)
         yield Case(
             {"what": "prove, whole process", **circuit},
             lambda: run_python(*prove),
@@ -84,22 +84,24 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         yield Case({"what": "prove, key resident", **circuit}, resident, "s")
         yield Case(
             {"what": "prove, budget of a whole process", **circuit},
-            lambda: libraries.median + _BUDGET_OF_PROOF * resident.median + _BUDGET_OF_START,
+            lambda: (
+                libraries.median + _PROOF_BUDGET_FACTOR * resident.median + _START_BUDGET_SECONDS
+            ),
             unit="s",
-            reads=True,
+            returns_figure=True,
         )
         yield Case(
             {"what": "prove, peak memory", **circuit},
             lambda: peak_bytes(*prove) / 1e6,
             unit="MB",
-            reads=True,
+            returns_figure=True,
         )
         run_python(*prove)
         # Test keys are measured as well.
-        allowed = "--insecure-test-key"
-        export = ["-m", "quod", "zkey", "export", "verificationkey", allowed]
+        allow_option = "--insecure-test-key"
+        export = ["-m", "quod", "zkey", "export", "verificationkey", allow_option]
         run_python(*export, str(zkey), str(files.vkey))
-        verify = ["-m", "quod", "groth16", "verify", allowed]
+        verify = ["-m", "quod", "groth16", "verify", allow_option]
         verify += [str(path) for path in (files.vkey, files.public, files.proof)]
         verifiers, absent = process_verifiers(files)
         yield Case(
@@ -137,14 +139,14 @@ class Timed:
 
 def _resident(device: str, zkey: Path, witness: Path) -> Callable[[], object]:
     """Return a function that proves in this process and opens the key on its first call."""
-    opened: list[ProvingKey] = []
+    keys: list[ProvingKey] = []
 
     def run() -> None:
-        if not opened:
+        if not keys:
             from quod.groth16 import ProvingKey
 
-            opened.append(ProvingKey.from_zkey(zkey, device=device))
-        opened[0].prove(witness)
+            keys.append(ProvingKey.from_zkey(zkey, device=device))
+        keys[0].prove(witness)
 
     return run
 
@@ -161,7 +163,7 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
             },
             partial(_compile_seconds, device, curve, constraints),
             unit="s",
-            reads=True,
+            returns_figure=True,
         )
 
 
@@ -206,7 +208,8 @@ os._exit(os.waitstatus_to_exitcode(status) & 255)
 """
 
 
-# Quod's own cache and the compile caches of drivers: NVIDIA's for CUDA and Vulkan, and Mesa's.
+# The environment variables of caches: Quod's own, and the compile caches of drivers (NVIDIA's for
+# CUDA and Vulkan, and Mesa's).
 _CACHES = (
     "QUOD_CACHE_DIR", "CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR",
 )  # fmt: skip
@@ -236,9 +239,11 @@ def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> s
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
         environment |= dict.fromkeys(_CACHES, cache)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        kind = next((e for e in _ERRORS if e.exit_code == done.returncode), QuodError)
-        raise kind(f"python {' '.join(arguments)} failed ({done.returncode}): {last}")
-    return done.stdout
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if finished.returncode != 0:
+        last_line = (finished.stderr.strip().splitlines() or ["no message"])[-1]
+        error_type = next((e for e in _ERRORS if e.exit_code == finished.returncode), QuodError)
+        raise error_type(
+            f"python {' '.join(arguments)} failed ({finished.returncode}): {last_line}"
+        )
+    return finished.stdout

@@ -42,15 +42,15 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
                 contribute(init, last, device=device)
             snarkjs = SnarkjsCalls.found()
             absent = {} if snarkjs is not None else {"snarkjs": NO_SNARKJS}
-            ours, theirs = folder / "ours.zkey", folder / "theirs.zkey"
+            quod_key, snarkjs_key = folder / "ours.zkey", folder / "theirs.zkey"
             rows: dict[str, tuple[Callable[..., object], str, tuple[object, ...]]] = {
                 "setup": (
-                    partial(new_key, r1cs, ptau, ours, replace=True), "newZKey",
-                    (r1cs, ptau, theirs),
+                    partial(new_key, r1cs, ptau, quod_key, replace=True), "newZKey",
+                    (r1cs, ptau, snarkjs_key),
                 ),
                 "contribute": (
-                    partial(contribute, init, ours, replace=True), "contribute",
-                    (init, theirs, "", "x"),
+                    partial(contribute, init, quod_key, replace=True), "contribute",
+                    (init, snarkjs_key, "", "x"),
                 ),
                 "verify": (
                     partial(verify_from_r1cs, r1cs, ptau, last), "verifyFromR1cs",
@@ -65,8 +65,10 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
                         "power": power,
                     }
                     if what == "memory":
-                        files = str(r1cs), str(ptau), str(ours)
-                        yield Case(parameters, partial(_peak, *files, device), "MB", reads=True)
+                        files = str(r1cs), str(ptau), str(quod_key)
+                        yield Case(
+                            parameters, partial(_peak, *files, device), "MB", returns_figure=True
+                        )
                         continue
                     step_run, name, arguments = rows[what]
                     yield _case(
@@ -86,11 +88,11 @@ def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
 
 def _case(
     parameters: dict[str, Parameter],
-    ours: Callable[[], object],
+    run: Callable[[], object],
     snarkjs: SnarkjsCalls | None,
     name: str,
     arguments: Sequence[object],
     absent: dict[str, str],
 ) -> Case:
     peers = {} if snarkjs is None else {"snarkjs": partial(snarkjs.call, name, *arguments)}
-    return Case(parameters, ours, "ms", peers=peers, way=IN_PROCESS, absent=absent)
+    return Case(parameters, run, "ms", peers=peers, way=IN_PROCESS, absent=absent)

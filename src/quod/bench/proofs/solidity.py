@@ -42,10 +42,17 @@ def cases(curve: str) -> Iterator[Case]:
         sources = {"quod": solidity_verifier(key.verifying_key, allow_insecure=True)}
         snarkjs = find_snarkjs()
         if snarkjs is not None and curve == "bn254":
-            theirs = Path(folder) / "theirs.sol"
-            words = [snarkjs, "zkey", "export", "solidityverifier", str(zkey), str(theirs)]
+            snarkjs_contract = Path(folder) / "theirs.sol"
+            words = [
+                snarkjs,
+                "zkey",
+                "export",
+                "solidityverifier",
+                str(zkey),
+                str(snarkjs_contract),
+            ]
             subprocess.run(words, check=True, capture_output=True)
-            sources["snarkjs"] = theirs.read_text()
+            sources["snarkjs"] = snarkjs_contract.read_text()
     data = "".join(re.findall(r"0x([0-9a-f]{64})", solidity_calldata(proof, public)))
     rows = [(name, optimizer) for name in sources for optimizer in (True, False)]
     jobs = [
@@ -56,11 +63,18 @@ def cases(curve: str) -> Iterator[Case]:
         for name, optimizer in rows
     ]  # fmt: skip
     for (name, optimizer), outcome in zip(rows, run_contracts(jobs), strict=True):
-        (called,) = outcome["calls"]
-        if called["error"] or int(called["returned"], 16) != 1:
-            raise InputError(f"the contract of {name} rejects a valid proof: {json.dumps(called)}")
+        (call_result,) = outcome["calls"]
+        if call_result["error"] or int(call_result["returned"], 16) != 1:
+            raise InputError(
+                f"the contract of {name} rejects a valid proof: {json.dumps(call_result)}"
+            )
         parameters: dict[str, Parameter] = {
             "contract": name, "curve": curve, "inputs": len(public), "optimizer": optimizer,
         }  # fmt: skip
-        for what, figure in (("verifyProof", called["gas"]), ("deploy", outcome["deploy_gas"])):
-            yield Case(parameters | {"what": what}, partial(int, figure), unit="gas", reads=True)
+        for what, figure in (
+            ("verifyProof", call_result["gas"]),
+            ("deploy", outcome["deploy_gas"]),
+        ):
+            yield Case(
+                parameters | {"what": what}, partial(int, figure), unit="gas", returns_figure=True
+            )

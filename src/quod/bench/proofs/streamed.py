@@ -39,8 +39,8 @@ def cases(
     circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
     opened = open_device(device)
     witness = device_witness(opened, circuit, pinned=True)
-    shown: dict[str, list[Stage]] = {}
-    shape: dict[str, Parameter] = {
+    stages_by_mode: dict[str, list[Stage]] = {}
+    parameters: dict[str, Parameter] = {
         "what": "partition, key streamed", "curve": circuit.curve,
         "constraints": circuit.constraints, "bits": f"{bits}%",
     }  # fmt: skip
@@ -53,26 +53,26 @@ def cases(
         key.prove(witness)
         timeline = Timeline()
         key.prove(witness, timeline=timeline)
-        shown[name] = [stage for stage in timeline.rows() if stage.track in _TRACKS]
-        figures = gpu_figures(timeline) | copy_figures(shown[name])
+        stages_by_mode[name] = [stage for stage in timeline.rows() if stage.track in _TRACKS]
+        figures = gpu_figures(timeline) | copy_figures(stages_by_mode[name])
         listed = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
         note(f"{name}: {listed}", quiet=quiet)
-        extra: dict[str, Parameter] = {"mode": name}
+        mode_parameters: dict[str, Parameter] = {"mode": name}
         if not resident:
-            extra["share"] = f"{share:.0%}"
-        held = [key]
-        yield Case(shape | extra, partial(_prove, held, witness))
+            mode_parameters["share"] = f"{share:.0%}"
+        key_holder = [key]
+        yield Case(parameters | mode_parameters, partial(_prove, key_holder, witness))
         key.close()
         # The case must not keep the key alive, which takes much of the device.
-        held.clear()
+        key_holder.clear()
         del key
         gc.collect()
     if picture is not None:
-        draw(picture, {name: stages for name, stages in shown.items() if stages})
+        draw(picture, {name: stages for name, stages in stages_by_mode.items() if stages})
 
 
-def _prove(held: list[PartitionKey], witness: Witness) -> None:
-    held[0].prove(witness)
+def _prove(key_holder: list[PartitionKey], witness: Witness) -> None:
+    key_holder[0].prove(witness)
 
 
 def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
@@ -85,16 +85,16 @@ def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
     if not computing or not copies:
         return {}
     seconds = sum(stage.seconds for stage in copies)
-    moved = sum(stage.bytes for stage in copies) / 2
+    copied_bytes = sum(stage.bytes for stage in copies) / 2
     begin = min(stage.begin_ns for stage in stages)
     wall_ms = (max(end for _, end in computing) - begin) / 1e6
-    busy = sum(end - start for start, end in computing) / 1e6
+    busy_ms = sum(end - start for start, end in computing) / 1e6
     return {
-        "copies_gb": moved / 1e9,
+        "copies_gb": copied_bytes / 1e9,
         "copies_ms": 1e3 * seconds,
-        "copies_pinned_gb_per_s": moved / seconds / 1e9,
+        "copies_pinned_gb_per_s": copied_bytes / seconds / 1e9,
         "wall_ms": wall_ms,
-        "idle_ms": wall_ms - busy,
+        "idle_ms": wall_ms - busy_ms,
     }
 
 
@@ -120,10 +120,10 @@ def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
         for lane, (track, colour) in enumerate(zip(_TRACKS, ("tab:orange", "tab:blue"))):
             intervals = _times(stages, track)
             bars = [((start - begin) / 1e6, (end - start) / 1e6) for start, end in intervals]
-            place = -2.4 * row - lane
-            axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=colour)
-            ticks.append((place, f"{name}: {track}"))
-    axes.set_yticks([place for place, _ in ticks], [text for _, text in ticks])
+            height = -2.4 * row - lane
+            axes.broken_barh(bars, (height - 0.4, 0.8), facecolors=colour)
+            ticks.append((height, f"{name}: {track}"))
+    axes.set_yticks([height for height, _ in ticks], [text for _, text in ticks])
     axes.set_xlabel("ms from the first copy or kernel")
     figure.tight_layout()
     figure.savefig(path)

@@ -57,18 +57,24 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
     )
 
     data = read_small(proof, limit=_MAX_BYTES, what="a list of proofs")
-    single = [data[at : at + PROOF_BYTES] for at in range(0, len(data), PROOF_BYTES)]
-    inputs_of = [inputs for _, inputs, _ in claims]
+    encoded_proofs = [
+        data[start : start + PROOF_BYTES] for start in range(0, len(data), PROOF_BYTES)
+    ]
+    input_lists = [inputs for _, inputs, _ in claims]
 
     def batched() -> object:
-        read = [
+        parsed_proofs = [
             result for result in proofs_from_bytes(data, device=device) if isinstance(result, Proof)
         ]
-        return verify_batch([(key, *claim) for claim in zip(inputs_of, read, strict=True)])
+        return verify_batch(
+            [(key, *claim) for claim in zip(input_lists, parsed_proofs, strict=True)]
+        )
 
     def one_by_one() -> object:
-        read = (proof_from_bytes(encoded, check_subgroup=False) for encoded in single)
-        return [key.verify(*claim) for claim in zip(inputs_of, read, strict=True)]
+        parsed_proofs = (
+            proof_from_bytes(encoded, check_subgroup=False) for encoded in encoded_proofs
+        )
+        return [key.verify(*claim) for claim in zip(input_lists, parsed_proofs, strict=True)]
 
     yield Case(
         parameters | {"proofs_from": "bytes"}, batched, unit="ms",

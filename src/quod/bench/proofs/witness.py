@@ -47,5 +47,5 @@ def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
             with ThreadPoolExecutor(count) as pool:
                 list(pool.map(calculator.calculate, [circuit_inputs] * _JOBS))
 
-        several = parameters("witnesses by threads") | {"threads": count}
-        yield Case(several, run, "ms/witness", _JOBS)
+        thread_parameters = parameters("witnesses by threads") | {"threads": count}
+        yield Case(thread_parameters, run, "ms/witness", _JOBS)

@@ -19,29 +19,36 @@ from quod.errors import ServiceError
 from quod.service.queue import JobQueue, Lease, Limits, Quota, Submission, open_queue
 
 _SYNCS = 200
-_MANY = 1 << 40
-_LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
+_UNLIMITED = 1 << 40
+_LIMITS = Limits(quota=Quota(_UNLIMITED, _UNLIMITED), jobs=_UNLIMITED, kept_jobs=_UNLIMITED)
 _DIGEST = hashlib.sha256(b"quod bench queue").digest()
 _PROOF = bytes(800)
 """Bytes as long as a Groth16 proof in JSON."""
 
 _WITNESS = bytes(128_000)
 _JOBS = 500
-"""The minimum number of jobs in a reading."""
+"""The approximate number of jobs in a run."""
 
 
 def cases(folder: Path, database: str | None) -> Iterator[Case]:
     """Yield submissions by one client and several, in groups, with witnesses; claims; results."""
     with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as temporary:
-        place = Path(temporary)
+        folder_of_run = Path(temporary)
         store = "sqlite" if database is None else "postgres"
-        yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
+        yield Case(
+            {"what": "fdatasync of a page"},
+            partial(sync_us, folder_of_run),
+            "us",
+            returns_figure=True,
+        )
         schema = f"bench_{os.getpid()}"
-        with open_queue(place / "queue", database=database, schema=schema, limits=_LIMITS) as queue:
+        with open_queue(
+            folder_of_run / "queue", database=database, schema=schema, limits=_LIMITS
+        ) as queue:
 
             def case(what: str, run: Callable[[], float], **labels: int) -> Case:
                 parameters: dict[str, Parameter] = {"what": what, "store": store, **labels}
-                return Case(parameters, run, "us/job", reads=True)
+                return Case(parameters, run, "us/job", returns_figure=True)
 
             try:
                 for clients in (1, 16, 64):
@@ -52,10 +59,10 @@ def cases(folder: Path, database: str | None) -> Iterator[Case]:
                 for group in (100, 1000):
                     run = partial(_submit_us, queue, 1, group)
                     yield case("submit", run, clients=1, group=group)
-                for workers, most in ((1, 1), (8, 1), (8, 16)):
+                for workers, max_leases in ((1, 1), (8, 1), (8, 16)):
                     for what, measure in (("claim", _claim_us), ("finish", _finish_us)):
-                        run = partial(measure, queue, workers, most)
-                        yield case(what, run, workers=workers, group=most)
+                        run = partial(measure, queue, workers, max_leases)
+                        yield case(what, run, workers=workers, group=max_leases)
             finally:
                 if database is not None:
                     _drop(database, schema)
@@ -94,33 +101,35 @@ def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") 
     return _run_threads(clients, client) / (clients * rounds * group) * 1e6
 
 
-def _claim_us(queue: JobQueue, workers: int, most: int) -> float:
+def _claim_us(queue: JobQueue, workers: int, max_leases: int) -> float:
     """Return the microseconds per lease; finishes the leases afterwards."""
-    leases, seconds = _claimed(queue, workers, most)
-    _finished(queue, workers, leases)
+    leases, seconds = _claim_leases(queue, workers, max_leases)
+    _finish_leases(queue, workers, leases)
     return seconds / sum(map(len, leases)) * 1e6
 
 
-def _finish_us(queue: JobQueue, workers: int, most: int) -> float:
+def _finish_us(queue: JobQueue, workers: int, max_leases: int) -> float:
     """Return the microseconds per result, for leases claimed before."""
-    leases, _ = _claimed(queue, workers, most)
-    return _finished(queue, workers, leases) / sum(map(len, leases)) * 1e6
+    leases, _ = _claim_leases(queue, workers, max_leases)
+    return _finish_leases(queue, workers, leases) / sum(map(len, leases)) * 1e6
 
 
-def _claimed(queue: JobQueue, workers: int, most: int) -> tuple[list[list[Lease]], float]:
-    rounds = max(_JOBS // (workers * most), 5)
+def _claim_leases(
+    queue: JobQueue, workers: int, max_leases: int
+) -> tuple[list[list[Lease]], float]:
+    rounds = max(_JOBS // (workers * max_leases), 5)
     # At a higher priority than earlier jobs, some of which have a witness to delete.
-    queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * most)])
+    queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * max_leases)])
     leases: list[list[Lease]] = [[] for _ in range(workers)]
 
     def worker(number: int) -> None:
         for _ in range(rounds):
-            leases[number] += queue.claim(f"worker {number}", most=most)
+            leases[number] += queue.claim(f"worker {number}", most=max_leases)
 
     return leases, _run_threads(workers, worker)
 
 
-def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float:
+def _finish_leases(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float:
     def worker(number: int) -> None:
         for lease in leases[number]:
             queue.finish(lease, _PROOF)
@@ -129,11 +138,11 @@ def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float
 
 
 def _run_threads(count: int, work: Callable[[int], None]) -> float:
-    """Run threads with these numbers; return the seconds until all are done."""
+    """Call `work` with 0 to `count - 1` in threads; return the seconds until all are done."""
     with ThreadPoolExecutor(count) as pool:
         begin = perf_counter()
-        for done in [pool.submit(work, number) for number in range(count)]:
-            done.result()
+        for future in [pool.submit(work, number) for number in range(count)]:
+            future.result()
         return perf_counter() - begin
 
 

@@ -26,21 +26,26 @@ def cases(
 
     if cold:
         yield Case(
-            {"key": key, "load": "cold"}, lambda: _cold_ms(client, request), "ms", reads=True
+            {"key": key, "load": "cold"},
+            lambda: _cold_ms(client, request),
+            "ms",
+            returns_figure=True,
         )
-    # The busy share is visible to operators only.
+    # Only operators see the busy share, the last figure.
     has_document = client.status().document is not None
     # Warm up.
     client.prove(request)
     for load in loads:
         runs = _Runs(lambda load=load: run_load(load, client, make_request))  # type: ignore[misc]
-        common: dict[str, Parameter] = {
+        parameters: dict[str, Parameter] = {
             "key": key, "load": "closed" if load.rate is None else "open", "clients": load.clients,
         }  # fmt: skip
         if load.rate is not None:
-            common["rate"] = load.rate
+            parameters["rate"] = load.rate
         for what, unit, figure in _FIGURES if has_document else _FIGURES[:-1]:
-            yield Case({**common, "what": what}, runs.reading(figure), unit, reads=True)
+            yield Case(
+                {**parameters, "what": what}, runs.figure_reader(figure), unit, returns_figure=True
+            )
 
 
 _Figure = Callable[[Outcome], float | None]
@@ -55,28 +60,28 @@ _FIGURES: tuple[tuple[str, str, _Figure], ...] = (
     ("refused", "refusals/s", lambda outcome: outcome.refused / outcome.seconds),
     ("devices busy", "%", lambda outcome: 100 * (outcome.busy or 0.0)),
 )
-"""The figures of a load: name, unit and value."""
+"""The figures of a load: name, unit and a function of the outcome."""
 
 
 class _Runs:
-    """The runs of a load, each executed when one of its figures is first read."""
+    """The runs of a load, each executed when the first of its figures is requested."""
 
     def __init__(self, run: Callable[[], Outcome]) -> None:
         self._run = run
-        self._made: list[Outcome] = []
+        self._outcomes: list[Outcome] = []
 
-    def reading(self, figure: _Figure) -> Callable[[], float | None]:
-        """Return a function that reads a figure from the first run, then the second, and so on."""
+    def figure_reader(self, figure: _Figure) -> Callable[[], float | None]:
+        """Return a function whose nth call returns the figure of the nth run."""
         count = 0
 
-        def read() -> float | None:
+        def next_figure() -> float | None:
             nonlocal count
-            while len(self._made) <= count:
-                self._made.append(self._run())
+            while len(self._outcomes) <= count:
+                self._outcomes.append(self._run())
             count += 1
-            return figure(self._made[count - 1])
+            return figure(self._outcomes[count - 1])
 
-        return read
+        return next_figure
 
 
 def _cold_ms(client: Client, request: ProofRequest) -> float:

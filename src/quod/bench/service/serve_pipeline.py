@@ -35,17 +35,18 @@ from quod.service.worker import LocalPool, ProcessPool, Stage, StageRecord, Work
 from quod.service.worker.measures import device_use, phases_of
 
 _SEED = 1
-_MANY = 1 << 40
-_LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
-# The number of proofs in a reading, bounded by these.
-_LEAST, _MOST = 16, 1000
-# Proofs not counted while the pipeline fills.
-_FIRST = 4
-_GROUPS = 16
-# The tolerance in seconds between two clocks.
-_AT_ONCE = 1e-5
-_ALONE = 100
-_PATIENCE = 600.0
+_UNLIMITED = 1 << 40
+_LIMITS = Limits(quota=Quota(_UNLIMITED, _UNLIMITED), jobs=_UNLIMITED, kept_jobs=_UNLIMITED)
+# The bounds of the number of proofs in a run.
+_MIN_PROOFS, _MAX_PROOFS = 16, 1000
+# The proofs not counted at each end, while the pipeline fills and drains.
+_UNCOUNTED_PROOFS = 4
+# The minimum number of batches in a run, if proofs are batched.
+_MIN_BATCHES = 16
+# Begins of proofs that differ by fewer seconds are equal: they are from two clocks.
+_CLOCK_TOLERANCE = 1e-5
+_MAX_SINGLE_JOBS = 100
+_TIMEOUT_SECONDS = 600.0
 
 
 def cases(
@@ -54,7 +55,7 @@ def cases(
 ) -> Iterator[Case]:  # fmt: skip
     """Yield for each size the loop, `prove_many`, and the workers for each number of lanes.
 
-    seconds: the approximate duration of a reading.
+    seconds: the approximate duration of a run.
     recorder: also measures the busy share with CUPTI, for a worker in this process.
     """
     for constraints in sizes:
@@ -75,16 +76,16 @@ class _Setup:
             "circuit": "chain", "curve": curve, "constraints": constraints,
         }  # fmt: skip
         system = ChainCircuit(curve, constraints)
-        maker = open_device(device)
-        self._witness = system.witness(device=maker)
+        device_of_setup = open_device(device)
+        self._witness = system.witness(device=device_of_setup)
         write_wtns(folder / "w.wtns", curve, self._witness.values)
-        write_key(make_key(system, _SEED, device=maker), folder / "c.zkey")
+        write_key(make_key(system, _SEED, device=device_of_setup), folder / "c.zkey")
         self._repository = KeyRepository(folder / "keys", create=True)
         self._identity = self._repository.add(folder / "c.zkey", allow_insecure=True).identity
         (folder / "c.zkey").unlink()
-        self._count = _LEAST
-        self._in_host_memory = in_host_memory(maker)
-        maker.close()
+        self._count = _MIN_PROOFS
+        self._in_host_memory = in_host_memory(device_of_setup)
+        device_of_setup.close()
 
     def _case(
         self, what: str, run: Callable[[], float], unit: str,
@@ -92,7 +93,7 @@ class _Setup:
         traced: Callable[[Timeline], object] | None = None,
     ) -> Case:  # fmt: skip
         parameters = {"what": what, **self._circuit, **(labels or {})}
-        return Case(parameters, run, unit, reads=True, traced=traced)
+        return Case(parameters, run, unit, returns_figure=True, traced=traced)
 
     def alone(self, seconds: float) -> Iterator[Case]:
         """Yield the loop, `prove_many`, and the device time of a proof."""
@@ -103,20 +104,20 @@ class _Setup:
             key.prove(self._witness)
             begin = perf_counter()
             key.prove(self._witness)
-            took = perf_counter() - begin
-            self._count = max(_LEAST, min(_MOST, round(seconds / took)))
-            # With batches, some more batches than are in progress.
-            if (together := key.max_batch) > 1:
-                self._count = max(self._count, min(_MOST, _GROUPS * together))
-            yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
-            yield self._case("prove many", partial(_prove_many, key, self._many()), "ms/proof")
+            seconds_per_proof = perf_counter() - begin
+            self._count = max(_MIN_PROOFS, min(_MAX_PROOFS, round(seconds / seconds_per_proof)))
+            # There must be more batches than are in progress at a time.
+            if (max_batch := key.max_batch) > 1:
+                self._count = max(self._count, min(_MAX_PROOFS, _MIN_BATCHES * max_batch))
+            yield self._case("prove in a loop", partial(_loop, key, self._witnesses()), "ms/proof")
+            yield self._case("prove many", partial(_prove_many, key, self._witnesses()), "ms/proof")
             for name in ("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms"):
                 yield self._case(name, partial(_phase, key, self._witness, name), "ms")
         finally:
             key.close()
             opened.close()
 
-    def _many(self) -> list[Witness]:
+    def _witnesses(self) -> list[Witness]:
         return [self._witness] * self._count
 
     def serving(
@@ -130,11 +131,11 @@ class _Setup:
         settings = WorkerSettings(
             self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
         )
-        with ExitStack() as opened:
-            queue = opened.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
-            started = pool(queue, self._repository, [settings] * workers)
-            opened.callback(started.close)
-            load = _Load(queue, started, self._identity, self._folder, recorder)
+        with ExitStack() as stack:
+            queue = stack.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
+            running_pool = pool(queue, self._repository, [settings] * workers)
+            stack.callback(running_pool.close)
+            load = _Load(queue, running_pool, self._identity, self._folder, recorder)
             figures = {
                 "worker": "ms/proof", "busy": "%", "gap, median": "us", "together": "proofs",
             }  # fmt: skip
@@ -146,14 +147,14 @@ class _Setup:
                 run = partial(load.figure, what, self._count)
                 traced = partial(load.traced, self._count) if what == "worker" else None
                 yield self._case(what, run, unit, labels, traced)
-            count = min(_ALONE, self._count)
+            count = min(_MAX_SINGLE_JOBS, self._count)
             for what in ("p50", "p99"):
                 run = partial(load.latency, what, count)
                 yield self._case(f"latency less stages, {what}", run, "ms", labels)
 
 
 class _Load:
-    """A load of jobs; each round is measured once for all of its figures."""
+    """A load of jobs in rounds; all figures of a round come from one measurement."""
 
     def __init__(
         self, queue: JobQueue, pool: Any, key: str, folder: Path,
@@ -162,21 +163,21 @@ class _Load:
         self._recorder = recorder
         self._queue, self._pool, self._key, self._folder = queue, pool, key, folder
         self._records: list[StageRecord] = []
-        self._rounds: list[dict[str, float]] = []
-        self._alone: list[dict[str, float]] = []
-        self._asked: dict[str, int] = {}
+        self._round_figures: list[dict[str, float]] = []
+        self._single_figures: list[dict[str, float]] = []
+        self._calls: dict[str, int] = {}
         pool.watch(self._records.append)
         pool.start()
-        limit = perf_counter() + _PATIENCE
+        limit = perf_counter() + _TIMEOUT_SECONDS
         while not pool.ready:
             problems = [worker.problem for worker in pool.status() if worker.problem]
             if problems or perf_counter() > limit:
                 raise ServiceError(f"the worker did not start: {problems}")
-            self._ended(self._submit(1))
+            self._wait_for_jobs(self._submit(1))
 
     def figure(self, what: str, count: int) -> float:
         """Return a figure of a round of `count` jobs."""
-        return self._of(self._rounds, what, partial(self._round, count))
+        return self._figure_of_round(self._round_figures, what, partial(self._round, count))
 
     def traced(self, count: int, timeline: Timeline) -> None:
         """Record the stages of a round, one track for each kind."""
@@ -191,47 +192,50 @@ class _Load:
 
     def latency(self, what: str, count: int) -> float:
         """Return the milliseconds from submission to result, without the stages."""
-        return self._of(self._alone, what, partial(self._one_at_a_time, count))
+        return self._figure_of_round(
+            self._single_figures, what, partial(self._one_at_a_time, count)
+        )
 
-    def _of(
+    def _figure_of_round(
         self, rounds: list[dict[str, float]], what: str, measure: Callable[[], dict[str, float]]
     ) -> float:
-        at = self._asked[what] = self._asked.get(what, -1) + 1
-        if at == len(rounds):
+        """Return a figure of the next round: the nth call for a figure reads the nth round."""
+        call = self._calls[what] = self._calls.get(what, -1) + 1
+        if call == len(rounds):
             rounds.append(measure())
-        return rounds[at][what]
+        return rounds[call][what]
 
     def _submit(self, count: int) -> list[Job]:
         body = path_body(self._folder, "w.wtns")
-        pieces = [payload_header(PayloadKind.PATH, [len(body)]), body]
+        payload = [payload_header(PayloadKind.PATH, [len(body)]), body]
         digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
         outcomes = self._queue.submit_many(
             [
-                Submission("bench", self._key, digest, self._queue.blob_store.write(pieces))
+                Submission("bench", self._key, digest, self._queue.blob_store.write(payload))
                 for _ in range(count)
             ]
         )
         jobs = [outcome for outcome in outcomes if isinstance(outcome, Job)]
-        for refused in outcomes:
-            if isinstance(refused, QuodError):
-                raise refused
+        for outcome_or_error in outcomes:
+            if isinstance(outcome_or_error, QuodError):
+                raise outcome_or_error
         return jobs
 
-    def _ended(self, jobs: Sequence[Job]) -> list[Job]:
-        ended = [self._queue.wait(job.id, timeout=_PATIENCE)[0] for job in jobs]
-        for job in ended:
+    def _wait_for_jobs(self, jobs: Sequence[Job]) -> list[Job]:
+        ended_jobs = [self._queue.wait(job.id, timeout=_TIMEOUT_SECONDS)[0] for job in jobs]
+        for job in ended_jobs:
             if job.state is not JobState.SUCCEEDED:
                 raise ServiceError(f"a job did not succeed: {job.state} {job.message}")
-        return ended
+        return ended_jobs
 
     def _round(self, count: int) -> dict[str, float]:
         self._records.clear()
         if self._recorder is not None:
             self._recorder.begin()
-        times = sorted(job.ended or 0.0 for job in self._ended(self._submit(count)))
-        begin, end = times[_FIRST - 1], times[-_FIRST]
+        times = sorted(job.ended or 0.0 for job in self._wait_for_jobs(self._submit(count)))
+        begin, end = times[_UNCOUNTED_PROOFS - 1], times[-_UNCOUNTED_PROOFS]
         kernels = [] if self._recorder is None else self._recorder.end().kernels
-        ran = union((max(first, begin), min(last, end)) for first, last in kernels
+        busy_intervals = union((max(first, begin), min(last, end)) for first, last in kernels
                     if first < end and last > begin)  # fmt: skip
         use = device_use(list(self._records), begin, end)
         return {
@@ -240,7 +244,9 @@ class _Load:
             * (end - begin)
             / max(1, sum(begin < ended_at <= end for ended_at in times)),
             "busy": 100 * use.busy,
-            "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
+            "busy by CUPTI": 100
+            * sum(last - first for first, last in busy_intervals)
+            / (end - begin),
             "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
             "together": _mean_batch_size(self._records),
             "copies from pinned memory": use.copy_rate / 1e9,
@@ -252,19 +258,19 @@ class _Load:
             self._records.clear()
             begin = time()
             [job] = self._submit(1)
-            self._ended([job])
+            self._wait_for_jobs([job])
             self._queue.results(job.id)
-            took = time() - begin
+            latency = time() - begin
             self._wait_for_records()
             latencies.append(
-                1e3 * (took - sum(record.end - record.begin for record in list(self._records)))
+                1e3 * (latency - sum(record.end - record.begin for record in list(self._records)))
             )
         percentiles = quantiles(latencies, n=100)
         return {"p50": percentiles[49], "p99": percentiles[98]}
 
     def _wait_for_records(self) -> None:
         """Wait for the last job's records, which may arrive after its result."""
-        limit = perf_counter() + _PATIENCE
+        limit = perf_counter() + _TIMEOUT_SECONDS
         while not any(record.stage is Stage.CHECK for record in list(self._records)):
             if perf_counter() > limit:
                 raise ServiceError("the worker did not report the stages of a job")
@@ -277,7 +283,7 @@ def _mean_batch_size(records: Sequence[StageRecord]) -> float:
         (record.worker, record.begin) for record in records if record.stage is Stage.PROVE
     )
     groups = 1 + sum(
-        other != worker or later - earlier > _AT_ONCE
+        other != worker or later - earlier > _CLOCK_TOLERANCE
         for (worker, earlier), (other, later) in pairwise(begins)
     )
     return len(begins) / groups

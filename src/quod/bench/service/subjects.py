@@ -72,10 +72,10 @@ def serve_pipeline(
 
     recorder = recorder_of(settings.device, processes=processes) if cupti else None
 
-    where = folder or Path(tempfile.gettempdir())
+    parent_folder = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
     bench_cases = cases(
-        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds,
+        settings.device, curve, sizes, lanes or [None], parent_folder, processes, settings.seconds,
         recorder, workers=workers,
     )  # fmt: skip
     settings.measure("serve-pipeline", bench_cases, warm_up=0.0)

@@ -32,7 +32,7 @@ _KEY = "chain"
 _WITNESS = bytes(128_000)
 _SMALL = ProofRequest(_KEY, inputs={"root": "1" * 77, "leaf": "2" * 77})
 _JOBS = 2000
-"""The number of jobs in a reading."""
+"""The number of jobs in a run."""
 
 _PROOFS = 300
 
@@ -40,13 +40,18 @@ _PROOFS = 300
 def cases(folder: Path) -> Iterator[Case]:
     """Yield single and grouped submissions, and the latency of `Prove`."""
     with tempfile.TemporaryDirectory(prefix="quod-bench-", dir=folder) as temporary:
-        place = Path(temporary)
-        yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
-        write_key(make_key(ChainCircuit("bn254", 10), 1), place / "key")
-        KeyRepository(place / "keys", create=True).add(
-            place / "key", names=[_KEY], allow_insecure=True
+        folder_of_run = Path(temporary)
+        yield Case(
+            {"what": "fdatasync of a page"},
+            partial(sync_us, folder_of_run),
+            "us",
+            returns_figure=True,
         )
-        with _server(place, "idle") as address:
+        write_key(make_key(ChainCircuit("bn254", 10), 1), folder_of_run / "key")
+        KeyRepository(folder_of_run / "keys", create=True).add(
+            folder_of_run / "key", names=[_KEY], allow_insecure=True
+        )
+        with _server(folder_of_run, "idle") as address:
             for clients in (1, 64):
                 # The baseline of gRPC in Python on this machine.
                 run = partial(_bare_us, address, clients)
@@ -57,15 +62,15 @@ def cases(folder: Path) -> Iterator[Case]:
             for group in (100, 1000):
                 run = partial(_submit_us, address, 1, group)
                 yield _case("SubmitProofs", run, clients=1, group=group)
-        with _server(place, "instant") as address:
-            taken: list[list[float]] = []
-            for share in (50, 99):
-                run = partial(_prove_us, address, share, taken)
-                yield _case(f"Prove, p{share}", run, clients=1, group=1)
+        with _server(folder_of_run, "instant") as address:
+            runs: list[list[float]] = []
+            for percentile in (50, 99):
+                run = partial(_prove_us, address, percentile, runs)
+                yield _case(f"Prove, p{percentile}", run, clients=1, group=1)
 
 
 def _case(what: str, run: Callable[[], float], **labels: Parameter) -> Case:
-    return Case({"what": what, **labels}, run, "us", reads=True)
+    return Case({"what": what, **labels}, run, "us", returns_figure=True)
 
 
 @contextmanager
@@ -92,7 +97,7 @@ def _bare_us(address: str, clients: int) -> float:
 
     async def all_clients() -> float:
         async with grpc.aio.insecure_channel(address) as channel:
-            # An empty message is no bytes.
+            # An empty message is encoded as zero bytes.
             check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
             await check(b"")
             begin = perf_counter()
@@ -125,20 +130,24 @@ def _submit_us(address: str, clients: int, group: int) -> float:
     return asyncio.run(all_clients())
 
 
-def _prove_us(address: str, share: int, taken: list[list[float]]) -> float:
-    """Return a percentile of the duration of sequential proofs, in microseconds."""
-    if share == 50 or not taken:
-        taken.append(_proofs(address))
-    return quantiles(taken[-1], n=100)[share - 1] * 1e6
+def _prove_us(address: str, percentile: int, runs: list[list[float]]) -> float:
+    """Return a percentile of the latency of one proof, in microseconds.
+
+    The 50th percentile measures a new run of sequential proofs; others use the latencies of the
+    last run.
+    """
+    if percentile == 50 or not runs:
+        runs.append(_proofs(address))
+    return quantiles(runs[-1], n=100)[percentile - 1] * 1e6
 
 
 def _proofs(address: str) -> list[float]:
     request = ProofRequest(_KEY, wtns=_WITNESS)
     latencies = []
     with Client(address) as client:
-        for number in range(_PROOFS + 20):
+        for index in range(_PROOFS + 20):
             begin = perf_counter()
             client.prove(request)
-            if number >= 20:
+            if index >= 20:
                 latencies.append(perf_counter() - begin)
     return latencies

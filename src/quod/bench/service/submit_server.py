@@ -22,7 +22,7 @@ from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 _RESULT = b'{"proof": %b, "publicSignals": []}' % (b"[" + b"1," * 350 + b"1]")
 """A result as long as a Groth16 proof in JSON."""
 
-_MANY = 1 << 40
+_UNLIMITED = 1 << 40
 _WAIT_SECONDS = 0.1
 
 
@@ -83,14 +83,15 @@ def main(folder: str, kind: str) -> None:
     def started(listeners: Listeners) -> None:
         print(listeners.grpc[0], listeners.http[0], flush=True)
 
-    place = Path(folder)
-    many = {"jobs": _MANY, "payload_bytes": _MANY}
+    folder_path = Path(folder)
+    unlimited = {"jobs": _UNLIMITED, "payload_bytes": _UNLIMITED}
     # Outside the data folder, as a socket path has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="quod-") as temporary:
         settings = {
-            "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
+            "data": folder_path / kind, "keys": folder_path / "keys",
+            "queue": unlimited | {"kept_jobs": _UNLIMITED},
             "listen": {name: [f"unix:{temporary}/{name}.sock"] for name in ("grpc", "http")},
-            "clients": {"local": many},
+            "clients": {"local": unlimited},
         }  # fmt: skip
         asyncio.run(serve(Config.model_validate(settings), make, started))
 

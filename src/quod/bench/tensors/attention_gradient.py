@@ -1,7 +1,7 @@
 """Benchmarks of attention gradients for queries, keys and values, against PyTorch.
 
-The forward pass is not measured: its result and what it keeps are given. Calls follow each other
-    without the host: Quod's are one graph, PyTorch's are queued on a stream.
+The forward pass is not measured: its results, which the gradient needs, are computed before. The
+host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quod.tensor import attention, attention_backward
 
 KINDS = ("full", "causal")
 _CALLS = 10
-_LOOKED_AT = 16
+_CHECKED_ROWS = 16
 
 Shape = tuple[int, ...]
 
@@ -55,17 +55,19 @@ def _case(
 ) -> Case:
     random = np.random.default_rng(math.prod(shape))
     arrays = [_normal(random, shape, dtype) for _ in range(4)]
-    q, k, v, slopes = (device.upload(array) for array in arrays)
+    q, k, v, output_gradient = (device.upload(array) for array in arrays)
     y, *out = (device.upload(np.zeros_like(arrays[0])) for _ in range(4))
-    sums = device.upload(np.zeros(shape[:3], np.float32))
-    attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
+    log_sums = device.upload(np.zeros(shape[:3], np.float32))
+    attention(device, q, k, v, causal=causal, log_sums=log_sums, out=y)
     results = out[0], out[1], out[2]
 
     calls = 1 if in_host_memory(device) else _CALLS
     stream = device.stream("gradients").record()
     recorder = recorder_of(device, stream)
     for _ in range(calls):
-        attention_backward(recorder, slopes, q, k, v, y, sums, causal=causal, out=results)
+        attention_backward(
+            recorder, output_gradient, q, k, v, y, log_sums, causal=causal, out=results
+        )
         # Kernels of one call may run concurrently, but not with the next call's.
         stream.event("call")
     recorded = stream.finish().recording
@@ -100,19 +102,25 @@ def _check(arrays: list[Any], gradient: Any, dtype: str, *, causal: bool) -> Non
     """Raise QuodError unless some rows of the gradient of queries are right."""
     shape = gradient.shape
     scale, unit = 1 / math.sqrt(shape[3]), {"f32": 2.0**-20, "f16": 2.0**-9, "bf16": 2.0**-6}[dtype]
-    places = np.random.default_rng(1).integers(0, (shape[0], shape[1], shape[2]), (_LOOKED_AT, 3))
-    for batch, head, row in places.tolist():
-        seen = row + 1 if causal else shape[2]
-        q, k, v, slope = (numbers(array[batch, head]) for array in arrays)
-        k, v = k[:seen], v[:seen]
+    sampled_rows = np.random.default_rng(1).integers(
+        0, (shape[0], shape[1], shape[2]), (_CHECKED_ROWS, 3)
+    )
+    for batch, head, row in sampled_rows.tolist():
+        key_count = row + 1 if causal else shape[2]
+        q, k, v, output_gradient = (numbers(array[batch, head]) for array in arrays)
+        k, v = k[:key_count], v[:key_count]
         logits = k @ q[row] * scale
         weights = np.exp(logits - logits.max())
         weights /= weights.sum()
-        of_weights = v @ slope[row]
-        terms = weights * (of_weights - weights @ of_weights)
+        weight_gradients = v @ output_gradient[row]
+        terms = weights * (weight_gradients - weights @ weight_gradients)
         exact = scale * terms @ k
         # The size of the sum, which bounds the rounding of the weights and their gradients.
-        size = scale * (weights * (np.abs(of_weights) + np.abs(weights @ of_weights))) @ np.abs(k)
+        size = (
+            scale
+            * (weights * (np.abs(weight_gradients) + np.abs(weights @ weight_gradients)))
+            @ np.abs(k)
+        )
         error = np.abs(numbers(gradient[batch, head, row]) - exact)
         if not (error <= 8 * unit * (size + np.abs(exact))).all():
             raise QuodError(
@@ -131,13 +139,16 @@ def _torch(
     on_processor = in_host_memory(device)
     if not on_processor and not torch.cuda.is_available():
         return {}, {"torch": "PyTorch found no GPU"}
-    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
-    where = "cpu" if on_processor else "cuda"
-    q, k, v = (torch.randn(shape, device=where, dtype=kind, requires_grad=True) for _ in range(3))
+    torch_dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    torch_device = "cpu" if on_processor else "cuda"
+    q, k, v = (
+        torch.randn(shape, device=torch_device, dtype=torch_dtype, requires_grad=True)
+        for _ in range(3)
+    )
     y = attention_of_torch(torch, q, k, v, causal=causal)
-    slopes = torch.randn_like(y)
+    output_gradient = torch.randn_like(y)
     wait = (lambda: None) if on_processor else torch.cuda.synchronize
-    return {"torch": partial(_called, torch, (y, (q, k, v), slopes), calls, wait)}, {}
+    return {"torch": partial(_called, torch, (y, (q, k, v), output_gradient), calls, wait)}, {}
 
 
 def _called(

@@ -1,7 +1,7 @@
 """Benchmarks of tensor functions: many sequential calls on different memory in a submission.
 
 A GPU's cache would hold the tensors of one call, and a launch takes longer than a small call. So
-calls cycle through more tensors than any cache holds, and are one graph, as are PyTorch's
+calls cycle through more tensors than any cache holds, and all calls are one graph; so are PyTorch's
 (`quod.bench.peers.tensors`). The first result is checked against float64.
 """
 
@@ -29,7 +29,7 @@ from quod.kernel.ops import float8
 
 Array = NDArray[Any]
 
-_CACHES = 1 << 28
+_BEYOND_CACHES = 1 << 28
 """A number of bytes larger than any cache."""
 _MAX_SETS = 256
 _MOVED, _MIN_CALLS, _MAX_CALLS = 1 << 30, 16, 1024
@@ -37,7 +37,7 @@ _MOVED, _MIN_CALLS, _MAX_CALLS = 1 << 30, 16, 1024
 
 _POOL = (1 << 22) - 3
 """The size of the pool of random numbers; not a power of two, so that rows differ."""
-_ROWS_CHECKED = 64
+_CHECKED_ROWS = 64
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 """The NumPy types of elements; types without one are stored as bits."""
@@ -46,7 +46,7 @@ _UNITS = {
     "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
     "e4m3": 2.0**-7,
 }  # fmt: skip
-_LEAST = {
+_SMALLEST = {
     "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0,
     "e4m3": 2.0**-133,
 }  # fmt: skip
@@ -87,44 +87,49 @@ def _case(
     device: AnyDevice, against: str | None, kind: str, operation: Operation, shape: Shape,
     dtype: str,
 ) -> Case:  # fmt: skip
-    of_output = operation.output(shape)
+    output_shape = operation.output(shape)
     generator = np.random.default_rng(math.prod(shape))
     tensors = _Random(generator, shape, dtype)
-    data = [tensors.of(operation)]
-    empty = np.full(math.prod(of_output) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
-    stored = [data[0][at] for at in operation.stored] or [empty]
-    moved = sum(array.nbytes for array in (*data[0], *stored))
-    count = min(_MAX_SETS, -(-_CACHES // moved))
-    data += [tensors.of(operation) for _ in range(count - 1)]
-    beside = [] if operation.stored else [empty.reshape(of_output)]
+    tensor_sets = [tensors.of(operation)]
+    empty = np.full(math.prod(output_shape) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
+    stored = [tensor_sets[0][at] for at in operation.stored] or [empty]
+    moved_bytes = sum(array.nbytes for array in (*tensor_sets[0], *stored))
+    count = min(_MAX_SETS, -(-_BEYOND_CACHES // moved_bytes))
+    tensor_sets += [tensors.of(operation) for _ in range(count - 1)]
+    output_arrays = [] if operation.stored else [empty.reshape(output_shape)]
     # Copied, as results must not overwrite the peer's data, on a CPU either.
-    memory = [[device.upload(array.copy()) for array in (*arrays, *beside)] for arrays in data]
-    check = _checked(operation, data[0], of_output, dtype)
+    memory = [
+        [device.upload(array.copy()) for array in (*arrays, *output_arrays)]
+        for arrays in tensor_sets
+    ]
+    check = _checked(operation, tensor_sets[0], output_shape, dtype)
 
-    def call(where: Any, *tensors: Any) -> None:
+    def call(call_device: Any, *tensors: Any) -> None:
         if operation.stored:
-            operation.run(where, *tensors)
+            operation.run(call_device, *tensors)
         else:
-            operation.run(where, *tensors[:-1], out=tensors[-1])
+            operation.run(call_device, *tensors[:-1], out=tensors[-1])
 
     call(device, *memory[0])
-    output = np.empty(of_output, _RESULTS[dtype])
+    output = np.empty(output_shape, _RESULTS[dtype])
     device.download(memory[0][operation.stored[0] if operation.stored else -1], output)
     check("this result", output, 1)
     calls = count
     if not in_host_memory(device):
-        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved)) // count)
+        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // count)
     operations = operation.flop(shape)
-    run = _recorded(device, call, memory, calls, (moved, operations // 2))
+    run = _recorded(device, call, memory, calls, (moved_bytes, operations // 2))
     parameters: dict[str, Parameter] = {
         "kind": kind, "shape": "x".join(map(str, shape)), "dtype": dtype,
-        "MB": round(moved / 1e6, 3), "calls": calls,
+        "MB": round(moved_bytes / 1e6, 3), "calls": calls,
     }  # fmt: skip
     if operations:
         parameters["GFLOP"] = round(operations / 1e9, 3)
     if in_host_memory(device):
         parameters["threads"] = device.threads
-    peer = peer_of(against, device, operation, data, calls, dtype, (moved, operations), check)
+    peer = peer_of(
+        against, device, operation, tensor_sets, calls, dtype, (moved_bytes, operations), check
+    )
     return Case(
         parameters, run, "us/call", operations=calls, traced=run, peers=peer.runs, way=peer.way,
         absent=peer.absent,
@@ -151,20 +156,26 @@ class _Random:
         """Draw the tensors of one call."""
         shapes = operation.inputs(self._shape)
         kinds = operation.kinds or ("numbers",) * len(shapes)
-        return [self._tensor(*each) for each in zip(kinds, shapes, strict=True)]
+        return [self._tensor(*kind_and_shape) for kind_and_shape in zip(kinds, shapes, strict=True)]
 
-    def _tensor(self, kind: str, of: Shape) -> Array:
+    def _tensor(self, kind: str, tensor_shape: Shape) -> Array:
         if kind == "classes":
-            return self._generator.integers(self._classes, size=of, dtype=np.int32)
+            return self._generator.integers(self._classes, size=tensor_shape, dtype=np.int32)
         if kind == "order":
-            return self._generator.permutation(math.prod(of)).astype(np.int32).reshape(of)
+            return (
+                self._generator.permutation(math.prod(tensor_shape))
+                .astype(np.int32)
+                .reshape(tensor_shape)
+            )
         if kind == "lengths":
-            return np.full(of, self._shape[-2], np.int32)
+            return np.full(tensor_shape, self._shape[-2], np.int32)
         pool, first = self._pools[kind], -int(self._generator.integers(_POOL)) % _POOL
-        if math.prod(of) <= _POOL:
+        if math.prod(tensor_shape) <= _POOL:
             # A view of the rolled array would keep all of it.
-            return pool.take(np.arange(first, first + math.prod(of)), mode="wrap").reshape(of)
-        return np.resize(np.roll(pool, -first), of)
+            return pool.take(
+                np.arange(first, first + math.prod(tensor_shape)), mode="wrap"
+            ).reshape(tensor_shape)
+        return np.resize(np.roll(pool, -first), tensor_shape)
 
 
 class _Float64Slices:
@@ -206,18 +217,18 @@ def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) 
     Its last argument is a factor on the error bound, for peers.
     """
     count = math.prod(shape[:-1])
-    random = np.random.default_rng(1).integers(count, size=_ROWS_CHECKED)
+    random = np.random.default_rng(1).integers(count, size=_CHECKED_ROWS)
     rows = np.unique([0, count - 1, *random])
     doubles = [_Float64Slices(array) for array in data]
     exact = operation.exact(rows, *doubles)
     bound = operation.error(rows, *doubles) * 2.0**-22
-    bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _LEAST[dtype]
+    bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _SMALLEST[dtype]
     if dtype in ("f16", "bf16"):
         bound = bound + 0.51 * _UNITS[dtype] * operation.between(rows, *doubles)
 
-    def check(what: str, actual: Array, times: float) -> None:
+    def check(what: str, actual: Array, factor: float) -> None:
         error = np.abs(numbers(actual.reshape(count, -1)[rows]) - exact)
-        if not (error <= bound * times).all():
+        if not (error <= bound * factor).all():
             raise QuodError(
                 f"{what} is off by up to {error.max():.3g} of {np.abs(exact).max():.3g}, which is "
                 "more than rounding explains; please report it"
@@ -249,14 +260,14 @@ class _Recorder:
         self._launches.clear()
 
 
-def _behind(number: int, step: Step) -> Step:
+def _after_previous(index: int, step: Step) -> Step:
     """Order a step after the one before it, overlapping it if possible."""
-    before = (number - 1,) if number else ()
+    previous = (index - 1,) if index else ()
     if not isinstance(step, Launch):
-        return replace(step, after=before)
+        return replace(step, after=previous)
     needed = set(step.after) - set(step.overlapped)
-    may = step.kernel.early is not None and step.groups and needed.isdisjoint(before)
-    return replace(step, after=before, overlapped=before if may else ())
+    may_overlap = step.kernel.early is not None and step.groups and needed.isdisjoint(previous)
+    return replace(step, after=previous, overlapped=previous if may_overlap else ())
 
 
 def _recorded(
@@ -266,10 +277,12 @@ def _recorded(
     """Record `calls` sequential calls as one submission, as in a model."""
     stream = device.stream("tensors").record()
     recorder = _Recorder(device, stream)
-    for number in range(calls):
-        call(cast(AnyDevice, recorder), *memory[number % len(memory)])
+    for index in range(calls):
+        call(cast(AnyDevice, recorder), *memory[index % len(memory)])
         recorder.record(*work)
-    steps = [_behind(number, step) for number, step in enumerate(stream.finish().recording.steps)]
+    steps = [
+        _after_previous(index, step) for index, step in enumerate(stream.finish().recording.steps)
+    ]
     recorded = Recording(device.name, tuple(steps), device.space)
 
     def run(timeline: Timeline | None = None) -> None:

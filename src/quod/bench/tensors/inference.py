@@ -24,7 +24,7 @@ def cases(device: str, model: Path | None, widths: list[int], images: int) -> It
     perceptron = random_perceptron(widths, generator) if model is None else Perceptron.open(model)
     prover = Prover(open_device(device), perceptron)
     image_batch = generator.integers(0, 128, (images, perceptron.layers[0].inputs))
-    proved = prover.prove(image_batch)
+    inference = prover.prove(image_batch)
     network = "-".join(map(str, prover.key.widths))
 
     def case(what: str, run: Callable[[], object], unit: str = "s") -> Case:
@@ -33,7 +33,9 @@ def cases(device: str, model: Path | None, widths: list[int], images: int) -> It
 
     yield case("prove", partial(prover.prove, image_batch))
     yield case("proof", lambda: len(prover.prove(image_batch).proof), "bytes")
-    yield case("verify", partial(verify, prover.key, image_batch, proved.logits, proved.proof))
+    yield case(
+        "verify", partial(verify, prover.key, image_batch, inference.logits, inference.proof)
+    )
 
 
 def random_perceptron(widths: list[int], generator: np.random.Generator) -> Perceptron:

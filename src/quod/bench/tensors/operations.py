@@ -41,12 +41,13 @@ class Operation:
 
     axes: the number of axes of its shape.
     inputs, output: the shapes of its tensors.
-    run: Quod's function, of a device, the tensors and ``out=``.
-    torch: PyTorch's, of the module and the tensors.
-    exact: given rows of the result, for arrays of any type. Rows are along all axes but the last.
-    error: the error bound of f32 there, in units of 2^-22.
-    between: the sizes there of intermediate values rounded to a 16-bit type.
-    flop: the operations, if they and not memory are the limit.
+    run: Quod's function; takes a device, the tensors and ``out=``.
+    torch: PyTorch's function; takes the module torch and the tensors.
+    exact: computes some rows of the result; takes their indices (over all axes but the last) and
+        arrays of any type.
+    error: the error bound of these rows for f32, in units of 2^-22; same arguments.
+    between: for these rows, the magnitude of intermediate values that are rounded to a 16-bit type.
+    flop: the number of operations, for functions that arithmetic limits, else 0.
     numpy: whether NumPy is a peer, with `exact`.
     kinds: per tensor "numbers" of the requested type (the default), "f32", "squares" (of f32),
         "classes" of the last axis, an "order" (a permutation from 0 on), or "lengths" (the axis
@@ -75,25 +76,26 @@ class Operation:
 
 
 def _gemm(kind: str, **overrides: Any) -> Operation:
-    turned_a, turned_b = (letter == "t" for letter in kind)
+    transpose_a, transpose_b = (letter == "t" for letter in kind)
 
     def a_rows(rows: Any, a: Any) -> Any:
-        return a[:, rows].T if turned_a else a[rows]
+        return a[:, rows].T if transpose_a else a[rows]
 
     def full_b(b: Any) -> Any:
-        return b[:].T if turned_b else b[:]
+        return b[:].T if transpose_b else b[:]
 
     return Operation(
         axes=3,
         inputs=lambda s: [
-            (s[2], s[0]) if turned_a else (s[0], s[2]), (s[1], s[2]) if turned_b else (s[2], s[1]),
+            (s[2], s[0]) if transpose_a else (s[0], s[2]),
+            (s[1], s[2]) if transpose_b else (s[2], s[1]),
         ],
         output=lambda s: s[:2],
         exact=lambda rows, a, b: a_rows(rows, a) @ full_b(b), flop=lambda s: 2 * math.prod(s),
         **{
-            "run": partial(gemm, transpose_a=turned_a, transpose_b=turned_b),
+            "run": partial(gemm, transpose_a=transpose_a, transpose_b=transpose_b),
             "torch": lambda torch, a, b: torch.matmul(
-                a.T if turned_a else a, b.T if turned_b else b
+                a.T if transpose_a else a, b.T if transpose_b else b
             ),
             "error": lambda rows, a, b: (
                 (np.abs(a_rows(rows, a)) @ np.abs(full_b(b))) * (full_b(b).shape[0] + 3)
@@ -159,17 +161,17 @@ def _heads(rows: Any, q: Any, causal: bool) -> Any:
     if isinstance(rows, slice):
         rows = range(*rows.indices(math.prod(q.shape[:-1])))
     for row in rows:
-        *head, query = (int(place) for place in np.unravel_index(row, q.shape[:-1]))
+        *head, query = (int(index) for index in np.unravel_index(row, q.shape[:-1]))
         yield tuple(head), query, query + 1 if causal else tokens
 
 
 def _attention_of(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
     """Compute the result row by row, without a large tensor of queries by keys."""
     outputs = []
-    for head, query, seen in _heads(rows, q, causal):
-        logits = k[head][:seen] @ q[head][query] / math.sqrt(q.shape[-1])
+    for head, query, visible_keys in _heads(rows, q, causal):
+        logits = k[head][:visible_keys] @ q[head][query] / math.sqrt(q.shape[-1])
         powers = np.exp(logits - logits.max())
-        outputs.append(powers @ v[head][:seen] / powers.sum())
+        outputs.append(powers @ v[head][:visible_keys] / powers.sum())
     return np.array(outputs).reshape(-1, q.shape[-1])
 
 
@@ -211,10 +213,13 @@ _PAGE = 16
 
 def _decode(rows: Any, q: Any, k: Any, v: Any, *, sizes: bool = False) -> Any:
     """Attend with one query per head; with `sizes`, over absolute values."""
-    outputs, shared_by = [], q.shape[1] // k.shape[1]
+    outputs, queries_per_key_head = [], q.shape[1] // k.shape[1]
     for row in rows:
         sequence, head = divmod(int(row), q.shape[1])
-        keys_and_values = k[sequence, head // shared_by], v[sequence, head // shared_by]
+        keys_and_values = (
+            k[sequence, head // queries_per_key_head],
+            v[sequence, head // queries_per_key_head],
+        )
         logits = keys_and_values[0] @ q[sequence, head, 0] / math.sqrt(q.shape[-1])
         powers = np.exp(logits - logits.max())
         outputs.append(
@@ -286,7 +291,7 @@ def _norm_error(rows: Any, x: Any, weight: Any, *bias: Any) -> Any:
     return spread * np.abs(weight[:]) + sum(np.abs(vector[:]) for vector in bias)
 
 
-def _by_rows(vectors: int, **overrides: Any) -> Operation:
+def _row_operation(vectors: int, **overrides: Any) -> Operation:
     return Operation(
         axes=2, inputs=lambda s: [s, *[s[1:]] * vectors], output=lambda s: s, **overrides
     )  # fmt: skip
@@ -335,14 +340,15 @@ def _loss_error(rows: Any, x: Any, targets: Any) -> Any:
 
 
 @cache
-def _first_step(torch: Any, where: Any) -> Any:
-    return torch.ones((), device=where)
+def _first_step(torch: Any, torch_device: Any) -> Any:
+    return torch.ones((), device=torch_device)
 
 
 def _adamw_of_torch(torch: Any, *state: Any) -> Any:
     # The kernel of torch.optim.AdamW(fused=True), without its step counter.
     torch._fused_adamw_(
-        *([each] for each in state), [], [_first_step(torch, state[0].device)], lr=1e-3, beta1=0.9,
+        *([tensor] for tensor in state), [], [_first_step(torch, state[0].device)], lr=1e-3,
+        beta1=0.9,
         beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False,
     )  # fmt: skip
     return state[0]
@@ -359,8 +365,8 @@ def _adamw(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> Any:
 
 
 def _adamw_error(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> Any:
-    of = np.abs(first[rows]), np.abs(gradient[rows]), second[rows]
-    return np.abs(p[rows]) + 20 * _adamw_change(*of)
+    moments_and_gradient = np.abs(first[rows]), np.abs(gradient[rows]), second[rows]
+    return np.abs(p[rows]) + 20 * _adamw_change(*moments_and_gradient)
 
 
 OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
@@ -368,19 +374,19 @@ OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
     "attention": {"full": _attention(causal=False), "causal": _attention(causal=True)},
     "decode": {"plain": _decoding(paged=False), "paged": _decoding(paged=True)},
     "softmax": {
-        "softmax": _by_rows(
+        "softmax": _row_operation(
             0, run=softmax, exact=_softmax, error=lambda rows, x: 16 * _softmax(rows, x),
             torch=lambda torch, x: torch.softmax(x, -1),
         ),
     },
     "norm": {
-        "layer": _by_rows(
+        "layer": _row_operation(
             2, run=layer_norm, exact=_layer_norm, error=_norm_error,
             torch=lambda torch, x, weight, bias: torch.nn.functional.layer_norm(
                 x, weight.shape, weight, bias
             ),
         ),
-        "rms": _by_rows(
+        "rms": _row_operation(
             1, run=rms_norm, exact=_rms_norm, error=_norm_error,
             torch=lambda torch, x, weight: torch.nn.functional.rms_norm(
                 x, weight.shape, weight, 1e-6

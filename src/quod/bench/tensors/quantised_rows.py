@@ -25,7 +25,7 @@ from quod.tensor.quantised.batch import EXACT
 from quod.tensor.quantised.matrix import QuantisedMatrix
 from quod.tensor.quantised.reference import dequantise
 
-_LOOKED_AT = 16
+_CHECKED_COLUMNS = 16
 
 
 def cases(
@@ -44,17 +44,21 @@ def cases(
     chain = [QuantisedMatrix(opened, type_name, blocks) for blocks in data]
     normal = np.random.default_rng(matrices).standard_normal((rows, size), np.float32)
     x = of_dtype(normal, dtype)
-    first, between = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
+    first, intermediate = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
     recording, source = opened.stream("quant").record(), first
-    how: Any = {"activations": activations, "plan": plan}
-    stored = chain[0].workspace_bytes(first, plan=how["plan"]) if activations == EXACT else 0
-    rooms = [opened.allocate(stored, zero=False) for _ in range(workspaces)]
-    for number, matrix in enumerate(chain):
-        target, room = between[number % 2], rooms[number % workspaces]
-        for kernel, groups, *arguments in matrix.launches(source, target, workspace=room, **how):
+    options: Any = {"activations": activations, "plan": plan}
+    workspace_bytes = (
+        chain[0].workspace_bytes(first, plan=options["plan"]) if activations == EXACT else 0
+    )
+    workspace_buffers = [opened.allocate(workspace_bytes, zero=False) for _ in range(workspaces)]
+    for index, matrix in enumerate(chain):
+        target, workspace = intermediate[index % 2], workspace_buffers[index % workspaces]
+        for kernel, groups, *arguments in matrix.launches(
+            source, target, workspace=workspace, **options
+        ):
             recording.launch(kernel, groups, *arguments, label=kernel.name)
-        if not number:
-            _check(matrix, data[0], x, how)
+        if not index:
+            _check(matrix, data[0], x, options)
         source = target
     recorded = recording.finish().recording
 
@@ -65,8 +69,8 @@ def cases(
         "type": type_name, "size": size, "matrices": matrices, "rows": rows, "dtype": dtype,
         "activations": activations, "GFLOP": round(2e-9 * rows * size * size, 3),
     }  # fmt: skip
-    if stored:
-        parameters |= {"workspace MB": round(stored / 1e6, 1), "workspaces": workspaces}
+    if workspace_bytes:
+        parameters |= {"workspace MB": round(workspace_bytes / 1e6, 1), "workspaces": workspaces}
     peers, absent = _torch_peer(opened, type_name, data, rows, dtype)
     yield Case(
         parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
@@ -74,14 +78,14 @@ def cases(
     )  # fmt: skip
 
 
-def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) -> None:
+def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, options: dict[str, Any]) -> None:
     """Raise QuodError unless a product equals that of the reference."""
-    values = dequantise(matrix.type_name, blocks[:_LOOKED_AT]).astype(np.float64)
-    product = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
+    values = dequantise(matrix.type_name, blocks[:_CHECKED_COLUMNS]).astype(np.float64)
+    product = numbers(matrix.multiply(x, **options))[:, :_CHECKED_COLUMNS]
     rows = numbers(x)
     size = np.abs(values).max() * np.abs(rows).sum(axis=1, keepdims=True)
-    most = 1e-2 if how["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
-    if not (np.abs(product - rows @ values.T) <= most * size).all():
+    tolerance = 1e-2 if options["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
+    if not (np.abs(product - rows @ values.T) <= tolerance * size).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
@@ -102,9 +106,11 @@ def _torch_peer(
         matrix = QuantisedMatrix(recorder_of(device, recording), type_name, blocks)
         matrix.dequantise(values)
     recorded = recording.finish().recording
-    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
-    weights = [torch.randn(size, size, device="cuda", dtype=kind) / size**0.5 for _ in range(2)]
-    x = torch.randn(rows, size, device="cuda", dtype=kind)
+    torch_dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    weights = [
+        torch.randn(size, size, device="cuda", dtype=torch_dtype) / size**0.5 for _ in range(2)
+    ]
+    x = torch.randn(rows, size, device="cuda", dtype=torch_dtype)
 
     def all_products() -> Any:
         product = x

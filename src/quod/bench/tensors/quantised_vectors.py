@@ -1,8 +1,8 @@
 """Benchmarks of quantised weights times vectors: a chain of different matrices.
 
 Each product's result is the next one's input, as in a decoding step of a language model. A single
-matrix would stay in a GPU's cache, and its product takes less than a launch. The peer copies as
-many bytes within the device's memory, so the ratio is the share of the copy rate.
+matrix would stay in a GPU's cache, and its product takes less time than a launch. The peer copies
+as many bytes within the device's memory, so the ratio is the share of the copy rate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_
 from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
-_ROWS_LOOKED_AT = 64
+_CHECKED_ROWS = 64
 
 
 def cases(
@@ -80,9 +80,11 @@ def check_matrix(type_name: str, size: int) -> None:
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
     """Draw random blocks, scaled so that a product is about as long as its vector."""
-    generator, kind = np.random.default_rng(seed), QUANTISED_TYPES[type_name]
-    blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
-    fields = kind.scales
+    generator, block_type = np.random.default_rng(seed), QUANTISED_TYPES[type_name]
+    blocks = generator.integers(
+        0, 256, (size, size // block_type.elements, block_type.bytes), np.uint8
+    )
+    fields = block_type.scales
     # Minima of the scale times the mean integer centre the values on zero.
     scales = np.array([1] if fields.centre is None else [1, fields.centre], np.float64)
 
@@ -91,8 +93,8 @@ def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
         blocks[:, :, fields.offset : fields.offset + stored.size] = stored
 
     scaled(1)
-    some = dequantise(type_name, blocks[:_ROWS_LOOKED_AT].reshape(-1))
-    scaled(float(1 / (some.std() * np.sqrt(size))))
+    sample = dequantise(type_name, blocks[:_CHECKED_ROWS].reshape(-1))
+    scaled(float(1 / (sample.std() * np.sqrt(size))))
     return blocks.reshape(size, -1)
 
 
@@ -100,12 +102,12 @@ def _check(
     matrix: QuantisedMatrix, blocks: NDArray[np.uint8], x: NDArray[np.float32], activations: str
 ) -> None:
     """Raise QuodError unless a product equals that of the reference."""
-    values = dequantise(matrix.type_name, blocks[:_ROWS_LOOKED_AT]).astype(np.float64)
-    product = matrix.multiply(x, activations=activations)[:_ROWS_LOOKED_AT]
+    values = dequantise(matrix.type_name, blocks[:_CHECKED_ROWS]).astype(np.float64)
+    product = matrix.multiply(x, activations=activations)[:_CHECKED_ROWS]
     # An upper bound of all summands and minima.
     size = np.abs(values).max() * np.abs(x).sum()
-    most = 1e-5 if activations == EXACT else 1e-2
-    if not (np.abs(product - values @ x) <= most * size).all():
+    tolerance = 1e-5 if activations == EXACT else 1e-2
+    if not (np.abs(product - values @ x) <= tolerance * size).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
@@ -114,10 +116,10 @@ def _chained(
 ) -> Callable[..., None]:
     """Record all products as one submission; check that the final vector is finite."""
     first = device.upload(x)
-    between = [device.upload(np.zeros_like(x)) for _ in range(2)]
+    intermediate = [device.upload(np.zeros_like(x)) for _ in range(2)]
     recording, source = device.stream("quant").record(), first
-    for number, matrix in enumerate(chain):
-        target = between[number % 2]
+    for index, matrix in enumerate(chain):
+        target = intermediate[index % 2]
         for kernel, groups, *arguments in matrix.launches(source, target, activations=activations):
             recording.launch(
                 kernel, groups, *arguments, label=matrix.type_name, bytes=matrix.nbytes

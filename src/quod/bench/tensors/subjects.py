@@ -41,7 +41,10 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
         settings.measure(name, bench_cases, floats=dtype)
 
     subject.__name__ = name
-    peers = "torch, numpy, copy (as many bytes), and limit (the chip's limits)"
+    peers = (
+        "torch, numpy, copy (a copy of as many bytes as the function moves) and limit (the time "
+        "that the chip's peak rates allow)"
+    )
     subject.__doc__ = f"{text}\n\nThe peers are {peers}."
     return subject
 
@@ -63,7 +66,7 @@ def inference(
     The default widths are 784, 256, 128 and 10.
     """
     if widths is not None and (model is not None or len(widths) < 3):
-        raise WrongUsage("--width needs at least three numbers, and replaces --model")
+        raise WrongUsage("--width needs at least three numbers and cannot be given with --model")
     from quod.bench.tensors.inference import cases
 
     bench_cases = cases(settings.device, model, widths or list(_WIDTHS), images)
@@ -76,7 +79,7 @@ def attention_gradient(
     shapes: Shapes = None,
     dtype: ElementName = "f32",
 ) -> None:
-    """Gradients of attention, BxHxTxD: full, causal; after the forward pass. The peer is torch."""
+    """Gradients of attention, BxHxTxD: full, causal; no forward pass. The peer is torch."""
     from quod.bench.tensors.attention_gradient import cases
 
     bench_cases = cases(
@@ -97,7 +100,12 @@ TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
                 "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8, e4m3.",
             ),
             ("attention", "1x8x1024x64", "Attention, BxHxTxD: full, causal; T queries and keys."),
-            ("decode", "4x32x8x4096x128", "Attention of a query, BxHxGxKxD: plain, paged; K keys."),
+            (
+                "decode",
+                "4x32x8x4096x128",
+                "Attention of a query, BxHxGxKxD: plain, paged; H heads of queries, G of keys, K "
+                "keys.",
+            ),
             ("softmax", "4096x4096", "Softmax along rows."),
             ("norm", "4096x4096", "Normalisation of rows: layer, rms."),
             ("activation", "4096x4096", "Element by element: silu, gelu, gelu-tanh, swiglu."),

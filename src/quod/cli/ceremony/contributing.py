@@ -47,16 +47,16 @@ class Contribution(Protocol):
     def details(self) -> Details: ...
 
 
-def in_words(digest: bytes) -> str:
-    """Format a hash as ceremonies show it, in words of eight hexadecimal digits."""
-    return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
+def in_hex_groups(digest: bytes) -> str:
+    """Format a hash as ceremonies show it, in groups of eight hexadecimal digits."""
+    return " ".join(digest[start : start + 4].hex() for start in range(0, len(digest), 4))
 
 
 def show_contributions(contributions: Sequence[tuple[Contribution, bytes]]) -> None:
     """Show each contributor and hash on a line, then that names are not authenticated."""
     for number, (contribution, digest) in enumerate(contributions, start=1):
         # A name is untrusted: it must not start a line that looks like Quod's.
-        show(one_line(f"{number} {contribution.details.described}: {in_words(digest)}"))
+        show(one_line(f"{number} {contribution.details.described}: {in_hex_groups(digest)}"))
     show("Names are not authenticated: no hash covers them, so anyone may have changed them.")
 
 
@@ -98,7 +98,7 @@ def contributing_commands(
 
         An interrupted contribution leaves no file. A new run draws new secrets.
         """
-        with followed([source], out, force=force, quiet=quiet) as timeline:
+        with checked_timeline([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[0]
             receipt = run(
                 source, out, name=name, text=entropy, device=device, timeline=timeline,
@@ -120,7 +120,7 @@ def contributing_commands(
         from quod.ceremony.beacon import Beacon
 
         beacon_value = Beacon.from_hex(value, exponent)
-        with followed([source], out, force=force, quiet=quiet) as timeline:
+        with checked_timeline([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[1]
             receipt = run(
                 source,
@@ -137,8 +137,10 @@ def contributing_commands(
 
 
 @contextmanager
-def followed(sources: list[Path], out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
-    """Check that the output can be kept, and follow the work with a progress display."""
+def checked_timeline(
+    sources: list[Path], out: Path, *, force: bool, quiet: bool
+) -> Iterator[Timeline]:
+    """Check that the output can be written, and yield a timeline with a progress display."""
     check_outputs([out], sources, exclusive=[] if force else [out])
     from quod.cli.display.progress import followed_timeline
 

@@ -11,13 +11,13 @@ from quod.cli.ceremony.contributing import (
     MaxHashes,
     Name,
     Target,
+    checked_timeline,
     contributing_commands,
     contributions_json,
-    followed,
-    in_words,
+    in_hex_groups,
     show_contributions,
 )
-from quod.cli.display.terminal import note, show, show_beside, show_json
+from quod.cli.display.terminal import note, show, show_json, show_or_note
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, AsJson, Device, Force, Option, Quiet, Resume, WrongUsage
 from quod.wording import counted
@@ -40,11 +40,13 @@ def new(
     check_outputs([out], [], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
+    # Before the slow imports, so that an interruption of them can say that the work is resumable.
     expect(out)
     from quod.ceremony.powers.initial_powers import new_powers
     from quod.cli.display.progress import followed_timeline
     from quod.formats.curves import curve_named, curve_of_json_name
 
+    # snarkjs's names, such as bn128, are accepted too.
     json_curve = curve_of_json_name(curve)
     with followed_timeline(quiet=quiet) as timeline:
         name = curve if json_curve is None else json_curve.name
@@ -52,7 +54,7 @@ def new(
             curve_named(name).name, power, out, timeline=timeline, resume=resume,
             report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
-    show_beside(out, f"First challenge: {in_words(challenge)}")
+    show_or_note(out, f"First challenge: {in_hex_groups(challenge)}")
     note(
         f"Wrote {out}: 2**{power} powers of {name}; next: quod powersoftau contribute.", quiet=quiet
     )
@@ -70,6 +72,7 @@ def prepare(
     check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
+    # As in `new`.
     expect(out)
     from quod.ceremony.powers.preparation import prepare as run
     from quod.cli.display.progress import followed_timeline
@@ -116,12 +119,12 @@ def challenge(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the challenge for a contribution of another program."""
-    with followed([ptau], out, force=force, quiet=quiet) as timeline:
+    """Write the challenge, for a contribution by another program."""
+    with checked_timeline([ptau], out, force=force, quiet=quiet) as timeline:
         from quod.ceremony.powers.challenge_response import export_challenge
 
         digest = export_challenge(ptau, out, timeline=timeline, replace=force)
-    show_beside(out, f"Challenge: {in_words(digest)}")
+    show_or_note(out, f"Challenge: {in_hex_groups(digest)}")
 
 
 def response(
@@ -133,8 +136,8 @@ def response(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add another program's contribution to a challenge."""
-    with followed([ptau, file], out, force=force, quiet=quiet) as timeline:
+    """Add the response of another program to PTAU, as a contribution."""
+    with checked_timeline([ptau, file], out, force=force, quiet=quiet) as timeline:
         from quod.ceremony.powers.challenge_response import import_response
 
         receipt = import_response(
@@ -147,7 +150,7 @@ def verify(
     ptau: Source,
     device: Device = "cpu",
     resume: Resume = True,
-    max_hashes: MaxHashes = 28,
+    log2_max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -158,7 +161,7 @@ def verify(
     with followed_timeline(quiet=quiet) as timeline:
         verified = run(
             ptau, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+            report=partial(note, quiet=quiet), max_hashes=1 << log2_max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
@@ -171,6 +174,7 @@ def verify(
         )
         return
     show_contributions(verified.contributions)
+    # A file that was not truncated still has the points of its last contribution.
     is_whole = verified.power == verified.ceremony_power
     if len(verified.contributions) > is_whole:
         which_text = "but the last one " if is_whole else ""
@@ -184,10 +188,10 @@ def verify(
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:
     """Return the two files, without snarkjs's word "phase2"; raises WrongUsage otherwise."""
-    named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
-    if len(named) != 2:
+    paths = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
+    if len(paths) != 2:
         raise WrongUsage("expected two files: the powers of tau and the output")
-    return named[0], named[1]
+    return paths[0], paths[1]
 
 
 def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
@@ -197,8 +201,8 @@ def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
 
 
 def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
-    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
-    note(f"Wrote {out}. Next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
+    show_or_note(out, f"Contribution {receipt.number}: {in_hex_groups(receipt.response_hash)}")
+    note(f"Wrote {out}. Next challenge: {in_hex_groups(receipt.next_challenge)}", quiet=quiet)
 
 
 contribute, beacon = contributing_commands(_steps, _show_receipt)

@@ -27,12 +27,12 @@ def solidityverifier(
     from quod.formats.source import begins_with
     from quod.groth16 import VerifyingKey, solidity_verifier
 
-    opened = (
+    verifying_key = (
         VerifyingKey.from_zkey(key, allow_insecure=insecure_test_key)
         if begins_with(key, b"zkey")
         else verifying_key_in(key, "cpu", allow_insecure=insecure_test_key)
     )
-    text = solidity_verifier(opened, name=name, allow_insecure=insecure_test_key)
+    text = solidity_verifier(verifying_key, name=name, allow_insecure=insecure_test_key)
     if insecure_test_key:
         warn(f"{out}: --insecure-test-key takes keys for which anyone can forge proofs")
     write_atomically(out, text.encode())
@@ -50,7 +50,11 @@ def soliditycalldata(
 
     text, proof_path = read_json(proof, PROOF), os.fspath(proof)
     document = parse_json(text, proof_path, PROOF)
-    unnamed = isinstance(document, dict) and "curve" not in document
-    read = parse_proof(text, curve=_ASSUMED_CURVE if unnamed else None, name=proof_path)
-    inputs = read_public(public, curve=read.curve)
-    show(solidity_calldata(Proof(read.curve, read.a, read.b, read.c), inputs))
+    lacks_curve = isinstance(document, dict) and "curve" not in document
+    parsed_proof = parse_proof(text, curve=_ASSUMED_CURVE if lacks_curve else None, name=proof_path)
+    inputs = read_public(public, curve=parsed_proof.curve)
+    show(
+        solidity_calldata(
+            Proof(parsed_proof.curve, parsed_proof.a, parsed_proof.b, parsed_proof.c), inputs
+        )
+    )

@@ -11,13 +11,13 @@ from quod.cli.ceremony.contributing import (
     MaxHashes,
     Name,
     Target,
+    checked_timeline,
     contributing_commands,
     contributions_json,
-    followed,
-    in_words,
+    in_hex_groups,
     show_contributions,
 )
-from quod.cli.display.terminal import note, show, show_beside, show_json
+from quod.cli.display.terminal import note, show, show_json, show_or_note
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
@@ -48,7 +48,7 @@ def verify(
     ],
     device: Device = "cpu",
     resume: Resume = True,
-    max_hashes: MaxHashes = 28,
+    log2_max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -57,17 +57,17 @@ def verify(
     kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
     if len(files) - bool(kind) != 3:
         raise WrongUsage("expected three files: R1CS or INIT, PTAU, ZKEY")
-    first, ptau, zkey = files[-3:]
+    circuit_or_key, ptau, zkey = files[-3:]
     from quod.cli.display.progress import followed_timeline
     from quod.formats.source import map_file
     from quod.groth16.phase2 import verify_from_init, verify_from_r1cs
 
-    is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
+    is_key = kind == "init" if kind else bytes(map_file(circuit_or_key)[:4]) == b"zkey"
     run = verify_from_init if is_key else verify_from_r1cs
     with followed_timeline(quiet=quiet) as timeline:
         verified = run(
-            first, ptau, zkey, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+            circuit_or_key, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), max_hashes=1 << log2_max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
@@ -78,7 +78,7 @@ def verify(
             }
         )
         return
-    show(f"Circuit hash: {in_words(verified.circuit_hash)}")
+    show(f"Circuit hash: {in_hex_groups(verified.circuit_hash)}")
     show_contributions(verified.contributions)
     show(f"OK: {counted(len(verified.contributions), 'contribution')}.")
 
@@ -90,8 +90,8 @@ def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:
 
 
 def _show_receipt(receipt: KeyReceipt, out: Path, quiet: bool) -> None:
-    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.contribution_hash)}")
-    note(f"Wrote {out}. Circuit hash: {in_words(receipt.circuit_hash)}", quiet=quiet)
+    show_or_note(out, f"Contribution {receipt.number}: {in_hex_groups(receipt.contribution_hash)}")
+    note(f"Wrote {out}. Circuit hash: {in_hex_groups(receipt.circuit_hash)}", quiet=quiet)
 
 
 contribute, beacon = contributing_commands(_steps, _show_receipt)
@@ -107,7 +107,7 @@ def import_bellman(
     quiet: Quiet = False,
 ) -> None:
     """Make a key from MPC parameters that were exported from ZKEY and contributed to."""
-    with followed([zkey, parameters], out, force=force, quiet=quiet) as timeline:
+    with checked_timeline([zkey, parameters], out, force=force, quiet=quiet) as timeline:
         from quod.groth16.phase2 import import_bellman as run
 
         receipt = run(

@@ -61,7 +61,7 @@ class _Compiling:
     ) -> None:
         self._timeline = timeline
         self._display = display
-        self._is_told = quiet or display is not None
+        self._is_reported = quiet or display is not None
         self._first_ns = 0
         self._stage: Stage | None = None
         self._name = ""
@@ -76,8 +76,8 @@ class _Compiling:
                 self._display.begin(self._stage)
         stage = self._stage
         stage.progress(done, total)
-        if not self._is_told and now - self._first_ns > COMPILING_SECONDS * 1e9:
-            self._is_told = True
+        if not self._is_reported and now - self._first_ns > COMPILING_SECONDS * 1e9:
+            self._is_reported = True
             # The reader may have gone, which does not affect the proof.
             with suppress(OSError, ValueError):
                 note(f"{self._name}: {done} of {total}")
@@ -101,7 +101,7 @@ class ProgressDisplay:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: list[Stage] = []
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class ProgressDisplay:
 
     def stop(self) -> None:
         """Stop the drawing thread and remove the display."""
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def begin(self, stage: Stage) -> None:
@@ -133,7 +133,7 @@ class ProgressDisplay:
             return [stage for stage in self._open if id(stage) not in parents][:MAX_LINES]
 
     def _draw(self) -> None:
-        if self._over.wait(DELAY_SECONDS):
+        if self._stopped.wait(DELAY_SECONDS):
             return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -153,7 +153,7 @@ class ProgressDisplay:
             while True:
                 self._update(progress, tasks)
                 progress.refresh()
-                if self._over.wait(REFRESH_SECONDS):
+                if self._stopped.wait(REFRESH_SECONDS):
                     return
 
     def _update(self, progress: Progress, tasks: dict[int, tuple[Stage, TaskID]]) -> None:

@@ -71,14 +71,14 @@ def prepare_streams(errors: int = 2) -> None:
 
 def discard_results() -> None:
     """Discard buffered standard output, which cannot be written."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, 1)
+    os.close(null_device)
 
 
-def _text(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
+def _text(raw: io.FileIO, old_stream: TextIO | None) -> io.TextIOWrapper:
     # Characters that the encoding lacks are escaped instead of failing.
     return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding=before.encoding if before else None,
+        io.BufferedWriter(raw), encoding=old_stream.encoding if old_stream else None,
         errors="backslashreplace", line_buffering=isinstance(raw, _StandardError) or raw.isatty(),
     )  # fmt: skip

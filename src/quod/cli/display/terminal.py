@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile(
 )
 
 
-_UNBROKEN = 1 << 30
+_UNBROKEN_COLUMNS = 1 << 30
 """A width in columns beyond any table; rich uses only what a table needs."""
 
 
@@ -51,7 +51,7 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def show_beside(out: str | os.PathLike[str], text: str) -> None:
+def show_or_note(out: str | os.PathLike[str], text: str) -> None:
     """Print a result that accompanies `out`, on standard error if `out` is standard output."""
     from quod.formats.target_path import follow
 
@@ -68,7 +68,7 @@ def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:
     try:
         show(f"OK: {what}.")
     except (OutputError, StdoutClosed):
-        # The exit code reports it.
+        # The exit code reports that the proof is valid.
         discard_results()
         warn(f"{what}, but standard output could not be written")
 
@@ -136,7 +136,7 @@ def show_table(
     _console(stderr=stderr).print(table)
 
 
-_NUMBERED = re.compile(r"(layer|chunk) \d+: ")
+_NUMBERED_STAGE = re.compile(r"(layer|chunk) \d+: ")
 
 
 def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
@@ -152,21 +152,23 @@ def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bo
             f"{row.bytes / 1e6:.1f}" if row.bytes else "",
             f"{row.bytes_per_second / 1e9:.2f}" if row.bytes else "",
             f"{row.modmuls_per_second / 1e9:.3f}" if row.modmuls else "",
-            _of_limit(row, limits),
+            _share_of_limit(row, limits),
         )
-        for row in timeline.table(named=lambda name: _NUMBERED.sub(r"\1s: ", name))
+        for row in timeline.table(named=lambda name: _NUMBERED_STAGE.sub(r"\1s: ", name))
     ]
     columns = ("stage", "ms", "share", "MB", "GB/s", "G products/s", "of the limit")
-    used = [at for at in range(len(columns)) if at < 3 or any(row[at] for row in rows)]
+    shown_columns = [
+        column for column in range(len(columns)) if column < 3 or any(row[column] for row in rows)
+    ]
     show_table(
-        [columns[at] for at in used],
-        [[row[at] for at in used] for row in rows],
+        [columns[column] for column in shown_columns],
+        [[row[column] for column in shown_columns] for row in rows],
         right=columns[1:],
         stderr=stderr,
     )
 
 
-def _of_limit(row: Row, limits: Limits | None) -> str:
+def _share_of_limit(row: Row, limits: Limits | None) -> str:
     """Return the share that a stage reaches of its tighter limit, and the limit's name."""
     if limits is None or not row.busy or not (row.bytes or row.multiply_adds):
         return ""
@@ -179,5 +181,5 @@ def _console(*, stderr: bool) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     # Off a terminal, lines of a table are never wrapped.
-    width = None if stream.isatty() else _UNBROKEN
+    width = None if stream.isatty() else _UNBROKEN_COLUMNS
     return Console(file=stream, highlight=False, width=width)

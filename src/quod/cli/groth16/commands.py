@@ -1,7 +1,8 @@
 """quod groth16: prove, verify, and keys.
 
 Proofs take a fraction of a second, so the imports of these functions are limited to a list
-(tests/test_import_time.py), and `quick` calls `prove` and `verify` without typer.
+(tests/test_import_time.py), and the fast path `quod.cli.quick` calls `prove` and `verify` without
+typer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from quod.cli.display.terminal import note, show_beside, show_timings, show_valid, warn
+from quod.cli.display.terminal import note, show_or_note, show_timings, show_valid, warn
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
@@ -48,7 +49,8 @@ def prove(
         Option(
             "--bellman",
             metavar="R1CS",
-            help="Constraint system, if ZKEY is parameters of bellman; PROOF is 192 bytes then.",
+            help="Constraint system, needed if ZKEY is a bellman parameter file; PROOF is then "
+            "bellman's 192 bytes.",
         ),
     ] = None,
     seed: Seed = None,
@@ -59,21 +61,21 @@ def prove(
 ) -> None:
     """Prove that the witness satisfies the circuit of the key.
 
-    Writes PROOF and PUBLIC in snarkjs's format, both or neither.
+    Writes PROOF and PUBLIC in snarkjs's format unless --bellman is given, both or neither.
     """
     check_outputs(
         [proof, public, *([] if trace is None else [trace])],
         [zkey, witness, *([] if bellman is None else [bellman])],
     )
 
-    def opened(timeline: Timeline) -> ProvingKey:
+    def open_key(timeline: Timeline) -> ProvingKey:
         from quod.groth16 import ProvingKey
 
         if bellman is None:
             return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
         return ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
 
-    def text(zk_proof: Proof) -> bytes:
+    def encode_proof(zk_proof: Proof) -> bytes:
         if bellman is None:
             return zk_proof.to_json().encode()
         from quod.groth16.encodings.bellman import proof_to_bytes
@@ -81,7 +83,8 @@ def prove(
         return proof_to_bytes(zk_proof)
 
     prove_to(
-        proof, public, opened, lambda key, timeline: witness, text, device=device, seed=seed,
+        proof, public, open_key, lambda key, timeline: witness, encode_proof, device=device,
+        seed=seed,
         self_check=self_check, timings=timings, trace=trace, quiet=quiet,
     )  # fmt: skip
 
@@ -91,7 +94,7 @@ def prove_to(
     public: Path,
     open_key: Callable[[Timeline], ProvingKey],
     witness_for: Callable[[ProvingKey, Timeline], Path | Witness],
-    text: Callable[[Proof], bytes],
+    encode_proof: Callable[[Proof], bytes],
     *,
     device: str,
     seed: int | None,
@@ -122,7 +125,7 @@ def prove_to(
                 witness, seed=seed, self_check=self_check, timeline=timeline
             )
         with timeline.stage("write"):
-            write_all_atomically({proof: text(zk_proof), public: public_to_json(inputs)})
+            write_all_atomically({proof: encode_proof(zk_proof), public: public_to_json(inputs)})
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:
@@ -145,12 +148,17 @@ def verify(
         bool,
         Option(
             "--batch",
-            help="Batch-verify lists PUBLIC and PROOF; the error names the invalid ones.",
+            help="PUBLIC and PROOF are lists of equal length: verify all in one batch; the error "
+            "names the invalid proofs.",
         ),
     ] = False,
-    arkworks: Annotated[
+    arkworks_curve: Annotated[
         str | None,
-        Option("--arkworks", metavar="CURVE", help="Curve of VKEY and PROOF in arkworks' format."),
+        Option(
+            "--arkworks",
+            metavar="CURVE",
+            help="VKEY and PROOF are in arkworks' format, over CURVE.",
+        ),
     ] = None,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
@@ -159,9 +167,9 @@ def verify(
 
     VKEY may also be a verifying key or parameters of bellman, and PROOF a proof of bellman.
     """
-    if batch and arkworks is not None:
+    if batch and arkworks_curve is not None:
         raise WrongUsage("--batch accepts proofs of snarkjs and bellman; omit --arkworks")
-    key = verifying_key_in(vkey, device, arkworks, allow_insecure=insecure_test_key)
+    key = verifying_key_in(vkey, device, arkworks_curve, allow_insecure=insecure_test_key)
     if batch:
         from quod.cli.groth16.verify_batch import verify_lists
 
@@ -170,7 +178,7 @@ def verify(
     from quod.formats import read_public
 
     inputs = read_public(public, curve=key.curve)
-    if not key.verify(list(inputs), _proof_in(proof, key.curve, arkworks)):
+    if not key.verify(list(inputs), _proof_in(proof, key.curve, arkworks_curve)):
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )
@@ -178,16 +186,18 @@ def verify(
 
 
 def verifying_key_in(
-    path: Path, device: str, arkworks: str | None = None, *, allow_insecure: bool
+    path: Path, device: str, arkworks_curve: str | None = None, *, allow_insecure: bool
 ) -> VerifyingKey:
-    """Read a verifying key of snarkjs, bellman or (over a curve) arkworks."""
+    """Read a verifying key of snarkjs or bellman, or of arkworks if its curve is given."""
     from quod.formats.source import begins_as_text
     from quod.groth16 import VerifyingKey
 
-    if arkworks is not None:
+    if arkworks_curve is not None:
         from quod.groth16.encodings import arkworks as ark
 
-        return ark.read_verifying_key(path, arkworks, device=device, allow_insecure=allow_insecure)
+        return ark.read_verifying_key(
+            path, arkworks_curve, device=device, allow_insecure=allow_insecure
+        )
     if begins_as_text(path):
         return VerifyingKey.from_json(path, device=device, allow_insecure=allow_insecure)
     from quod.groth16.encodings.bellman import read_verifying_key
@@ -195,16 +205,16 @@ def verifying_key_in(
     return read_verifying_key(path, device=device, allow_insecure=allow_insecure)
 
 
-def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
+def _proof_in(path: Path, curve: str, arkworks_curve: str | None) -> Proof:
     from quod.formats.source import is_text
     from quod.formats.strict_json import PROOF, read_json
     from quod.groth16 import Proof
 
-    if arkworks is not None:
+    if arkworks_curve is not None:
         from quod.groth16.encodings import arkworks as ark
 
         return ark.read_proof(path, curve, check_subgroup=False)
-    # Read once, as a pipe cannot be read again.
+    # JSON, or bytes of bellman. Read once, as a pipe cannot be read again.
     content, name = read_json(path, PROOF), str(path)
     if is_text(content):
         return Proof.from_json_text(content, curve=curve, name=name)
@@ -231,8 +241,9 @@ def setup(
     check_outputs([zkey], [r1cs, ptau], exclusive=[] if force else [zkey])
     from quod.formats.resumable import expect
 
+    # Before the slow imports, so that an interruption of them can say that the work is resumable.
     expect(zkey)
-    from quod.cli.ceremony.contributing import in_words
+    from quod.cli.ceremony.contributing import in_hex_groups
     from quod.cli.display.progress import followed_timeline
     from quod.groth16.phase2 import new_key
 
@@ -244,7 +255,7 @@ def setup(
         )  # fmt: skip
     if timings:
         show_timings(timeline)
-    show_beside(zkey, f"Circuit hash: {in_words(circuit_hash)}")
+    show_or_note(zkey, f"Circuit hash: {in_hex_groups(circuit_hash)}")
     note(
         f"Made {zkey} in {perf_counter() - begin:.2f} s. Anyone can forge proofs for it until "
         "somebody contributes: quod zkey contribute",

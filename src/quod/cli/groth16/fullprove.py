@@ -38,7 +38,7 @@ def fullprove(
     """
     check_outputs([proof, public, *([] if trace is None else [trace])], [inputs, wasm, zkey])
 
-    def opened(timeline: Timeline) -> ProvingKey:
+    def open_key(timeline: Timeline) -> ProvingKey:
         from quod.groth16 import ProvingKey
 
         return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
@@ -57,6 +57,7 @@ def fullprove(
             return calculator.witness(circuit_inputs, where=os.fspath(inputs))
 
     prove_to(
-        proof, public, opened, witness, lambda zk_proof: zk_proof.to_json().encode(), device=device,
+        proof, public, open_key, witness, lambda zk_proof: zk_proof.to_json().encode(),
+        device=device,
         seed=seed, self_check=self_check, timings=timings, trace=trace, quiet=quiet,
     )  # fmt: skip

@@ -13,8 +13,8 @@ from quod.formats.strict_json import PROOFS, read_json
 from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
 from quod.wording import counted
 
-# The number of invalid proofs that an error names.
-_NAMED = 20
+# The maximum number of invalid proofs that an error names.
+_MAX_NAMED = 20
 
 
 def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -> None:
@@ -25,28 +25,30 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
     """
     inputs, proofs = read_lists(key, public, proof)
     errors: dict[int, InputError] = {}
-    places: list[int] = []
+    claim_indices: list[int] = []
     claims = []
     for index, (values, proof_or_error) in enumerate(zip(inputs, proofs, strict=True)):
         if isinstance(values, InputError) or isinstance(proof_or_error, InputError):
             errors[index] = values if isinstance(values, InputError) else _error(proof_or_error)
         else:
-            places.append(index)
+            claim_indices.append(index)
             claims.append((key, values, proof_or_error))
     verdicts = {index: Verdict(False, error) for index, error in errors.items()}
-    verdicts |= dict(zip(places, verify_batch(claims), strict=True))
+    verdicts |= dict(zip(claim_indices, verify_batch(claims), strict=True))
     bad = sorted(index for index, verdict in verdicts.items() if not verdict)
     for index in bad:
         if (error := verdicts[index].error) is not None:
             warn(f"proof {index} is malformed: {error}")
     if bad:
-        named = ", ".join(map(str, bad[:_NAMED])) + (", ..." if len(bad) > _NAMED else "")
+        indices_text = ", ".join(map(str, bad[:_MAX_NAMED])) + (
+            ", ..." if len(bad) > _MAX_NAMED else ""
+        )
         raise VerificationError(
             f"{proof}: {len(bad)} of {len(proofs)} proofs are not valid for their public inputs "
-            f"and this key (counted from 0: {named}); do not accept them"
+            f"and this key (counted from 0: {indices_text}); do not accept them"
         )
-    every = "the proof is" if len(proofs) == 1 else f"all {len(proofs)} proofs are"
-    show_valid(quiet=quiet, what=f"{every} valid")
+    all_proofs = "the proof is" if len(proofs) == 1 else f"all {len(proofs)} proofs are"
+    show_valid(quiet=quiet, what=f"{all_proofs} valid")
 
 
 def read_lists(

@@ -73,7 +73,7 @@ def bench(
         arguments = with_structs(run.kernel.parameters, values)
         times = _times(device, run, arguments, seconds)
         slots = list(run.kernel.slots)
-        stored_slots = {slots[at] for at in run.kernel.stored}
+        stored_slots = {slots[index] for index in run.kernel.stored}
         nbytes = sum(a.nbytes * (1 + (key in stored_slots)) for key, a in arrays.items())
         return Timing(
             name, device.name, run.kernel.lanes, len(times), statistics.median(times), min(times),

@@ -70,21 +70,23 @@ def build(
     for arch in architectures:
         architecture(arch)
     toolchain, cache = assembler_version(), CompileCache()
-    chosen = [find(name) for name in matching(patterns)]
+    matching_kernels = [find(name) for name in matching(patterns)]
     built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
     with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
         for arch in built.made:
             os.mkdir(folder / arch, 0o755)
-        for number, kernel in enumerate(chosen, 1):
-            follow(f"{number} of {len(chosen)}: {kernel.name}")
-            tasks = {arch: _traced(kernel, arch) for arch in built.made}
+        for number, kernel in enumerate(matching_kernels, 1):
+            follow(f"{number} of {len(matching_kernels)}: {kernel.name}")
+            tasks = {arch: _trace_for(kernel, arch) for arch in built.made}
             if _is_for_processors(kernel, tasks.values()):
                 if patterns:
                     reason = "is for CPUs only"
                     built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
                 continue
             codes = pool.map(
-                lambda task, arch: _assembled(task, arch, toolchain, cache), tasks.values(), tasks
+                lambda task, arch: _assemble_task(task, arch, toolchain, cache),
+                tasks.values(),
+                tasks,
             )
             for (arch, task), code in zip(tasks.items(), codes, strict=True):
                 if isinstance(task, _Task) and isinstance(code, bytes):
@@ -120,7 +122,7 @@ def matching(patterns: Sequence[str]) -> list[str]:
     return [name for name in names if name in matches]
 
 
-def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
+def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     size = kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
     try:
@@ -134,11 +136,11 @@ def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
 
 def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
     """Report whether a kernel is for CPUs alone: no architecture traces it, nor is it for PTX."""
-    none = all(isinstance(task, KernelError) for task in tasks)
-    return none and not is_written_for(kernel, "ptx")
+    is_untraceable = all(isinstance(task, KernelError) for task in tasks)
+    return is_untraceable and not is_written_for(kernel, "ptx")
 
 
-def _assembled(
+def _assemble_task(
     task: _Task | KernelError, arch: str, toolchain: str, cache: CompileCache
 ) -> bytes | KernelError:
     """Return the cubin; the cache lets an interrupted build resume."""
@@ -226,9 +228,9 @@ def print_built(built: Built) -> None:
 
 def check_all_made(built: Built) -> None:
     """Raise KernelError unless all requested kernels were built."""
-    done = sum(map(len, built.made.values()))
+    made_count = sum(map(len, built.made.values()))
     if built.skipped:
         raise KernelError(
-            f"{len(built.skipped)} of {done + len(built.skipped)} requested kernels "
+            f"{len(built.skipped)} of {made_count + len(built.skipped)} requested kernels "
             "were not built; the list gives the reasons"
         )

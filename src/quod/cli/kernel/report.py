@@ -27,7 +27,10 @@ _MAX_WARPS = 64
 
 @frozen
 class Report:
-    """An analysis and the assembler's figures; `missing` is the reason if there are no figures."""
+    """An analysis and the assembler's figures.
+
+    missing: the reason why there are no figures of the assembler, or empty.
+    """
 
     name: str
     arch: str
@@ -117,12 +120,12 @@ def print_report(report: Report) -> None:
     loops = analysis.mix.loops
     columns = ("an instance", "whole", *(f"round of {short(location)}" for location, _ in loops))
     counts = [analysis.mix.whole(), *(body.whole() for _, body in loops)]
-    rows_of_kinds = [
+    mix_rows = [
         (label, *(f"{count[kind]:,}" for count in counts))
         for kind, label in _KINDS
         if any(count[kind] for count in counts)
     ]
-    show_table(columns, rows_of_kinds, right=columns[1:])
+    show_table(columns, mix_rows, right=columns[1:])
     for point in analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second):
         if not point.multiply_adds and not point.bytes:
             continue

@@ -21,12 +21,17 @@ from quod.validation import shown, whole_number
 
 _BUDGETED = (Tier.HOST, Tier.DEVICE)
 _RETRY_SECONDS = 1.0
-# The limit of entries for keys that are only on disk, kept for their counters.
+# At this number of entries, those of keys that are only on disk are dropped with their counters.
 _MAX_KNOWN = 4096
 
 
 class _Entry(Generic[Held, Ready]):
-    """The state of a key; `held` and `ready` are None while the key is not loaded to that tier."""
+    """The state of a key.
+
+    held: the key in host memory, or None.
+    ready: the key in the prover's memory, or None.
+    used: the time of its last use, as a count of uses of any key.
+    """
 
     def __init__(self) -> None:
         self.needs: Needs | None = None
@@ -48,7 +53,12 @@ class _Entry(Generic[Held, Ready]):
 
 
 class _Load:
-    """A queued or running load; `done` is true once it has ended."""
+    """A queued or running load.
+
+    waiters: the callers that wait for it, each of which gets a lease.
+    done: whether it has ended.
+    stopped: whether its result is no longer wanted.
+    """
 
     def __init__(self, key: str, needs: Needs) -> None:
         self.key, self.needs = key, needs
@@ -58,7 +68,7 @@ class _Load:
 
 
 class _StoppedError(Exception):
-    """Raised in a load when no caller waits for it any more."""
+    """Raised in a load once no caller waits for it, or the cache is closed."""
 
 
 class _Waiter:
@@ -112,9 +122,9 @@ class KeyCache(Generic[Held, Ready]):
         """
         end = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
-            granted = self._grant(key)
-        if granted is not None:
-            return granted
+            lease = self._grant(key)
+        if lease is not None:
+            return lease
         # Called without the lock, as it may read a file.
         needs = self._loader.needs(key)
         for tier in _BUDGETED:
@@ -154,11 +164,14 @@ class KeyCache(Generic[Held, Ready]):
             return self._warm and not self._closed
 
     def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
-        """Prefer to evict keys that `elsewhere()` returns, which other workers have loaded."""
+        """Evict keys that `elsewhere()` returns before others: other workers have loaded them."""
         self._elsewhere = elsewhere
 
     def evict(self, key: str) -> bool:
-        """Evict a key; return whether it was loaded. Raises KeyInUseError while it is leased."""
+        """Evict a key; return whether it was loaded.
+
+        Raises KeyInUseError while it is leased or being loaded.
+        """
         with self._changed:
             entry = self._entries.get(key)
             if entry is None or (entry.held is None and not entry.loading):
@@ -166,7 +179,7 @@ class KeyCache(Generic[Held, Ready]):
             if not entry.idle:
                 state = "loaded" if entry.loading else "proved with"
                 raise KeyInUseError(f"the key {key} is being {state}; evict it later")
-            # Its bytes count as used until they are freed.
+            # The key's bytes count as used until they are freed.
             evicted, freed = self._detach(entry, to_host=False)
         self._close([evicted])
         del evicted
@@ -177,7 +190,7 @@ class KeyCache(Generic[Held, Ready]):
     def status(self) -> CacheStatus:
         """Return the loaded keys and their usage, for metrics and listings."""
         with self._changed:
-            keys = tuple(self._use(key, entry) for key, entry in self._entries.items())
+            keys = tuple(self._usage(key, entry) for key, entry in self._entries.items())
             used, ready = dict(self._used), self._warm and not self._closed
             return CacheStatus(ready, dict(self._budgets), used, len(self._queue), keys)
 
@@ -192,8 +205,8 @@ class KeyCache(Generic[Held, Ready]):
         if thread is not None:
             thread.join()
         with self._changed:
-            idle = [entry for entry in self._entries.values() if entry.idle]
-            detached = [self._detach(entry, to_host=False) for entry in idle]
+            idle_entries = [entry for entry in self._entries.values() if entry.idle]
+            detached = [self._detach(entry, to_host=False) for entry in idle_entries]
         self._close([evicted for evicted, _ in detached])
         with self._changed:
             for _, freed in detached:
@@ -215,9 +228,9 @@ class KeyCache(Generic[Held, Ready]):
             return None
         entry.hits += 1
         entry.leases += 1
-        return self._leased(key, entry)
+        return self._new_lease(key, entry)
 
-    def _leased(self, key: str, entry: _Entry[Held, Ready]) -> Lease[Ready]:
+    def _new_lease(self, key: str, entry: _Entry[Held, Ready]) -> Lease[Ready]:
         assert entry.ready is not None
         self._mark_used(entry)
         return Lease(key, entry.ready, lambda: self._release(key))
@@ -263,7 +276,7 @@ class KeyCache(Generic[Held, Ready]):
             raise
         if load.error is not None:
             raise load.error
-        return self._leased(load.key, self._entries[load.key])
+        return self._new_lease(load.key, self._entries[load.key])
 
     def _withdraw(self, load: _Load) -> None:
         """Withdraw one caller from a load; the last one stops it."""
@@ -286,8 +299,8 @@ class KeyCache(Generic[Held, Ready]):
             if len(self._entries) >= _MAX_KNOWN:
                 unused_keys = [
                     name
-                    for name, cached in self._entries.items()
-                    if not self._is_used(name, cached)
+                    for name, cached_entry in self._entries.items()
+                    if not self._is_used(name, cached_entry)
                 ]
                 for name in unused_keys:
                     del self._entries[name]
@@ -305,7 +318,7 @@ class KeyCache(Generic[Held, Ready]):
         if self._closed:
             raise _closed()
 
-    def _use(self, key: str, entry: _Entry[Held, Ready]) -> KeyUse:
+    def _usage(self, key: str, entry: _Entry[Held, Ready]) -> KeyUse:
         tier = Tier.DISK
         if entry.held is not None:
             tier = entry.needs.tier if entry.ready is not None and entry.needs else Tier.HOST
@@ -320,12 +333,12 @@ class KeyCache(Generic[Held, Ready]):
     ) -> tuple[tuple[Held | None, Ready | None], dict[Tier, int]]:
         """Detach a key from device or host; return the objects to close and the freed bytes."""
         bytes_before = {tier: entry.bytes(tier) for tier in _BUDGETED}
-        gone = (None if to_host else entry.held, entry.ready)
+        closing = (None if to_host else entry.held, entry.ready)
         entry.evictions += 1
         entry.ready = None
         if not to_host:
             entry.held = None
-        return gone, {tier: bytes_before[tier] - entry.bytes(tier) for tier in _BUDGETED}
+        return closing, {tier: bytes_before[tier] - entry.bytes(tier) for tier in _BUDGETED}
 
     def _release_bytes(self, freed: Mapping[Tier, int]) -> None:
         for tier in _BUDGETED:
@@ -379,7 +392,7 @@ class KeyCache(Generic[Held, Ready]):
         return bool(self._queue) and self._fits(self._queue[0])
 
     def _load_bytes(self, load: _Load) -> dict[Tier, int]:
-        """The additional bytes that a load takes, per tier."""
+        """Return the additional bytes that a load takes, per tier."""
         entry = self._entry(load.key)
         return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
 
@@ -392,21 +405,28 @@ class KeyCache(Generic[Held, Ready]):
 
     def _fits(self, load: _Load) -> bool:
         """Report whether a load fits after evicting all keys that are not leased."""
-        idle = [entry for key, entry in self._entries.items() if entry.idle and key != load.key]
-        lacking = self._missing_bytes(load)
-        return all(lacking[tier] <= sum(entry.bytes(tier) for entry in idle) for tier in _BUDGETED)
+        idle_entries = [
+            entry for key, entry in self._entries.items() if entry.idle and key != load.key
+        ]
+        missing = self._missing_bytes(load)
+        return all(
+            missing[tier] <= sum(entry.bytes(tier) for entry in idle_entries) for tier in _BUDGETED
+        )
 
     def _evict_for(
         self, load: _Load, elsewhere: Collection[str]
     ) -> list[tuple[Held | None, Ready | None]]:
-        """Evict as few keys as possible, the least recently used first; reserve the memory."""
-        idle = sorted(
+        """Evict keys until a load fits, those loaded elsewhere and least recently used first.
+
+        Reserves the memory of the load, and returns the evicted keys, which the caller closes.
+        """
+        idle_keys = sorted(
             (key not in elsewhere, entry.used, key)
             for key, entry in self._entries.items() if entry.idle
         )  # fmt: skip
         evicted = []
         for tier in _BUDGETED:
-            for *_, key in idle:
+            for *_, key in idle_keys:
                 entry = self._entries[key]
                 if self._missing_bytes(load)[tier] <= 0:
                     break

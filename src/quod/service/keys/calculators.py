@@ -26,8 +26,9 @@ class RegisteredCalculators:
 
     most: the maximum number of cached calculators; the least recently used one is evicted first.
     warm: keys whose calculators a background thread prepares; it logs errors, which are raised
-        again at use. A calculator that was not compiled at registration, or by another version of
-        wasmtime, is compiled at its first use, which may take long; `prepare` does so in advance.
+        again at use. A calculator that was compiled by another version of wasmtime, or not at
+        registration, is compiled at its first use, which may take long; `prepare` does so in
+        advance.
     """
 
     def __init__(
@@ -36,10 +37,10 @@ class RegisteredCalculators:
     ) -> None:  # fmt: skip
         self._repository = repository
         self._limits = WitnessLimits() if limits is None else limits
-        self._most = whole_number("the most calculators", most, 1)
+        self._most = whole_number("the maximum number of calculators", most, 1)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, _CalculatorSlot] = OrderedDict()
-        keys = list(dict.fromkeys(checked_list("the keys of the start", warm)))
+        self._slots: OrderedDict[str, _CalculatorSlot] = OrderedDict()
+        keys = list(dict.fromkeys(checked_list("the keys to prepare at start", warm)))
         for key in keys:
             checked_name("a key", key)
         if keys:
@@ -70,10 +71,10 @@ class RegisteredCalculators:
     def _calculator(self, key: str) -> WitnessCalculator:
         identity = self._repository.resolve(key)
         with self._lock:
-            slot = self._kept.setdefault(identity, _CalculatorSlot())
-            self._kept.move_to_end(identity)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            slot = self._slots.setdefault(identity, _CalculatorSlot())
+            self._slots.move_to_end(identity)
+            while len(self._slots) > self._most:
+                self._slots.popitem(last=False)
         # Callers of other calculators do not wait for this one.
         with slot.lock:
             if slot.calculator is None:

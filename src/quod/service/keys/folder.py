@@ -14,7 +14,7 @@ from quod.formats.output import advice_on
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE = 4 << 20
+_CHUNK_BYTES = 4 << 20
 
 
 class Folder:
@@ -58,7 +58,7 @@ class Folder:
         return sorted(os.listdir(self.descriptor))
 
     def has(self, name: str, folder: Folder) -> bool:
-        """Report whether `folder` is the entry `name` of this folder."""
+        """Report whether the entry `name` of this folder is still the open `folder`."""
         try:
             status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -167,11 +167,13 @@ class Folder:
 def pieces(
     descriptor: int, most: int | None = None, stop: Callable[[], None] = lambda: None
 ) -> Iterator[bytes]:
-    """Read a file in chunks, at most `most` bytes; calls `stop` before each chunk."""
+    """Read a file in chunks, at most `most` bytes in all; calls `stop` before each chunk."""
     remaining = most
     while remaining is None or remaining > 0:
         stop()
-        chunk = os.read(descriptor, _PIECE if remaining is None else min(_PIECE, remaining))
+        chunk = os.read(
+            descriptor, _CHUNK_BYTES if remaining is None else min(_CHUNK_BYTES, remaining)
+        )
         if not chunk:
             return
         remaining = None if remaining is None else remaining - len(chunk)

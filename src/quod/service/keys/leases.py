@@ -17,7 +17,7 @@ Ready = TypeVar("Ready")
 class Loader(Protocol[Held, Ready]):
     """A loader of keys, given by identity. One thread calls all methods but `needs`.
 
-    `stop` raises once no caller wants the key any more; long operations call it regularly.
+    `stop` raises an error once no caller waits for the key; long operations call it regularly.
     """
 
     def needs(self, key: str) -> Needs:

@@ -15,7 +15,7 @@ from quod.service.keys.needs import Needs, Tier
 from quod.service.keys.record import ZKEY
 from quod.service.keys.repository import KeyRepository
 
-# A key may use 1/2 of the budget for optional memory, so that other keys fit.
+# A key may use half of the budget for memory that only makes proofs faster, so that other keys fit.
 _BUDGET_DIVISOR = 2
 # Proofs over domains up to this size do not fill any GPU.
 _SMALL_DOMAIN = 1 << 17
@@ -43,34 +43,34 @@ class Groth16Loader:
         lanes: int | None = None,
         max_batch: int | None = None,
     ) -> None:
-        self._repository, self._lanes, self._together = repository, lanes, max_batch
+        self._repository, self._lanes, self._max_batch = repository, lanes, max_batch
         self._device = device
         self._device_bytes = device_bytes
 
     def needs(self, key: str) -> Needs:
         """Return upper bounds on the bytes that a key takes when held and when ready."""
         record = self._repository.record(key)
-        held = {"file": record.files[ZKEY].bytes}
+        held_parts = {"file": record.files[ZKEY].bytes}
         counts = KeyCounts(
             record.curve, record.variables, record.public, record.domain, record.entries
         )
         if in_host_memory(self._device):
-            return Needs(held, host_parts(counts), Tier.HOST)
+            return Needs(held_parts, host_parts(counts), Tier.HOST)
         budget = self._device_bytes
         lanes = self._concurrent_proofs(record.domain)
-        parts = partial(
+        estimate = partial(
             device_parts,
             counts,
             self._device,
             budget // _BUDGET_DIVISOR,
             budget,
-            max_batch=self._together,
+            max_batch=self._max_batch,
         )
-        ready = parts(lanes=lanes)
-        if self._lanes is None and lanes > 1 and sum(ready.values()) > budget:
+        ready_parts = estimate(lanes=lanes)
+        if self._lanes is None and lanes > 1 and sum(ready_parts.values()) > budget:
             # The default number of concurrent proofs does not fit: plan for one proof.
-            ready = parts()
-        return Needs(held, ready, Tier.DEVICE)
+            ready_parts = estimate()
+        return Needs(held_parts, ready_parts, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
         """Read and validate the zkey. `stop` raises an error if the load was cancelled."""
@@ -94,7 +94,7 @@ class Groth16Loader:
         lanes = self._concurrent_proofs(held.domain_size) if _LANES_PART in needs.ready else 1
         ready = ProvingKey(
             held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes,
-            max_batch=self._together,
+            max_batch=self._max_batch,
         )  # fmt: skip
         try:
             stop()

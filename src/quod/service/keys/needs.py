@@ -31,7 +31,7 @@ class Needs:
     tier: Tier
 
     def parts(self, tier: Tier, *, ready: bool = True) -> dict[str, int]:
-        """Return the parts in a tier, for a ready key or one that is only held."""
+        """Return the parts in a tier: of a ready key, or else of a key that is only held."""
         sizes = dict(self.held) if tier is Tier.HOST else {}
         return sizes | (dict(self.ready) if ready and tier is self.tier else {})
 

@@ -23,7 +23,7 @@ FILES = (ZKEY, VERIFICATION_KEY, WASM)
 """The files of a key; the last one is optional."""
 
 _COUNTS = ("variables", "public", "constraints", "domain", "entries")
-_NUMBERS_OF_A_FILE = ("bytes", "modified", "inode")
+_FILE_NUMBERS = ("bytes", "modified", "inode")
 
 
 @frozen
@@ -84,7 +84,7 @@ class KeyRecord:
         ]
         for name, file in self.files.items():
             toml_lines += ["", f"[files.{json.dumps(name)}]", f"sha256 = {json.dumps(file.sha256)}"]
-            toml_lines += [f"{count} = {getattr(file, count)}" for count in _NUMBERS_OF_A_FILE]
+            toml_lines += [f"{count} = {getattr(file, count)}" for count in _FILE_NUMBERS]
         return "\n".join(toml_lines) + "\n"
 
 
@@ -119,9 +119,9 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
         refuse("has a field that is not a count")
     file_records: dict[str, FileRecord] = {}
     for name, fields in files.items():
-        if not isinstance(fields, dict) or set(fields) != {"sha256", *_NUMBERS_OF_A_FILE}:
+        if not isinstance(fields, dict) or set(fields) != {"sha256", *_FILE_NUMBERS}:
             refuse(f"does not have the fields of a file for {name}")
-        numbers = [fields[number] for number in _NUMBERS_OF_A_FILE]
+        numbers = [fields[number] for number in _FILE_NUMBERS]
         if not is_identity(fields["sha256"]) or not all(map(_is_count, numbers)):
             refuse(f"lacks the digest, size, time or inode of {name}")
         file_records[name] = FileRecord(fields["sha256"], *numbers)

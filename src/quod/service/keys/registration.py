@@ -37,10 +37,10 @@ def fill(
     data = map_file(folder.file_path(ZKEY))
     key = Zkey.of(Iden3File.parse(data, file_path(zkey), KIND, VERSION))
     key.check_points()
-    verifying = VerifyingKey.from_zkey(key, allow_insecure=allow_insecure)
+    verifying_key = VerifyingKey.from_zkey(key, allow_insecure=allow_insecure)
     if verification_key is not None:
-        _check_same(verifying, verification_key, zkey)
-    files[VERIFICATION_KEY] = _write(folder, VERIFICATION_KEY, verifying.to_json().encode())
+        _check_same(verifying_key, verification_key, zkey)
+    files[VERIFICATION_KEY] = _write(folder, VERIFICATION_KEY, verifying_key.to_json().encode())
     if wasm is not None:
         from quod.witness.calculator import WitnessCalculator, read_wasm
 
@@ -48,7 +48,7 @@ def fill(
         # Compile it now, so that the first witness does not wait for it.
         WitnessCalculator(code, name=file_path(wasm), curve=key.curve, variables=key.variables)
         files[WASM] = _write(folder, WASM, code)
-    weak = weakness_of(key)
+    weakness = weakness_of(key)
     record = KeyRecord(
         identity=files[ZKEY].sha256,
         protocol="groth16",
@@ -59,7 +59,7 @@ def fill(
         constraints=key.constraints,
         domain=key.domain_size,
         entries=len(key.coefficients),
-        insecure="" if weak is None else weak.reason,
+        insecure="" if weakness is None else weakness.reason,
         files=files,
     )
     folder.write(RECORD, record.to_toml().encode())
@@ -77,12 +77,15 @@ def digest_of(descriptor: int) -> str:
 
 def _copy(folder: Folder, source: Path) -> FileRecord:
     digest = hashlib.sha256()
-    with opened_file(source) as (file, before), folder.new_file(ZKEY) as target:
+    with opened_file(source) as (file, status_before), folder.new_file(ZKEY) as target:
         for chunk in pieces(file.fileno()):
             digest.update(chunk)
             write_all(target, chunk)
-        after = os.fstat(file.fileno())
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        status_after = os.fstat(file.fileno())
+        if (status_before.st_size, status_before.st_mtime_ns) != (
+            status_after.st_size,
+            status_after.st_mtime_ns,
+        ):
             raise InputError("changed while it was copied; add it again", path=source)
         os.fsync(target)
         return FileRecord.of(digest.hexdigest(), os.fstat(target))

@@ -38,12 +38,12 @@ from quod.service.queue.validation import checked_list
 from quod.validation import file_path, flag, shown
 
 _KEYS, _NAMES, _INCOMING = "keys", "names", "incoming"
-_MAX_SMALL = 256 << 20
+_MAX_READ_BYTES = 256 << 20
 
 
 @frozen
 class ListedKey:
-    """A key of a repository; for a damaged key the record is None and `problem` is the reason."""
+    """A key of a repository; a damaged key has no record, and `problem` says why."""
 
     identity: str
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class ListedKey:
 
 @frozen
 class Removed:
-    """The names that were removed, and whether the key was removed as well."""
+    """The names that were removed; `key` is true if the key was removed as well."""
 
     identity: str
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ class KeyRepository:
     def resolve(self, key: object) -> str:
         """Return the identity of a key; raises NotFoundError if there is none."""
         if not isinstance(key, str) or not is_identity(key):
-            return self._pointed_to(parse_name(key))
+            return self._target(parse_name(key))
         with self._inner(_KEYS) as keys:
             try:
                 os.stat(key, dir_fd=keys.descriptor, follow_symlinks=False)
@@ -109,7 +109,7 @@ class KeyRepository:
         with self._inner(_NAMES) as folder:
             for name in folder.names():
                 with suppress(QuodError):
-                    identities[name] = self._pointed_to(parse_name(name))
+                    identities[name] = self._target(parse_name(name))
         return identities
 
     def listing(self) -> list[ListedKey]:
@@ -142,10 +142,10 @@ class KeyRepository:
         identity = self.resolve(key)
         with self._key(identity) as folder:
             record = _record(folder, identity)
-            now = {name: _checked(folder, name, file, deep) for name, file in record.files.items()}
-            if now == record.files:
+            files = {name: _check(folder, name, file, deep) for name, file in record.files.items()}
+            if files == record.files:
                 return record
-            record = replace(record, files=now)
+            record = replace(record, files=files)
             with as_output_error(self.path), self._locked():
                 folder.replace(RECORD, record.to_toml().encode(), f".{RECORD}")
             return record
@@ -154,7 +154,7 @@ class KeyRepository:
         """Return other problems of the folder, one line each."""
         messages = [
             f"{name}: left by an interrupted registration; the next `quod keys add` deletes it"
-            for name in self._cut_off(delete=False)
+            for name in self._unfinished_entries(delete=False)
         ]
         with self._inner(_KEYS) as keys, self._inner(_NAMES) as names:
             key_names = set(keys.names())
@@ -167,7 +167,7 @@ class KeyRepository:
                 if _is_unfinished(name):
                     continue
                 try:
-                    if self._pointed_to(parse_name(name)) not in key_names:
+                    if self._target(parse_name(name)) not in key_names:
                         messages.append(f"{name}: refers to a missing key; remove the name")
                 except QuodError as error:
                     messages.append(f"{shown(name)} in {_NAMES}: {error}")
@@ -201,16 +201,16 @@ class KeyRepository:
             with as_output_error(self.path), self._locked(), self._inner(_KEYS) as keys:
                 for name in parsed_names:
                     self._check_free(name, record.identity, move)
-                existing = self._sound(record.identity)
+                existing = self._unchanged_record(record.identity)
                 if existing is None:
-                    self._put(folder, keys, record.identity)
+                    self._publish(folder, keys, record.identity)
                 elif not _has_wasm_of(existing, record):
                     raise AlreadyExistsError(
                         f"the key {record.identity} already exists with another witness "
                         "calculator, or without one; remove it first"
                     )
                 for name in parsed_names:
-                    self._point(name, record.identity)
+                    self._write_name(name, record.identity)
         return existing or record
 
     def point(self, name: str, key: str, *, move: bool = False) -> None:
@@ -219,7 +219,7 @@ class KeyRepository:
         with as_output_error(self.path), self._locked():
             identity = self.resolve(key)
             self._check_free(parsed_name, identity, move)
-            self._point(parsed_name, identity)
+            self._write_name(parsed_name, identity)
 
     def remove(self, key: str) -> Removed:
         """Remove a name, and its key if that has no other name; or an identity with all its names.
@@ -227,22 +227,22 @@ class KeyRepository:
         Keys already loaded from its files are not affected.
         """
         with as_output_error(self.path), self._locked(), self._inner(_KEYS) as keys:
-            identity = self.resolve(key) if is_identity(key) else self._pointed_to(parse_name(key))
+            identity = self.resolve(key) if is_identity(key) else self._target(parse_name(key))
             key_names = [name for name, target in self.names().items() if target == identity]
             names = key_names if is_identity(key) else [str(parse_name(key))]
             with self._inner(_NAMES) as folder:
                 for name in names:
                     folder.delete(name)
                 folder.sync()
-            gone = names == key_names
-            if gone:
-                self._take_away(keys, identity)
-        return Removed(identity, tuple(names), gone)
+            removes_key = names == key_names
+            if removes_key:
+                self._delete_key(keys, identity)
+        return Removed(identity, tuple(names), removes_key)
 
     def clean(self) -> list[str]:
         """Delete leftovers of interrupted registrations; return their names."""
         with as_output_error(self.path):
-            return self._cut_off(delete=True)
+            return self._unfinished_entries(delete=True)
 
     # --- content
 
@@ -255,7 +255,7 @@ class KeyRepository:
         identity = self.resolve(key)
         with self._key(identity) as folder:
             expected = _record(folder, identity).files[ZKEY]
-            with _registered(folder, ZKEY, expected) as descriptor:
+            with _open_registered(folder, ZKEY, expected) as descriptor:
                 content = np.empty(expected.bytes, dtype=np.uint8).data
                 offset = 0
                 for chunk in pieces(descriptor, expected.bytes, stop):
@@ -275,8 +275,8 @@ class KeyRepository:
             expected = files.get(str(name))
             if expected is None:
                 raise NotFoundError(f"the key {identity} has no {shown(name)}")
-            with _registered(folder, name, expected) as descriptor:
-                content = b"".join(pieces(descriptor, _MAX_SMALL))
+            with _open_registered(folder, name, expected) as descriptor:
+                content = b"".join(pieces(descriptor, _MAX_READ_BYTES))
             _check_digest(folder, name, expected, hashlib.sha256(content).hexdigest())
             return content
 
@@ -349,8 +349,8 @@ class KeyRepository:
                         incoming.delete(name)
                     folder.close()
 
-    def _cut_off(self, *, delete: bool) -> list[str]:
-        """Find unlocked folders in incoming and unfinished names; with `delete`, delete them."""
+    def _unfinished_entries(self, *, delete: bool) -> list[str]:
+        """Return unlocked folders in incoming and temporary files of names; may delete them."""
         unfinished = []
         try:
             with (
@@ -373,30 +373,30 @@ class KeyRepository:
             return []
         return unfinished
 
-    def _sound(self, identity: str) -> KeyRecord | None:
+    def _unchanged_record(self, identity: str) -> KeyRecord | None:
         """Return the record of an existing, unchanged key, or None."""
         try:
             with self._key(identity) as folder:
                 record = _record(folder, identity)
                 for name, file in record.files.items():
-                    _checked(folder, name, file, False)
+                    _check(folder, name, file, False)
                 return record
         except (InputError, KeyChangedError, NotFoundError):
             return None
 
-    def _put(self, folder: Folder, keys: Folder, identity: str) -> None:
-        self._take_away(keys, identity)
+    def _publish(self, folder: Folder, keys: Folder, identity: str) -> None:
+        self._delete_key(keys, identity)
         with self._inner(_INCOMING) as incoming:
             incoming.move(os.path.basename(folder.path), keys, identity)
 
-    def _take_away(self, keys: Folder, identity: str) -> None:
+    def _delete_key(self, keys: Folder, identity: str) -> None:
         """Remove a key's folder, if any, by an atomic move and then deletion."""
         name = secrets.token_hex(16)
         with self._inner(_INCOMING) as incoming, suppress(FileNotFoundError):
             keys.move(identity, incoming, name)
             incoming.delete(name)
 
-    def _pointed_to(self, name: KeyName) -> str:
+    def _target(self, name: KeyName) -> str:
         with self._inner(_NAMES) as folder:
             try:
                 content = folder.read(str(name), MAX_BYTES).decode(errors="replace").strip()
@@ -410,13 +410,13 @@ class KeyRepository:
 
     def _check_free(self, name: KeyName, identity: str, move: bool) -> None:
         with suppress(NotFoundError):
-            current = self._pointed_to(name)
+            current = self._target(name)
             if current != identity and not move:
                 raise AlreadyExistsError(
                     f"{name} names the key {current}; choose another name, or pass --move"
                 )
 
-    def _point(self, name: KeyName, identity: str) -> None:
+    def _write_name(self, name: KeyName, identity: str) -> None:
         with self._inner(_NAMES) as folder:
             folder.replace(str(name), f"{identity}\n".encode(), f".{name}")
 
@@ -449,15 +449,15 @@ def _record(folder: Folder, identity: str) -> KeyRecord:
 
 
 @contextmanager
-def _registered(folder: Folder, name: str, expected: FileRecord) -> Iterator[int]:
-    """Open a file and check that its status is the registered one."""
-    with _opened(folder, name) as descriptor:
+def _open_registered(folder: Folder, name: str, expected: FileRecord) -> Iterator[int]:
+    """Open a file; check that its size, time and inode are those at registration."""
+    with _open_file(folder, name) as descriptor:
         _check_status(folder, name, expected, os.fstat(descriptor))
         yield descriptor
 
 
 @contextmanager
-def _opened(folder: Folder, name: str) -> Iterator[int]:
+def _open_file(folder: Folder, name: str) -> Iterator[int]:
     try:
         with folder.file(name) as descriptor:
             yield descriptor
@@ -468,11 +468,11 @@ def _opened(folder: Folder, name: str) -> Iterator[int]:
         ) from None
 
 
-def _checked(folder: Folder, name: str, expected: FileRecord, deep: bool) -> FileRecord:
+def _check(folder: Folder, name: str, expected: FileRecord, deep: bool) -> FileRecord:
     """Check a file; return its record with the present status."""
     from quod.service.keys.registration import digest_of
 
-    with _opened(folder, name) as descriptor:
+    with _open_file(folder, name) as descriptor:
         status = os.fstat(descriptor)
         if not deep:
             _check_status(folder, name, expected, status)

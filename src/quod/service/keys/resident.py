@@ -25,12 +25,13 @@ _HOST_SHARE = 0.5
 
 
 class ResidentKeys:
-    """Keys by name or identity, loaded within budgets; see `KeyCache`.
+    """A repository's keys by name or identity, loaded within budgets; see `KeyCache`.
 
     host_bytes: the budget for host memory; default: half of the machine's, divided by `of_host`.
     device_bytes: the budget for device memory; default: the device's memory budget, divided by
         `of_device`. Unused on a device that computes in host memory.
-    of_host, of_device: the number of such objects that share the machine and the device.
+    of_host, of_device: the number of `ResidentKeys` that share the machine, and of those that share
+        the device.
     lanes: concurrent proofs with a small key on a GPU; default: two if one would leave half of it
         idle.
     max_batch: proofs in a batch with a very small key; default: up to 32.
@@ -50,14 +51,16 @@ class ResidentKeys:
         of_device: int = 1,
     ) -> None:
         self.repository = repository
-        host = whole_number_or_none("host_bytes", host_bytes, 0)
+        host_budget = whole_number_or_none("host_bytes", host_bytes, 0)
         device_budget = whole_number_or_none("device_bytes", device_bytes, 0)
         of_host = whole_number("of_host", of_host, 1)
         of_device = whole_number("of_device", of_device, 1)
         self.device = resolve_device(device)
-        if host is None:
-            host = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _HOST_SHARE)
-            host //= of_host
+        if host_budget is None:
+            host_budget = int(
+                os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _HOST_SHARE
+            )
+            host_budget //= of_host
         if in_host_memory(self.device):
             device_budget = 0
         elif device_budget is None:
@@ -65,7 +68,7 @@ class ResidentKeys:
         lanes = whole_number_or_none("lanes", lanes, 1, MAX_LANES)
         max_batch = whole_number_or_none("max_batch", max_batch, 1, MAX_BATCH)
         loader = Groth16Loader(repository, self.device, device_budget, lanes, max_batch)
-        budgets = {Tier.HOST: host, Tier.DEVICE: device_budget}
+        budgets = {Tier.HOST: host_budget, Tier.DEVICE: device_budget}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 
     def lease(self, key: str, *, timeout: float | None = None) -> Lease[ProvingKey]:
@@ -78,7 +81,7 @@ class ResidentKeys:
 
     def warm(self, keys: Sequence[str]) -> None:
         """Load the initial keys, after which `ready` is true."""
-        warm_keys = checked_list("the keys of the start", keys)
+        warm_keys = checked_list("the keys to load at start", keys)
         self._cache.warm([self.repository.resolve(key) for key in warm_keys])
 
     @property

@@ -28,7 +28,7 @@ from quod.validation import file_path, shown_kind
 _log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[0-9a-f]{32}")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RETRY_SECONDS_OF_A_FULL_DISK = 30.0
 
 # Linux only; since 5.8 it reports write errors.
@@ -84,7 +84,7 @@ class BlobStore:
         self._offered: set[str] = set()
         self._seen: dict[tuple[str, int], float] = {}
         self._discarded: SimpleQueue[Sequence[str] | threading.Event | None] = SimpleQueue()
-        self._discarding: threading.Thread | None = None
+        self._discard_thread: threading.Thread | None = None
 
     def write(self, payload: bytes | Iterable[bytes]) -> str:
         """Write a payload, given whole or in chunks, to disk; return its name.
@@ -170,7 +170,7 @@ class BlobStore:
                 self._writing -= {name, temporary}
 
     def offer(self, name: str) -> int:
-        """Claim a payload for one submission; return its size in bytes.
+        """Reserve a payload for one submission; return its size in bytes.
 
         Raises InputError unless this object wrote the payload and it was neither submitted nor
         discarded, NotFoundError if another process has deleted it as an orphan.
@@ -237,15 +237,15 @@ class BlobStore:
         if names:
             self._discarded.put(names)
             with self._lock:
-                if self._discarding is None:
-                    self._discarding = threading.Thread(
+                if self._discard_thread is None:
+                    self._discard_thread = threading.Thread(
                         target=self._discard_all, name="quod-spool", daemon=True
                     )
-                    self._discarding.start()
+                    self._discard_thread.start()
 
     def drain(self) -> None:
         """Wait until `discard_soon` has deleted everything it was given."""
-        if self._discarding is not None:
+        if self._discard_thread is not None:
             deleted = threading.Event()
             self._discarded.put(deleted)
             deleted.wait()
@@ -258,7 +258,7 @@ class BlobStore:
             try:
                 self.discard(batch)
             except OSError:
-                # The next start or sweep deletes them.
+                # The next start or sweep deletes these payloads.
                 _log.exception("payloads of finished jobs could not be deleted")
 
     def orphans(self, now: float, patience: float) -> list[str]:
@@ -296,9 +296,9 @@ class BlobStore:
 
     def close(self) -> None:
         """Close the folder after pending deletions; payloads of jobs stay on disk."""
-        if self._discarding is not None:
+        if self._discard_thread is not None:
             self._discarded.put(None)
-            self._discarding.join()
+            self._discard_thread.join()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -310,7 +310,7 @@ def _is_name(value: object) -> bool:
 
 def _queue_error(error: OSError) -> Exception:
     """Convert a disk error; the message has neither the content nor the file name."""
-    if error.errno in _FULL:
+    if error.errno in _FULL_DISK_ERRORS:
         return StorageFullError(
             "the disk of the spool is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
         )

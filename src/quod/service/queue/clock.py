@@ -1,4 +1,4 @@
-"""The clocks of the queue, and how each reacts to a jump of the wall clock.
+"""The clocks of the queue, and the effect of a jump of the wall clock on each.
 
 Deadlines are in wall time and follow its jumps. Lease expiry is measured with the monotonic clock
 of the process that watches the lease. Retention of results is measured with `stamp`, which starts

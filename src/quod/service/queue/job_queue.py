@@ -28,7 +28,7 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report
 from quod.service.queue.operations.submit import SizedSubmission
 from quod.service.queue.operations.table import OPERATIONS
-from quod.service.queue.reaper import OPERATIONS as SWEEPING
+from quod.service.queue.reaper import OPERATIONS as REAPER_OPERATIONS
 from quod.service.queue.reaper import Reaper
 from quod.service.queue.records import (
     Attempt,
@@ -53,7 +53,7 @@ LOOK_AGAIN_SECONDS = 5.0
 
 _MAX_LISTED = 1000
 _MAX_LEASES = 1000
-_MANY = (1 << 62) - 1
+_MAX_EVENT_NUMBER = (1 << 62) - 1
 
 
 class JobQueue:
@@ -66,14 +66,14 @@ class JobQueue:
         self._closing, self._closed = threading.Lock(), False
         operations: dict[str, Operation] = {
             kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
-            for kind, work in {**OPERATIONS, **SWEEPING}.items()
+            for kind, work in {**OPERATIONS, **REAPER_OPERATIONS}.items()
         }
         self._writer = Writer(store, spool, operations)
         if store.shared:
             store.signals.subscribe(WORK, lambda _: self._writer.look())
-        self._sweeper = Reaper(store, spool, rules, self._writer)
+        self._reaper = Reaper(store, spool, rules, self._writer)
         try:
-            self._sweeper.begin(sweep_seconds)
+            self._reaper.begin(sweep_seconds)
         except BaseException:
             self.close()
             raise
@@ -97,7 +97,7 @@ class JobQueue:
 
         0 with Postgres, and while the database holds too many bytes of such payloads.
         """
-        return self._store.max_body if self._sweeper.row_bytes < MAX_ROW_BYTES else 0
+        return self._store.max_row_payload if self._reaper.row_bytes < MAX_ROW_BYTES else 0
 
     # --- clients
 
@@ -126,7 +126,7 @@ class JobQueue:
         taken: called with each job by the writer thread before this process changes the job, so
             that a watcher subscribed there misses no event.
         """
-        batch = self._sized(submissions)
+        batch = self._offer_payloads(submissions)
         call = Call("submit", batch, partial(self._settle_payloads, batch))
         if taken is not None:
             call.future.add_done_callback(partial(_notify, taken))
@@ -183,7 +183,7 @@ class JobQueue:
     ) -> list[Event]:
         """Return events of a job with numbers above `after`, so a broken stream can resume."""
         after, most = whole_number("after", after, 0), whole_number("most", most, 1, _MAX_LISTED)
-        return self._events(job, client, min(after, _MANY), most)[1]
+        return self._events(job, client, min(after, _MAX_EVENT_NUMBER), most)[1]
 
     def wait(
         self, job: str, *, client: str | None = None, after: int | None = None,
@@ -195,20 +195,20 @@ class JobQueue:
         current state.
         """
         timeout = checked_seconds("the timeout", timeout, zero=True)
-        since = 0 if after is None else min(whole_number("after", after, 0), _MANY)
+        since = 0 if after is None else min(whole_number("after", after, 0), _MAX_EVENT_NUMBER)
         last_number, _ = number_of(job)
-        limit = self._rules.clock.steady() + timeout
-        woken = threading.Event()
+        deadline = self._rules.clock.steady() + timeout
+        event = threading.Event()
         topic = end_of(last_number) if after is None else last_number
-        unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
+        unsubscribe = self._store.signals.subscribe(topic, lambda _: event.set())
         try:
             while True:
                 job_state, events = self._events(job, client, since, _MAX_LISTED)
-                remaining = limit - self._rules.clock.steady()
+                remaining = deadline - self._rules.clock.steady()
                 if job_state.state.ended or remaining <= 0 or (after is not None and events):
                     return job_state, events
-                woken.wait(min(remaining, LOOK_AGAIN_SECONDS))
-                woken.clear()
+                event.wait(min(remaining, LOOK_AGAIN_SECONDS))
+                event.clear()
         finally:
             unsubscribe()
 
@@ -255,11 +255,11 @@ class JobQueue:
             allowed = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
         request = Request(worker, allowed, whole_number("most", most, 1, _MAX_LEASES), chooser)
         remaining = wait = checked_seconds("the time to wait", wait, zero=True)
-        limit = self._rules.clock.steady() + wait
+        deadline = self._rules.clock.steady() + wait
         while True:
             call = Call("claim", request, waits=remaining > 0)
             claimed: Claimed = self._claim_outcome(call, min(remaining, LOOK_AGAIN_SECONDS))
-            remaining = limit - self._rules.clock.steady()
+            remaining = deadline - self._rules.clock.steady()
             if claimed.leases or remaining <= 0:
                 return claimed.leases
 
@@ -287,7 +287,7 @@ class JobQueue:
 
         Raises LeaseLostError if the partition is no longer this worker's.
         """
-        return _or_raise(self._writer.put(self._finishing(lease, result)).result())
+        return _or_raise(self._writer.put(self._finish_call(lease, result)).result())
 
     def finish_many(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
         """Finish several partitions; return for each None or the error."""
@@ -297,15 +297,17 @@ class JobQueue:
         self, results: Sequence[tuple[Lease, bytes]]
     ) -> Callable[[], list[QuodError | None]]:
         """Begin to finish several partitions; the returned function waits for the outcome."""
-        put: list[Future[Job | ServiceError] | QuodError] = []
+        futures_or_errors: list[Future[Job | ServiceError] | QuodError] = []
         for pair in checked_list("the results", results):
             try:
-                put.append(self._writer.put(self._finishing(*_pair(pair))))
+                futures_or_errors.append(self._writer.put(self._finish_call(*_pair(pair))))
             except QuodError as error:
-                put.append(error)
-        return lambda: [item if isinstance(item, QuodError) else _error_of(item) for item in put]
+                futures_or_errors.append(error)
+        return lambda: [
+            item if isinstance(item, QuodError) else _error_of(item) for item in futures_or_errors
+        ]
 
-    def _finishing(self, lease: object, result: object) -> Call:
+    def _finish_call(self, lease: object, result: object) -> Call:
         data, most = exact_bytes("the result", result), self.limits.result_bytes
         if len(data) > most:
             raise InputError(f"the result has {len(data)} bytes, more than the limit of {most}")
@@ -327,7 +329,7 @@ class JobQueue:
     ) -> Job:
         """Report a dead worker: the partition is retried, and the loss counts against the key.
 
-        Lets a supervisor end the lease before it expires.
+        With this call a supervisor ends the lease before it expires.
         """
         reason = checked_name("the code", code), checked_line("the message", message)
         return self._settle(Report(_lease(lease), Outcome.LOST, b"", *reason))
@@ -369,7 +371,7 @@ class JobQueue:
 
         Runs automatically every `sweep_seconds` of `open_queue`.
         """
-        self._sweeper.sweep()
+        self._reaper.sweep()
 
     def close(self) -> None:
         """Finish pending writes and close the database. Leases remain until they expire."""
@@ -377,7 +379,7 @@ class JobQueue:
             if self._closed:
                 return
             self._closed = True
-        self._sweeper.close()
+        self._reaper.close()
         self._writer.close()
         self._store.signals.notify_all()
         self._store.close()
@@ -392,20 +394,20 @@ class JobQueue:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _sized(self, submissions: Sequence[Submission]) -> list[SizedSubmission]:
+    def _offer_payloads(self, submissions: Sequence[Submission]) -> list[SizedSubmission]:
         """Validate submissions and claim the payloads of all of them, or of none."""
-        made_by = "write Submission(client, key, digest)"
-        checked = [
-            instance("a submission", submission, Submission, made_by)
+        remedy = "write Submission(client, key, digest)"
+        checked_submissions = [
+            instance("a submission", submission, Submission, remedy)
             for submission in checked_list("the submissions", submissions)
         ]
-        offered: list[SizedSubmission] = []
+        sized_submissions: list[SizedSubmission] = []
         try:
-            for submission in checked:
-                if len(submission.body) > self._store.max_body:
+            for submission in checked_submissions:
+                if len(submission.body) > self._store.max_row_payload:
                     raise InputError(
                         f"the body has {len(submission.body)} bytes, more than this "
-                        f"queue's limit of {self._store.max_body}; write it to the "
+                        f"queue's limit of {self._store.max_row_payload}; write it to the "
                         "spool"
                     )
                 size = (
@@ -413,15 +415,15 @@ class JobQueue:
                     if submission.payload
                     else len(submission.body)
                 )
-                offered.append(SizedSubmission(submission, size))
+                sized_submissions.append(SizedSubmission(submission, size))
         except QuodError:
-            self._spool.withdraw(sized.submission.payload for sized in offered)
+            self._spool.withdraw(sized.submission.payload for sized in sized_submissions)
             raise
-        self._sweeper.row_bytes += sum(len(submission.body) for submission in checked)
-        return offered
+        self._reaper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
+        return sized_submissions
 
     def _settle_payloads(self, batch: Sequence[SizedSubmission], error: BaseException) -> None:
-        """Keep payloads after a failed call that may have been committed; a sweep decides."""
+        """Delete payloads of a failed call, or leave them to a sweep if it may be committed."""
         payloads = [sized.submission.payload for sized in batch if sized.submission.payload]
         (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
             payloads

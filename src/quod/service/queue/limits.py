@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from quod.service.queue.validation import checked_name, checked_seconds
 from quod.validation import instance, whole_number
 
-_MOST = (1 << 62) - 1
+_MAX = (1 << 62) - 1
 _REMEDY = "write Quota(jobs=..., payload_bytes=...)"
 
 
@@ -20,8 +20,8 @@ class Quota:
     payload_bytes: int = 64 << 30
 
     def __post_init__(self) -> None:
-        jobs = whole_number("the jobs of a quota", self.jobs, 0, _MOST)
-        payload_bytes = whole_number("the bytes of a quota", self.payload_bytes, 0, _MOST)
+        jobs = whole_number("the jobs of a quota", self.jobs, 0, _MAX)
+        payload_bytes = whole_number("the bytes of a quota", self.payload_bytes, 0, _MAX)
         self.__dict__.update(jobs=jobs, payload_bytes=payload_bytes)
 
 
@@ -31,17 +31,17 @@ class Limits:
 
     quota: the quota of each client that has none in `clients`.
     clients: quotas of single clients, by name.
-    jobs, payload_bytes: limits for all clients together. A client that already uses some of them
-        gets no more than remain free.
-    kept_jobs: unfinished and ended jobs together; beyond it a new job evicts the oldest ended jobs
-        of the client that keeps most.
+    jobs, payload_bytes: limits for all clients together. A client that has unfinished jobs may not
+        come to use more than then remain free.
+    kept_jobs: unfinished and ended jobs together; at this limit a new job evicts the oldest ended
+        jobs of the client that keeps most jobs.
     max_attempts: attempts at a partition.
     lease_seconds: the time after which a lease that is not renewed is lost.
     suspend_after: jobs in a row with which workers died before their key is suspended.
     keep_seconds: retention of ended jobs.
     result_bytes: the maximum size of a result.
     stage_events: stage events recorded for one job.
-    ballast_bytes: reserved disk space; a job is accepted only if as much again is free.
+    ballast_bytes: reserved disk space; a job is accepted only if as many bytes again are free.
     """
 
     quota: Quota = field(default_factory=Quota)
@@ -63,11 +63,11 @@ class Limits:
         for client, quota in self.clients.items():
             instance(f"the quota of {checked_name('the client', client)}", quota, Quota, _REMEDY)
         for name in ("jobs", "payload_bytes", "kept_jobs", "result_bytes", "stage_events"):
-            self.__dict__[name] = whole_number(name, getattr(self, name), 0, _MOST)
+            self.__dict__[name] = whole_number(name, getattr(self, name), 0, _MAX)
         for name in ("max_attempts", "suspend_after"):
             self.__dict__[name] = whole_number(name, getattr(self, name), 1, 1000)
         # File systems allocate at least one page.
-        ballast_bytes = whole_number("ballast_bytes", self.ballast_bytes, 4096, _MOST)
+        ballast_bytes = whole_number("ballast_bytes", self.ballast_bytes, 4096, _MAX)
         self.__dict__.update(ballast_bytes=ballast_bytes)
         for name in ("lease_seconds", "keep_seconds"):
             checked_seconds(name, getattr(self, name))

@@ -50,22 +50,24 @@ def open_queue(
         checked_database(database)
     _match("the schema", schema, _SCHEMA, "a name in lower case")
     queue_folder = private_folder(Path(file_path(folder)))
-    ballast = ReservedSpace(queue_folder / "ballast", limits.ballast_bytes)
+    reserved_space = ReservedSpace(queue_folder / "ballast", limits.ballast_bytes)
     store: Store
     if database is None:
         from quod.service.queue.stores.sqlite import SqliteStore
 
-        store = SqliteStore(queue_folder / "queue.db", ballast)
+        store = SqliteStore(queue_folder / "queue.db", reserved_space)
     else:
         from quod.service.queue.stores.postgres import PostgresStore
 
         store = PostgresStore(database, schema)
     try:
-        spool = BlobStore(queue_folder / "spool")
+        blob_store = BlobStore(queue_folder / "spool")
     except BaseException:
         store.close()
         raise
-    return JobQueue(store, spool, Rules(limits, clock, spool, ballast.full), sweep_seconds)
+    return JobQueue(
+        store, blob_store, Rules(limits, clock, blob_store, reserved_space.full), sweep_seconds
+    )
 
 
 def checked_database(url: object) -> str:

@@ -29,12 +29,13 @@ from quod.service.queue.transaction import Transaction
 from quod.service.queue.writer import Writer
 
 ORPHAN_SECONDS = 600.0
-"""Seconds before a file that no job names is deleted: another process may yet submit it."""
+"""Seconds after which a file that no job names is deleted; until then another process may submit
+it."""
 
 SHRED_SECONDS = 30.0
 """Seconds for which a busy queue's log may hold payloads of ended jobs."""
 
-_ORPHANS_EVERY = 60.0
+_ORPHAN_INTERVAL_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class Reaper:
                 while self._writer.do(kind, None) >= MAX_AT_ONCE:
                     pass
             now = self._rules.clock.steady()
-            if now - self._orphans_at >= _ORPHANS_EVERY:
+            if now - self._orphans_at >= _ORPHAN_INTERVAL_SECONDS:
                 self._orphans_at = now
                 self._delete_orphans(ORPHAN_SECONDS)
             self._shred(now)
@@ -143,26 +144,26 @@ class Reaper:
         return [lease for lease, since in self._seen.items() if now - since >= limit]
 
     def _count_rows(self) -> None:
-        if self._store.max_body:
+        if self._store.max_row_payload:
             self.row_bytes = self._store.read(row_bytes)
 
     def _shred(self, now: float) -> None:
-        """Truncate deleted payloads from the log when the queue is idle, or after a while.
+        """Truncate the log, which holds deleted payloads, when the queue is idle or after a while.
 
-        Not at every sweep: overwriting a log is faster than growing it again.
+        A sweep of a busy queue does not: overwriting a log is faster than growing it again.
         """
-        erased, before = self._writer.erased, self._erased
+        erased, erased_before = self._writer.erased, self._erased
         self._erased = erased
         if erased == self._shredded:
             self._shredded_at = now
-        elif erased == before or now - self._shredded_at >= SHRED_SECONDS:
+        elif erased == erased_before or now - self._shredded_at >= SHRED_SECONDS:
             if self._store.shred():
                 self._shredded, self._shredded_at = erased, now
 
     def _delete_orphans(self, patience: float) -> None:
         files = self._spool.orphans(self._rules.clock.steady(), patience)
         if files:
-            live = self._store.read(live_payloads)
-            deleted = self._spool.delete_orphans(name for name in files if name not in live)
+            live_names = self._store.read(live_payloads)
+            deleted = self._spool.delete_orphans(name for name in files if name not in live_names)
             if deleted:
                 _log.info("%d files without a job were deleted from the spool", deleted)

@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -22,30 +22,30 @@ class ReservedSpace:
     def __init__(self, path: Path, size: int) -> None:
         self._path, self._size = path, size
         self._lock = threading.Lock()
-        self._laid = path.exists() and path.stat().st_size == size
+        self._is_written = path.exists() and path.stat().st_size == size
 
     def full(self) -> bool:
         """Report whether new jobs must be refused; rewrites the file if there is space again."""
         with self._lock:
             free = self._free()
-            if not self._laid and free >= 2 * self._size:
-                self._lay()
+            if not self._is_written and free >= 2 * self._size:
+                self._write_file()
                 free = self._free()
-            return not self._laid or free < self._size
+            return not self._is_written or free < self._size
 
     def throw(self) -> None:
         """Free the reserved space for jobs in progress."""
         with self._lock:
-            if self._laid:
+            if self._is_written:
                 _log.warning("the disk of the queue is full: no new jobs are accepted")
-            self._laid = False
+            self._is_written = False
             self._path.unlink(missing_ok=True)
 
     def _free(self) -> int:
         statistics = os.statvfs(self._path.parent)
         return statistics.f_bavail * statistics.f_frsize
 
-    def _lay(self) -> None:
+    def _write_file(self) -> None:
         flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self._path, flags, 0o600)
@@ -53,7 +53,9 @@ class ReservedSpace:
                 os.ftruncate(descriptor, 0)
                 remaining_bytes = self._size
                 while remaining_bytes:
-                    remaining_bytes -= os.write(descriptor, bytes(min(remaining_bytes, _PIECE)))
+                    remaining_bytes -= os.write(
+                        descriptor, bytes(min(remaining_bytes, _CHUNK_BYTES))
+                    )
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -61,4 +63,4 @@ class ReservedSpace:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
             return
-        self._laid = True
+        self._is_written = True

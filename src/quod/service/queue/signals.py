@@ -40,45 +40,45 @@ class Signals:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[Topic, list[Callback]] = {}
+        self._callbacks: dict[Topic, list[Callback]] = {}
 
     def subscribe(self, topic: Topic, callback: Callback) -> Callable[[], None]:
         """Call `callback` after each change; return a function that unsubscribes it.
 
-        The callback runs in any thread, must be short and must not call the queue: it sets an event
-            or wakes a loop.
+        The callback runs in any thread. It must return quickly and must not call the queue; it may
+        set an event or wake an event loop.
         """
         with self._lock:
-            self._waiting.setdefault(topic, []).append(callback)
+            self._callbacks.setdefault(topic, []).append(callback)
 
         def unsubscribe() -> None:
             with self._lock:
-                waiting = self._waiting.get(topic, [])
-                if callback in waiting:
-                    waiting.remove(callback)
-                if not waiting:
-                    self._waiting.pop(topic, None)
+                callbacks = self._callbacks.get(topic, [])
+                if callback in callbacks:
+                    callbacks.remove(callback)
+                if not callbacks:
+                    self._callbacks.pop(topic, None)
 
         return unsubscribe
 
     def notify(self, topics: Iterable[Topic], news: Mapping[Topic, News] | None = None) -> None:
         """Call the subscribers of the topics with the outcome of each in `news`."""
-        if not self._waiting:
+        if not self._callbacks:
             return
         outcomes = news or {}
         with self._lock:
-            called = [
+            callbacks_and_outcomes = [
                 (callback, outcomes.get(topic))
                 for topic in topics
-                for callback in self._waiting.get(topic, ())
+                for callback in self._callbacks.get(topic, ())
             ]
-        self._call(called)
+        self._call(callbacks_and_outcomes)
 
     def notify_all(self) -> None:
         """Call all subscribers, as notifications were missed or the queue is closed."""
         with self._lock:
             called = [
-                (callback, None) for waiting in self._waiting.values() for callback in waiting
+                (callback, None) for callbacks in self._callbacks.values() for callback in callbacks
             ]
         self._call(called)
 

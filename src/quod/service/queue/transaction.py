@@ -17,7 +17,7 @@ from quod.service.queue.signals import Topic, is_end
 Row = tuple[Any, ...]
 Parameters = Sequence[object]
 
-_AT_ONCE = 500
+_MAX_VALUES = 500
 """The number of values in one list of a statement, within the limits of both databases."""
 
 
@@ -26,7 +26,8 @@ class Changes:
     """Actions after a commit.
 
     topics: topics to notify.
-    kept, garbage: payloads that now belong to jobs, and payloads to delete.
+    kept: payloads that now belong to jobs.
+    garbage: payloads to delete.
     bodies: payloads stored as rows by this transaction, by job number.
     news: ended jobs with their results, by topic.
     notes: log lines (level, message, fields).
@@ -90,7 +91,7 @@ class Transaction(Protocol):
 def in_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     """Split values into lists short enough for `placeholders`."""
     remaining = iter(values)
-    while chunk := list(islice(remaining, _AT_ONCE)):
+    while chunk := list(islice(remaining, _MAX_VALUES)):
         yield chunk
 
 

@@ -10,7 +10,7 @@ from quod.validation import shown, shown_kind
 
 _MAX_CHARACTERS = 128
 _MESSAGE_CHARACTERS = 500
-_LATEST = 1 << 40  # seconds, so that microseconds are 64-bit integers
+_MAX_TIME = 1 << 40  # seconds, so that microseconds are 64-bit integers
 
 
 def checked_name(what: str, value: object, *, empty: bool = False) -> str:
@@ -43,7 +43,7 @@ def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
 def checked_time(what: str, value: object) -> float | None:
     """Return seconds since 1970, or None."""
     number = _number(value)
-    if value is not None and (number is None or not 0 <= number < _LATEST):
+    if value is not None and (number is None or not 0 <= number < _MAX_TIME):
         raise InputError(f"{what} must be seconds since 1970, not {shown(value)}")
     return number
 
@@ -67,6 +67,6 @@ def payload_pieces(value: object) -> Iterable[object]:
 def _number(value: object) -> float | None:
     """Return a finite number, or None for booleans and other types."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value) if abs(value) < _LATEST else math.inf
+        number = float(value) if abs(value) < _MAX_TIME else math.inf
         return number if math.isfinite(number) else None
     return None

@@ -1,8 +1,8 @@
 """The writer thread: calls that arrive during a commit share the next commit.
 
-Callers get a future for each call. A call is never delayed to fill a batch: the duration of a
-commit batches the others. With Postgres a transaction has calls of one kind only, as it holds locks
-that other processes wait for.
+Callers get a future for each call. A call is never delayed to fill a batch: calls that arrive while
+one batch is committed form the next. With Postgres a transaction has calls of one kind only, as it
+holds locks that other processes wait for.
 
 Waiting claims are kept here until work arrives. With SQLite they are answered in the transaction
 that submits the work.
@@ -35,10 +35,10 @@ _WITHDRAW, _LOOK = "withdraw", "look"
 """Messages to the writer that are not operations."""
 
 _MAX_CALLS = 4096
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
-_MAX_ROWS = 64
-"""The number of ended payloads beyond which they are erased even under load."""
+_MAX_UNERASED_ROWS = 64
+"""Above this number of rows to erase, they are erased even under load."""
 
 _NOT_DURABLE = {"claim", "renew"}
 """Kinds of calls whose loss in a machine crash is harmless: the crash voids all leases anyway."""
@@ -73,8 +73,8 @@ class Writer:
         self._closed = False
         self._waiting: list[Call] = []
         # Whether the last claim without keys found the queue empty.
-        self._empty = False
-        self._rows: list[int] = []
+        self._is_empty = False
+        self._rows_to_erase: list[int] = []
         self.erased = 0
         """The number of payload rows erased so far."""
 
@@ -113,30 +113,32 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        ending = False
-        while not ending:
+        is_last = False
+        while not is_last:
             calls = [self._calls.get()]
             try:
                 while len(calls) < _MAX_CALLS:
                     calls.append(self._calls.get_nowait())
             except Empty:
                 pass
-            ending = None in calls
-            for group in self._groups(self._sorted(calls)):
+            is_last = None in calls
+            for group in self._groups(self._runnable_calls(calls)):
                 self._write(group)
-            if self._rows and (ending or len(self._rows) > _MAX_ROWS or self._calls.empty()):
+            if self._rows_to_erase and (
+                is_last or len(self._rows_to_erase) > _MAX_UNERASED_ROWS or self._calls.empty()
+            ):
                 self._erase()
         for call in self._waiting:
             call.fail(UnavailableError("the queue is closed", retry_seconds=1.0))
 
-    def _sorted(self, calls: Sequence[Call | None]) -> list[Call]:
+    def _runnable_calls(self, calls: Sequence[Call | None]) -> list[Call]:
         """Select the calls to execute now; claims that would find nothing wait."""
         runnable = []
         for call in calls:
             if call is None:
                 continue
             if call.kind == _LOOK:
-                self._empty = False
+                self._is_empty = False
                 runnable += self._waiting
                 self._waiting = []
             elif call.kind == _WITHDRAW:
@@ -145,7 +147,7 @@ class Writer:
                 if withdrawn in self._waiting:
                     self._waiting.remove(withdrawn)
                     runnable.append(withdrawn)
-            elif call.waits and self._empty:
+            elif call.waits and self._is_empty:
                 self._waiting.append(call)
             else:
                 runnable.append(call)
@@ -153,12 +155,12 @@ class Writer:
 
     def _erase(self) -> None:
         """Erase payload rows without a sync; the next start repeats what a crash undoes."""
-        rows, self._rows = self._rows, []
+        rows, self._rows_to_erase = self._rows_to_erase, []
         try:
             self._store.write(lambda tx: erase(tx, rows), durable=False)
         except QuodError as error:
             _log.warning("payloads of finished jobs could not be deleted yet: %s", error)
-            self._rows = rows
+            self._rows_to_erase = rows
             return
         self.erased += len(rows)
 
@@ -187,7 +189,7 @@ class Writer:
             durable = any(call.kind not in _NOT_DURABLE for call in calls)
             outcomes, changes = self._store.write(work, durable=durable)
         except UnavailableError as error:
-            # They may have been committed; whether to repeat them is the callers' decision.
+            # The calls may have been committed, so their callers decide whether to repeat them.
             for call in calls:
                 call.fail(error)
             return
@@ -197,9 +199,9 @@ class Writer:
         self._spool.settle(changes.kept)
         rows = [(name, row_of(name)) for name in changes.garbage]
         self._spool.discard_soon([name for name, row in rows if row is None])
-        self._rows += [row for _, row in rows if row is not None]
+        self._rows_to_erase += [row for _, row in rows if row is not None]
         if WORK in changes.topics:
-            self._empty = False
+            self._is_empty = False
         for call, outcome in outcomes:
             self._resolve(call, outcome)
         # A watcher subscribed by the submission also receives the events of this transaction.
@@ -213,7 +215,7 @@ class Writer:
     def _resolve(self, call: Call, outcome: Any) -> None:
         """Resolve a call, unless it is a claim that keeps waiting."""
         if isinstance(outcome, Claimed):
-            self._empty = self._empty or outcome.all
+            self._is_empty = self._is_empty or outcome.all
             if call.waits and not outcome.leases:
                 if call not in self._waiting:
                     self._waiting.append(call)
@@ -224,16 +226,16 @@ class Writer:
 
     def _outcomes(self, tx: Transaction, calls: Sequence[Call]) -> list[tuple[Call, Any]]:
         by_kind: dict[str, list[int]] = defaultdict(list)
-        for at, call in enumerate(calls):
-            by_kind[call.kind].append(at)
+        for index, call in enumerate(calls):
+            by_kind[call.kind].append(index)
         outcomes: list[Any] = [None] * len(calls)
         for kind, operation in self._operations.items():
-            places = by_kind.get(kind, [])
-            if not places:
+            indices = by_kind.get(kind, [])
+            if not indices:
                 continue
-            results = operation(tx, [calls[at].argument for at in places])
-            for at, outcome in zip(places, results, strict=True):
-                outcomes[at] = outcome
+            results = operation(tx, [calls[index].argument for index in indices])
+            for index, outcome in zip(indices, results, strict=True):
+                outcomes[index] = outcome
         return list(zip(calls, outcomes, strict=True))
 
     def _retry_alone(
@@ -243,8 +245,8 @@ class Writer:
 
         `joined` is true if waiting claims were part of the transaction.
         """
-        once_more = isinstance(error, (UndoneError, StorageFullError)) and attempt < _ATTEMPTS
-        if len(calls) > 1 or joined or once_more:
+        is_retried = isinstance(error, (UndoneError, StorageFullError)) and attempt < _MAX_ATTEMPTS
+        if len(calls) > 1 or joined or is_retried:
             for call in calls:
                 self._write([call], attempt + 1)
             return

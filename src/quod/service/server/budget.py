@@ -21,8 +21,8 @@ from quod.service.server.config import BUDGET_SHARE, RequestLimits
 CALL_BYTES: Final = 16 << 10
 """The memory of an open call: its task, and unread bytes in the buffers of its connection."""
 
-_STRANGER_SHARE: Final = 4
-_PEER_SHARE: Final = 8
+_STRANGERS_DIVISOR: Final = 4
+_PEER_DIVISOR: Final = 8
 _WAIT_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 1.0
 
@@ -82,13 +82,13 @@ class RequestBudget:
         self.limits = limits
         self._total = limits.budget_bytes
         self._used: Counter[str] = Counter()
-        self._strangers = self._all = 0
+        self._used_by_strangers = self._used_total = 0
         self._waiting: deque[tuple[Owner, int, asyncio.Future[None]]] = deque()
 
     @property
     def used(self) -> int:
         """The number of reserved bytes."""
-        return self._all
+        return self._used_total
 
     def of(self, owner: Owner) -> Reservation:
         """Return an empty reservation of an owner."""
@@ -96,16 +96,19 @@ class RequestBudget:
 
     def fits(self, owner: Owner, nbytes: int) -> bool:
         """Report whether an owner may reserve `nbytes` more bytes now."""
-        if owner.is_stranger and self._strangers + nbytes > self._total // _STRANGER_SHARE:
+        if (
+            owner.is_stranger
+            and self._used_by_strangers + nbytes > self._total // _STRANGERS_DIVISOR
+        ):
             return False
         return (
             self._used[owner.name] + nbytes <= self.share(owner)
-            and self._all + nbytes <= self._total
+            and self._used_total + nbytes <= self._total
         )
 
     def share(self, owner: Owner) -> int:
         """Return the maximum number of bytes that an owner may hold at a time."""
-        return self._total // (_PEER_SHARE if owner.is_stranger else BUDGET_SHARE)
+        return self._total // (_PEER_DIVISOR if owner.is_stranger else BUDGET_SHARE)
 
     def take(self, owner: Owner, nbytes: int) -> None:
         """Reserve bytes for an owner at once, or raise `QueueFullError`."""
@@ -153,9 +156,9 @@ class RequestBudget:
 
     def _add(self, owner: Owner, nbytes: int) -> None:
         self._used[owner.name] += nbytes
-        self._all += nbytes
+        self._used_total += nbytes
         if owner.is_stranger:
-            self._strangers += nbytes
+            self._used_by_strangers += nbytes
 
     def _admit(self) -> None:
         """Admit waiting requests that fit, for each owner in order."""

@@ -26,7 +26,7 @@ _ADDRESS: Final = re.compile(
 BUDGET_SHARE: Final = 2
 """One client may use at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
 
-_MIN_SECONDS: Final = 10.0
+_MIN_BODY_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -213,7 +213,7 @@ class RequestLimits(_Section):
 
     def seconds_for(self, nbytes: int) -> float:
         """Return the time limit of a body in seconds."""
-        return _MIN_SECONDS + nbytes / self.bytes_per_second
+        return _MIN_BODY_SECONDS + nbytes / self.bytes_per_second
 
 
 class ClientSection(_Section):
@@ -311,7 +311,7 @@ class Config(_Section):
 
         The client of the Unix socket has all permissions unless `clients.local` restricts it.
         """
-        everything = frozenset(Role)
+        all_roles = frozenset(Role)
         tokens = [
             (token, section.client(name))
             for name, section in self.clients.items()
@@ -319,13 +319,15 @@ class Config(_Section):
         ]
         local_section = self.clients.get(LOCAL)
         # Only the server's own user can connect, and may read what the server may.
-        local = (
-            local_section.client(LOCAL) if local_section else Client(LOCAL, everything, root="/")
+        local = local_section.client(LOCAL) if local_section else Client(LOCAL, all_roles, root="/")
+        anonymous_section = self.clients.get(ANONYMOUS)
+        anonymous = (
+            anonymous_section.client(ANONYMOUS)
+            if anonymous_section
+            else Client(ANONYMOUS, all_roles)
         )
-        other = self.clients.get(ANONYMOUS)
-        anonymous = other.client(ANONYMOUS) if other else Client(ANONYMOUS, everything)
-        free = self.listen.insecure_no_auth
-        return Clients(tokens, local=local, anonymous=anonymous if free else None)
+        allows_anonymous = self.listen.insecure_no_auth
+        return Clients(tokens, local=local, anonymous=anonymous if allows_anonymous else None)
 
     def hosts(self) -> frozenset[str]:
         """Return the accepted values of the header `Host`, without ports."""

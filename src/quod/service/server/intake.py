@@ -22,10 +22,10 @@ T = TypeVar("T")
 B = TypeVar("B", bytes, bytearray)
 
 MAX_VALUES: Final = 1 << 16
-"""The most fields of a message or values of JSON in one request, except those within inputs."""
+"""The maximum number of fields of a message, or of values of JSON, except those within inputs."""
 
 PIECE_BYTES: Final = 256 << 10
-"""The memory of an HTTP upload at a time, with the buffers of its connection."""
+"""The memory that an HTTP upload takes at a time, with the buffers of its connection."""
 
 # A JSON body is in memory twice: as parsed requests and as payloads in the queue.
 _COPIES: Final = 2
@@ -55,9 +55,9 @@ class Intake:
         Its length is unknown in advance, so this reserves the maximum length, and uses the time
         limit of that length unless `seconds` is given.
         """
-        reserved_bytes, most = reservation.held, self.limits.message_bytes
-        await reservation.wait(most)
-        seconds = self.limits.seconds_for(most) if seconds is None else seconds
+        reserved_bytes, max_bytes = reservation.held, self.limits.message_bytes
+        await reservation.wait(max_bytes)
+        seconds = self.limits.seconds_for(max_bytes) if seconds is None else seconds
         try:
             async with asyncio.timeout(seconds):
                 message = await anext(messages, None)
@@ -70,11 +70,13 @@ class Intake:
 
     async def body(self, request: Request, reservation: Reservation) -> bytearray:
         """Receive the body of an HTTP request in a buffer allocated at its announced length."""
-        most = self.limits.message_bytes
-        length = announced_length(request, most)
-        await reservation.wait(_COPIES * (most if length is None else length))
+        max_bytes = self.limits.message_bytes
+        length = announced_length(request, max_bytes)
+        await reservation.wait(_COPIES * (max_bytes if length is None else length))
         body, end = bytearray(length or 0), 0
-        async for chunk in self._stream(request, most, most if length is None else length):
+        async for chunk in self._stream(
+            request, max_bytes, max_bytes if length is None else length
+        ):
             # Concatenated chunks of concurrent bodies would fragment the heap.
             body[end : end + len(chunk)] = chunk
             end += len(chunk)
@@ -83,10 +85,12 @@ class Intake:
 
     async def pieces(self, request: Request, reservation: Reservation) -> AsyncIterator[bytes]:
         """Receive the body of an HTTP upload in chunks as they arrive."""
-        most = self.limits.witness_bytes
-        length = announced_length(request, most)
+        max_bytes = self.limits.witness_bytes
+        length = announced_length(request, max_bytes)
         await reservation.wait(PIECE_BYTES)
-        async for chunk in self._stream(request, most, most if length is None else length):
+        async for chunk in self._stream(
+            request, max_bytes, max_bytes if length is None else length
+        ):
             yield chunk
 
     async def parse(self, data: B, read: Callable[[B], T]) -> T:
@@ -96,19 +100,19 @@ class Intake:
         return await asyncio.get_running_loop().run_in_executor(self._parser, read, data)
 
     async def _stream(self, request: Request, most: int, length: int) -> AsyncIterator[bytes]:
-        came, stream, idle = 0, request.stream(), self.limits.idle_seconds
+        received, stream, idle = 0, request.stream(), self.limits.idle_seconds
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.limits.seconds_for(length)
+        last_deadline = loop.time() + self.limits.seconds_for(length)
         while True:
-            limit = min(loop.time() + idle, end)
+            deadline = min(loop.time() + idle, last_deadline)
             try:
-                async with asyncio.timeout_at(limit):
+                async with asyncio.timeout_at(deadline):
                     chunk = await anext(stream, None)
             except TimeoutError:
                 allowed = self.limits.seconds_for(length)
                 raise InputError(
                     f"the body did not arrive within {allowed:g} s; send it faster"
-                    if limit == end
+                    if deadline == last_deadline
                     else f"no bytes arrived for {idle:g} s; send the request again"
                 ) from None
             except ClientDisconnect:
@@ -117,8 +121,8 @@ class Intake:
                 ) from None
             if chunk is None:
                 return
-            came += len(chunk)
-            if came > most:
+            received += len(chunk)
+            if received > most:
                 raise _too_long(most)
             if chunk:
                 yield chunk

@@ -36,14 +36,14 @@ from quod.service.server.rpc import handlers
 from quod.service.server.service import ProvingService
 
 _UNIX: Final = "unix:"
-_MAX_PATH: Final = 107
+_MAX_SOCKET_PATH_BYTES: Final = 107
 _MAX_PEM_BYTES: Final = 1 << 20
 _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
 _HANDSHAKE_MS: Final = 20_000
 _IDLE_MS: Final = 300_000
-_STREAMS: Final = 1000
+_MAX_STREAMS: Final = 1000
 _WINDOW_BYTES: Final = 16 << 10
 _BACKLOG: Final = 128
 
@@ -96,15 +96,15 @@ async def listening(
         for address in listen.http:
             is_local = address.startswith(_UNIX)
             connections = Connections(connections_at_most(listen.connections))
-            bound = connections.listener(_bind(folder, address))
-            stack.enter_context(_ending(bound, is_local=is_local))
+            listening_socket = connections.listener(_bind(folder, address))
+            stack.enter_context(_close_at_end(listening_socket, is_local=is_local))
             app = http_app(service, clients, config.hosts(), is_local=is_local)
             runner = _HttpServer(_http_config(app, listen, connections, is_local))
-            serving = asyncio.ensure_future(runner.serve(sockets=[bound]))
+            serving = asyncio.ensure_future(runner.serve(sockets=[listening_socket]))
             stack.push_async_callback(_end, runner, serving, service)
             while not runner.started and not serving.done():
                 await asyncio.sleep(0.001)
-            urls.append(_shown(bound, address, listen))
+            urls.append(_public_address(listening_socket, address, listen))
         yield Listeners(tuple(grpc_addresses), tuple(urls), servicer)
 
 
@@ -115,19 +115,19 @@ async def _set_status(servicer: health.aio.HealthServicer, *, ready: bool) -> No
 
 
 @contextmanager
-def _ending(bound: socket.socket, *, is_local: bool) -> Iterator[None]:
+def _close_at_end(listening_socket: socket.socket, *, is_local: bool) -> Iterator[None]:
     """Close an HTTP socket at the end, and delete its path unless another socket replaced it."""
-    path = bound.getsockname() if is_local else None
-    original_status = None if path is None else os.lstat(path)
+    path = listening_socket.getsockname() if is_local else None
+    bound_status = None if path is None else os.lstat(path)
     try:
         yield
     finally:
-        bound.close()
+        listening_socket.close()
         with suppress(OSError):
             if (
                 path is not None
-                and original_status is not None
-                and os.path.samestat(os.lstat(path), original_status)
+                and bound_status is not None
+                and os.path.samestat(os.lstat(path), bound_status)
             ):
                 os.unlink(path)
 
@@ -152,14 +152,17 @@ async def _end(runner: _HttpServer, serving: asyncio.Future[None], service: Prov
 def _http_config(
     app: Any, listen: Listen, connections: Connections, is_local: bool
 ) -> uvicorn.Config:
-    secure: dict[str, Any] = {}
+    tls_options: dict[str, Any] = {}
     if not is_local and listen.certificate is not None:
         shrink_tls_buffers()
-        secure = {"ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key)}
+        tls_options = {
+            "ssl_certfile": str(listen.certificate),
+            "ssl_keyfile": str(listen.private_key),
+        }
     return uvicorn.Config(
         app, http=limited_protocol(connections), backlog=_BACKLOG, log_config=None,
         access_log=False, lifespan="off", ws="none", server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,
+        proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **tls_options,
     )  # fmt: skip
 
 
@@ -167,8 +170,8 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", config.requests.message_bytes),
         ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS),
         # The bytes buffered of a stream that no handler reads; a waiting handler gets more.
-        ("grpc.max_concurrent_streams", _STREAMS),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
@@ -209,8 +212,8 @@ def _check_certificate(listen: Listen) -> None:
 def _bind_grpc(server: grpc.aio.Server, listen: Listen, folder: Path, address: str) -> str:
     try:
         if address.startswith(_UNIX):
-            path = _free(folder, address)
-            with _for_this_user():
+            path = _free_socket_path(folder, address)
+            with _private_files():
                 server.add_insecure_port(f"{_UNIX}{path}")
             os.chmod(path, 0o600)
             return f"{_UNIX}{path}"
@@ -244,9 +247,9 @@ def _bind(folder: Path, address: str) -> socket.socket:
     """Bind a socket for HTTP."""
     try:
         if address.startswith(_UNIX):
-            path = _free(folder, address)
+            path = _free_socket_path(folder, address)
             listening_socket = socket.socket(socket.AF_UNIX)
-            with _for_this_user():
+            with _private_files():
                 listening_socket.bind(path)
             return listening_socket
         host, _, port = address.rpartition(":")
@@ -266,21 +269,23 @@ def _address_in_use(address: str) -> StoreInUseError:
     )
 
 
-def _shown(bound: socket.socket, address: str, listen: Listen) -> str:
+def _public_address(listening_socket: socket.socket, address: str, listen: Listen) -> str:
     if address.startswith(_UNIX):
-        return f"{_UNIX}{bound.getsockname()}"
+        return f"{_UNIX}{listening_socket.getsockname()}"
     scheme = "http" if listen.certificate is None else "https"
-    return f"{scheme}://{address.rpartition(':')[0]}:{bound.getsockname()[1]}"
+    return f"{scheme}://{address.rpartition(':')[0]}:{listening_socket.getsockname()[1]}"
 
 
 def _socket_path(folder: Path, address: str) -> str:
     path = str((folder / address.removeprefix(_UNIX)).absolute())
-    if len(os.fsencode(path)) > _MAX_PATH:
-        raise InputError(f"a Unix socket's path must have at most {_MAX_PATH} bytes", path=path)
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH_BYTES:
+        raise InputError(
+            f"a Unix socket's path must have at most {_MAX_SOCKET_PATH_BYTES} bytes", path=path
+        )
     return path
 
 
-def _free(folder: Path, address: str) -> str:
+def _free_socket_path(folder: Path, address: str) -> str:
     """Return the path of a Unix socket after removing a stale socket; raises if it is in use."""
     path = _socket_path(folder, address)
     with suppress(FileNotFoundError):
@@ -298,7 +303,7 @@ def _free(folder: Path, address: str) -> str:
 
 
 @contextmanager
-def _for_this_user() -> Iterator[None]:
+def _private_files() -> Iterator[None]:
     """Create files with mode 0600 within a block."""
     old_umask = os.umask(0o177)
     try:

@@ -83,10 +83,10 @@ class _State(Collector):
         yield GaugeMetricFamily(
             "quod_ready", "Whether the keys of the start are loaded.", value=self._pool.ready
         )
-        yield from self._of_the_queue()
-        yield from _of_workers(self._pool.status())
+        yield from self._queue_metrics()
+        yield from _worker_metrics(self._pool.status())
 
-    def _of_the_queue(self) -> Iterator[Metric]:
+    def _queue_metrics(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("quod_queue_up", "Whether the queue answers.")
         try:
             status = self._queue.status()
@@ -100,12 +100,12 @@ class _State(Collector):
         for key, count in status.waiting.items():
             waiting.add_metric([key], count)
         yield waiting
-        ahead = GaugeMetricFamily(
+        waiting_by_priority = GaugeMetricFamily(
             "quod_queue_waiting_by_priority", "Partitions that wait.", labels=["priority"]
         )
         for priority, count in status.priorities.items():
-            ahead.add_metric([str(priority)], count)
-        yield ahead
+            waiting_by_priority.add_metric([str(priority)], count)
+        yield waiting_by_priority
         now = time.time()
         for name, text, value in (
             ("running", "Partitions that are being proven.", status.running),
@@ -120,7 +120,7 @@ class _State(Collector):
             yield GaugeMetricFamily(f"quod_queue_{name}", text, value=float(value))
 
 
-def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
+def _worker_metrics(workers: list[WorkerStatus]) -> Iterator[Metric]:
     worker_labels = ["worker", "device"]
     states = GaugeMetricFamily(
         "quod_worker_state", "1 for what it does.", labels=[*worker_labels, "state"]
@@ -135,7 +135,7 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
     memory = GaugeMetricFamily(
         "quod_device_memory_bytes", "Memory of devices.", labels=[*worker_labels, "purpose"]
     )
-    used = GaugeMetricFamily(
+    used_bytes = GaugeMetricFamily(
         "quod_keys_bytes", "Keys that are loaded.", labels=[*worker_labels, "tier"]
     )
     budget = GaugeMetricFamily(
@@ -144,7 +144,7 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
     leases = CounterMetricFamily("quod_key_leases", "Uses of keys.", labels=["key", "outcome"])
     loads = CounterMetricFamily("quod_key_loads", "Loads of keys.", labels=["key", "outcome"])
     copies = GaugeMetricFamily("quod_key_copies", "Workers that have it ready.", labels=["key"])
-    shared = CounterMetricFamily(
+    replications = CounterMetricFamily(
         "quod_key_replications",
         "Keys given to a worker though another had them.",
         labels=worker_labels,
@@ -153,28 +153,28 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
     counts: dict[str, list[int]] = {}
     ready: dict[str, int] = {}
     for worker in workers:
-        name = [worker.name, worker.device]
+        labels = [worker.name, worker.device]
         for state in WorkerState:
-            states.add_metric([*name, str(state)], state is worker.state)
-        proofs.add_metric([*name, "success"], worker.proofs)
-        proofs.add_metric([*name, "failure"], worker.failures)
-        restarts.add_metric(name, worker.restarts)
+            states.add_metric([*labels, str(state)], state is worker.state)
+        proofs.add_metric([*labels, "success"], worker.proofs)
+        proofs.add_metric([*labels, "failure"], worker.failures)
+        restarts.add_metric(labels, worker.restarts)
         if _is_gpu(worker.device):
-            busy.add_metric(name, worker.busy_seconds)
-        shared.add_metric(name, worker.replications)
+            busy.add_metric(labels, worker.busy_seconds)
+        replications.add_metric(labels, worker.replications)
         for purpose, size in worker.memory.items():
-            memory.add_metric([*name, purpose], size)
+            memory.add_metric([*labels, purpose], size)
         for tier, size in worker.keys.used.items():
-            used.add_metric([*name, str(tier.value)], size)
+            used_bytes.add_metric([*labels, str(tier.value)], size)
         for tier, size in worker.keys.budgets.items():
-            budget.add_metric([*name, str(tier.value)], size)
+            budget.add_metric([*labels, str(tier.value)], size)
         for use in worker.keys.keys:
             ready[use.key] = ready.get(use.key, 0) + use.ready
-            total = counts.setdefault(use.key, [0] * 5)
-            for at, count in enumerate(
+            key_counts = counts.setdefault(use.key, [0] * 5)
+            for index, count in enumerate(
                 (use.hits, use.misses, use.loads, use.failures, use.evictions)
             ):
-                total[at] += count
+                key_counts[index] += count
     for key, (hits, misses, loaded, failed, evicted) in counts.items():
         leases.add_metric([key, "hit"], hits)
         leases.add_metric([key, "miss"], misses)
@@ -182,8 +182,8 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         loads.add_metric([key, "failure"], failed)
         evictions.add_metric([key], evicted)
         copies.add_metric([key], ready[key])
-    yield from (states, proofs, restarts, busy, memory, used, budget)
-    yield from (leases, loads, evictions, copies, shared)
+    yield from (states, proofs, restarts, busy, memory, used_bytes, budget)
+    yield from (leases, loads, evictions, copies, replications)
 
 
 def _is_gpu(device: str) -> bool:

@@ -91,7 +91,7 @@ class Calls:
             client, partial(self._service.submit, client, proof_request), timeout,
             keep=bool(proof_request.proof.idempotency_key), submitted=submitted,
         )  # fmt: skip
-        # The witness is on disk by now: free its memory while the proof is made.
+        # Drop the references to the witness, which `submit` stores, while the proof is made.
         del request, proof_request
         return _job_message(await proving)
 
@@ -159,14 +159,14 @@ def handlers(
     service: ProvingService, clients: Clients, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
     """Return the handlers of the calls for grpcio; `is_local` if only this user has access."""
-    calls, door = Calls(service), _AdmissionControl(service, clients, is_local)
+    calls, admission = Calls(service), _AdmissionControl(service, clients, is_local)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for name, call in CALLS.items():
         work = getattr(calls, _snake(name))
         if call.response_streams:
-            methods[name] = grpc.stream_stream_rpc_method_handler(door.streaming(call, work))
+            methods[name] = grpc.stream_stream_rpc_method_handler(admission.streaming(call, work))
         else:
-            methods[name] = grpc.stream_unary_rpc_method_handler(door.answering(call, work))
+            methods[name] = grpc.stream_unary_rpc_method_handler(admission.answering(call, work))
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
@@ -181,11 +181,11 @@ class _AdmissionControl:
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
         """Wrap a call with one answer."""
         # The request of Prove is on disk long before its answer, so its memory is freed early.
-        is_long = call.name == "Prove"
+        frees_request = call.name == "Prove"
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._admitted(call.name, context) as (client, reservation):
-                release = [partial(reservation.return_to, CALL_BYTES)] if is_long else []
+                release = [partial(reservation.return_to, CALL_BYTES)] if frees_request else []
                 if call.request_streams:
                     answer = await work(client, self._requests(call, messages, reservation))
                 else:
@@ -218,12 +218,12 @@ class _AdmissionControl:
     async def _admitted(
         self, name: str, context: Context
     ) -> AsyncIterator[tuple[Client, Reservation]]:
-        begin, who, status = time.perf_counter(), "", "OK"
+        begin, client_name, status = time.perf_counter(), "", "OK"
         TRACEPARENT.set(_header(context, "traceparent") or "")
         try:
             header = _header(context, "authorization")
             client = self._clients.client(header, is_local=self._is_local)
-            who = client.name
+            client_name = client.name
             client.require(*_ROLES.get(name, (Role.CLIENT,)))
             reservation = self._service.intake.budget.of(owner_of(client, context.peer()))
             # An answer that the client has not read stays in memory after the handler ends.
@@ -235,7 +235,7 @@ class _AdmissionControl:
             status = refusal.status
             await refuse(context, refusal)
         finally:
-            self._service.observer.answered(name, who, status, time.perf_counter() - begin)
+            self._service.observer.answered(name, client_name, status, time.perf_counter() - begin)
 
     async def _request(
         self, call: RemoteCall, messages: AsyncIterator[bytes], reservation: Reservation

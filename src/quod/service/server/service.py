@@ -45,7 +45,7 @@ Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
 
 _READERS = 8
 _NEWEST_JOBS = 200
-_ANSWER_SECONDS = 5.0
+_CHECK_TIMEOUT_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class ProvingService:
         self.started = time.time()
         self._draining = False
         self._queue_answers = True
-        self._asking: asyncio.Future[None] | None = None
+        self._queue_check: asyncio.Future[None] | None = None
         self.hurried = False
         """True if the server stops without waiting for requests in progress."""
 
@@ -80,8 +80,8 @@ class ProvingService:
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
         self.streams = Slots("streams", limits.streams)
         self.waits = Slots("calls that wait", limits.waits)
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._left_behind: set[asyncio.Task[Any]] = set()
+        self._read_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._background_tasks: set[asyncio.Task[Any]] = set()
         pool.watch(self.activity.record)
         pool.watch(observer.stage)
 
@@ -94,55 +94,59 @@ class ProvingService:
 
         taken: see `JobQueue.begin_submit`.
         """
-        self._take_work()
-        return self._submitted(client, await self._submitter.submit(client, request, taken))
+        self._check_accepts_work()
+        return self._report_submission(client, await self._submitter.submit(client, request, taken))
 
     async def submit_many(
         self, client: Client, requests: Sequence[WholeRequest | QuodError]
     ) -> list[Job | QuodError]:
         """Submit jobs; return for each the job or its error."""
-        self._take_work()
+        self._check_accepts_work()
         outcomes = await self._submitter.submit_many(client, requests)
         for outcome in outcomes:
             if isinstance(outcome, Job):
-                self._submitted(client, outcome)
+                self._report_submission(client, outcome)
         return outcomes
 
     async def upload(
         self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
     ) -> Job:
         """Submit a job whose payload arrives in chunks."""
-        self._take_work()
-        return self._submitted(client, await self._submitter.upload(client, request, pieces))
+        self._check_accepts_work()
+        return self._report_submission(
+            client, await self._submitter.upload(client, request, pieces)
+        )
 
     async def prove(
         self, client: Client, submit: Submit, timeout: float | None, *, keep: bool,
         submitted: Callable[[], None] = lambda: None,
     ) -> JobWithResults:  # fmt: skip
-        """Submit a job and wait for its end; unless `keep`, cancel it if the call fails.
+        """Submit a job and wait for its end.
 
-        `submitted` is called once the job is on disk and its request is no longer needed.
+        keep: if False, the job is cancelled if the call fails or its client disconnects.
+
+        submitted: called once the job is on disk and its request is no longer needed.
         """
         with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
-            # It refers to the request, whose memory can be freed.
+            # `submit` refers to the request, whose memory can then be freed.
             del submit
             try:
                 job = await asyncio.shield(submission)
                 submitted()
-                return await self._end(client, job, changes, timeout)
+                return await self._wait_for_end(client, job, changes, timeout)
             except BaseException:
                 if not keep and not (submission.done() and submission.exception()):
-                    self._leave(self._abandon(submission))
+                    self._run_in_background(self._abandon(submission))
                 raise
 
     async def wait(self, client: Client, job: str, timeout: float | None) -> JobWithResults:
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         client.require(Role.CLIENT)
         with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
-            return await self._end(client, job, changes, timeout)
+            return await self._wait_for_end(client, job, changes, timeout)
 
-    async def _end(
+    async def _wait_for_end(
         self, client: Client, job: Job | str, changes: Changes, timeout: float | None
     ) -> JobWithResults:
         """Wait for the end of a job.
@@ -150,10 +154,12 @@ class ProvingService:
         A `Job` watched since its submission needs no first read if the queue is in a file. Any
         other job is read first, which checks that it is the client's.
         """
-        most = self.limits.wait_seconds
-        limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
+        max_seconds = self.limits.wait_seconds
+        deadline = time.monotonic() + (
+            max_seconds if timeout is None else min(max(timeout, 0.0), max_seconds)
+        )
         outcome: tuple[Job, list[bytes]] | None = None
-        remaining = limit - time.monotonic()
+        remaining = deadline - time.monotonic()
         if isinstance(job, Job):
             if changes.watching and self._in_file and not job.state.ended and remaining > 0:
                 await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
@@ -164,7 +170,7 @@ class ProvingService:
         while True:
             if outcome is None:
                 outcome = await self.look(partial(self._look, client, job))
-            remaining = limit - time.monotonic()
+            remaining = deadline - time.monotonic()
             if outcome[0].state.ended or remaining <= 0:
                 return JobWithResults(outcome[0], tuple(result.decode() for result in outcome[1]))
             await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
@@ -224,14 +230,14 @@ class ProvingService:
 
     async def keys(self, client: Client) -> list[RemoteKey]:
         """Return the keys that a client may use."""
-        rows = await self._in_turn(client, self.repository.listing)
+        listed_keys = await self._in_turn(client, self.repository.listing)
         allowed = client.keys
         if Role.OPERATOR in client.roles:
             allowed = None
         else:
             client.require(Role.CLIENT)
         return [
-            _remote_key(key) for key in rows
+            _remote_key(key) for key in listed_keys
             if allowed is None or key.identity in allowed or not allowed.isdisjoint(key.names)
         ]  # fmt: skip
 
@@ -240,8 +246,8 @@ class ProvingService:
     async def preload(self, client: Client, key: str, worker: str, timeout: float | None) -> None:
         """Load a key on all workers or one."""
         client.require(Role.OPERATOR)
-        most = self.limits.wait_seconds
-        timeout_seconds = most if timeout is None else min(timeout, most)
+        max_seconds = self.limits.wait_seconds
+        timeout_seconds = max_seconds if timeout is None else min(timeout, max_seconds)
         identity = await self.read(lambda: self.repository.resolve(key))
         await self.read(
             lambda: self.pool.preload(
@@ -313,25 +319,25 @@ class ProvingService:
 
     def state(self) -> ServerState:
         if self._draining:
-            word = "draining"
+            state = "draining"
         elif not self._queue_answers:
-            word = "unavailable"
+            state = "unavailable"
         else:
-            word = "ready" if self.pool.ready else "starting"
-        return ServerState(__version__, word, self.started)
+            state = "ready" if self.pool.ready else "starting"
+        return ServerState(__version__, state, self.started)
 
     async def check_queue(self) -> None:
         """Check for `ready` that the queue answers; a check that hangs is not repeated."""
-        if self._asking is None:
-            self._asking = asyncio.ensure_future(self.read(self.queue.check))
-        await asyncio.wait([self._asking], timeout=_ANSWER_SECONDS)
-        answers = False
-        if self._asking.done():
-            asking, self._asking = self._asking, None
-            answers = not asking.cancelled() and asking.exception() is None
-        if answers is not self._queue_answers:
-            self._queue_answers = answers
-            if answers:
+        if self._queue_check is None:
+            self._queue_check = asyncio.ensure_future(self.read(self.queue.check))
+        await asyncio.wait([self._queue_check], timeout=_CHECK_TIMEOUT_SECONDS)
+        is_answering = False
+        if self._queue_check.done():
+            queue_check, self._queue_check = self._queue_check, None
+            is_answering = not queue_check.cancelled() and queue_check.exception() is None
+        if is_answering is not self._queue_answers:
+            self._queue_answers = is_answering
+            if is_answering:
                 _log.info("the queue responds again")
             else:
                 _log.error("the queue does not respond: the server is not ready")
@@ -347,8 +353,8 @@ class ProvingService:
 
     async def close(self) -> None:
         """Wait for background tasks and stop the threads."""
-        if self._left_behind:
-            await asyncio.wait(self._left_behind)
+        if self._background_tasks:
+            await asyncio.wait(self._background_tasks)
         self.intake.close()
         self._submitter.close()
         self._threads.shutdown()
@@ -360,36 +366,36 @@ class ProvingService:
 
     async def _in_turn(self, client: Client, work: Callable[[], T]) -> T:
         """Run a long read in a thread, one per client at a time, so that others find threads."""
-        async with self._turns[client.name]:
+        async with self._read_locks[client.name]:
             return await self.read(work)
 
     async def look(self, work: Callable[[], T]) -> T:
-        """Run a short read of the queue; inline for a file, where no writer delays it."""
+        """Run a short read of the queue; inline if it is a file, where no writer delays a read."""
         return work() if self._in_file else await self.read(work)
 
     # --- helpers
 
-    def _take_work(self) -> None:
+    def _check_accepts_work(self) -> None:
         if self._draining:
             raise UnavailableError(
                 "the server is draining and accepts no jobs; retry later, or use another server",
                 retry_seconds=self.limits.drain_seconds,
             )
 
-    def _submitted(self, client: Client, job: Job) -> Job:
+    def _report_submission(self, client: Client, job: Job) -> Job:
         self.observer.submitted(client, job)
         return job
 
     def _worker(self, name: str) -> str | None:
-        worker_ids = [worker.name for worker in self.pool.status()]
-        if name and name not in worker_ids:
+        names = [worker.name for worker in self.pool.status()]
+        if name and name not in names:
             raise NotFoundError("there is no worker with this name")
         return name or None
 
-    def _leave(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._left_behind.add(task)
-        task.add_done_callback(self._left_behind.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
     async def _abandon(self, submission: asyncio.Future[Job]) -> None:
         """Cancel a job whose client disconnected and which no client can find again."""

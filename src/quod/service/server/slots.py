@@ -15,7 +15,7 @@ class Slots:
     """A concurrency limit that applies to each client; for the event loop's thread only."""
 
     def __init__(self, what: str, most: int) -> None:
-        self._what, self._most = what, most
+        self._what, self._limit = what, most
         self._taken: Counter[str] = Counter()
 
     @property
@@ -26,9 +26,9 @@ class Slots:
     @contextmanager
     def hold(self, client: str) -> Iterator[None]:
         """Hold a slot within a block; raises QueueFullError if the client has none left."""
-        if self._taken[client] >= self._most:
+        if self._taken[client] >= self._limit:
             raise QueueFullError(
-                f"the client may have at most {self._most} {self._what} at a time; retry later",
+                f"the client may have at most {self._limit} {self._what} at a time; retry later",
                 retry_seconds=_RETRY_SECONDS,
             )
         self._taken[client] += 1

@@ -70,11 +70,11 @@ def check(config: Config) -> Iterator[KeyCost]:
     check_listen(config)
     repository = KeyRepository(config.keys_folder)
     warm = {repository.resolve(name) for name in config.workers.warm}
-    rows = repository.listing()
-    shared_devices = sharing(worker_settings(config)) if config.workers.ray is None else []
-    for device, settings in {worker.device: worker for worker in shared_devices}.items():
+    listed_keys = repository.listing()
+    worker_list = sharing(worker_settings(config)) if config.workers.ray is None else []
+    for device, settings in {worker.device: worker for worker in worker_list}.items():
         with opener(repository, settings)() as keys:
-            for key in rows:
+            for key in listed_keys:
                 yield _cost(repository, keys, device, key, key.identity in warm, config)
 
 
@@ -82,10 +82,10 @@ def _cost(
     repository: KeyRepository, keys: ResidentKeys, device: str, key: ListedKey, load: bool,
     config: Config,
 ) -> KeyCost:  # fmt: skip
-    read = host = device_bytes = 0
+    read_bytes = host_bytes = device_bytes = 0
     seconds, problem = None, key.problem
     if key.record is not None:
-        read = key.record.files["circuit.zkey"].bytes
+        read_bytes = key.record.files["circuit.zkey"].bytes
     try:
         if not problem:
             budget = keys.status().budgets[Tier.DEVICE]
@@ -93,7 +93,7 @@ def _cost(
                 repository, keys.device, budget, config.workers.lanes, config.workers.together
             )
             needs = loader.needs(key.identity)
-            host, device_bytes = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
+            host_bytes, device_bytes = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
             if load:
                 begin = perf_counter()
                 keys.preload(key.identity)
@@ -101,4 +101,6 @@ def _cost(
                 keys.evict(key.identity)
     except QuodError as error:
         problem = str(error)
-    return KeyCost(key.identity, key.names, device, read, host, device_bytes, seconds, problem)
+    return KeyCost(
+        key.identity, key.names, device, read_bytes, host_bytes, device_bytes, seconds, problem
+    )

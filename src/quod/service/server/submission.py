@@ -26,10 +26,10 @@ from quod.service.server.slots import Slots
 T = TypeVar("T")
 
 MAX_SUBMISSIONS = 1000
-"""The most jobs that one call submits."""
+"""The maximum number of jobs that one call submits."""
 
-_MANY = 8
-"""The number of payloads from which one sync of the file system beats one sync each."""
+_MIN_GROUP = 8
+"""From this number of payloads on, one sync of the file system is faster than one per file."""
 
 _NAME_SECONDS = 0.5
 """Seconds for which a resolved name is cached, as resolving takes as long as the rest of a call."""
@@ -39,7 +39,7 @@ _MAX_NAMES = 1000
 _WRITERS = 8
 """Threads that write payloads: they mostly wait for the disk, which syncs several at once."""
 
-Taken = Callable[[Job], None]
+OnTaken = Callable[[Job], None]
 
 _Payload = tuple[WholeRequest, tuple[bytes, ...]]
 """A request, and the chunks of its payload."""
@@ -112,7 +112,7 @@ class Submitter:
         return cached_identity[0]
 
     async def submit(
-        self, client: Client, request: WholeRequest, taken: Taken | None = None
+        self, client: Client, request: WholeRequest, taken: OnTaken | None = None
     ) -> Job:
         """Submit a job with its payload; for `taken` see `JobQueue.begin_submit`."""
         [outcome] = await self.submit_many(client, [request], taken)
@@ -122,7 +122,7 @@ class Submitter:
 
     async def submit_many(
         self, client: Client, requests: Sequence[WholeRequest | QuodError],
-        taken: Taken | None = None,
+        taken: OnTaken | None = None,
     ) -> list[Job | QuodError]:  # fmt: skip
         """Submit jobs with one commit; return for each the job or its error.
 
@@ -132,66 +132,72 @@ class Submitter:
         return await to_its_end(self._submit_many(client, requests, taken))
 
     async def _submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: Taken | None
+        self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: OnTaken | None
     ) -> list[Job | QuodError]:
         outcomes: list[Job | QuodError | None] = [None] * len(requests)
         # Resolving client paths, or many keys, would block the event loop.
         loop = asyncio.get_running_loop()
         if any(map(_names_files, requests)):
-            checked = await loop.run_in_executor(self._finder, self._checked, client, requests)
-        elif len(requests) >= _MANY:
-            checked = await loop.run_in_executor(self._writers, self._checked, client, requests)
+            identities_and_payloads = await loop.run_in_executor(
+                self._finder, self._check_requests, client, requests
+            )
+        elif len(requests) >= _MIN_GROUP:
+            identities_and_payloads = await loop.run_in_executor(
+                self._writers, self._check_requests, client, requests
+            )
         else:
-            checked = self._checked(client, requests)
+            identities_and_payloads = self._check_requests(client, requests)
         accepted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
-        for at, request_or_error in enumerate(checked):
+        for index, request_or_error in enumerate(identities_and_payloads):
             if isinstance(request_or_error, QuodError):
-                outcomes[at] = request_or_error
+                outcomes[index] = request_or_error
             else:
-                accepted.append((at, *request_or_error))
-        written = await self._written([(request, pieces) for _, request, _, pieces in accepted])
+                accepted.append((index, *request_or_error))
+        stored_payloads = await self._store_payloads(
+            [(request, pieces) for _, request, _, pieces in accepted]
+        )
         submissions: list[Submission] = []
-        places: list[int] = []
-        for (at, request, identity, _), payload in zip(accepted, written):
+        indices: list[int] = []
+        for (index, request, identity, _), payload in zip(accepted, stored_payloads):
             if isinstance(payload, QuodError):
-                outcomes[at] = payload
+                outcomes[index] = payload
                 continue
             try:
                 submissions.append(_submission(client, request.proof, identity, payload))
-                places.append(at)
+                indices.append(index)
             except QuodError as error:
-                outcomes[at] = error
+                outcomes[index] = error
                 await self._in_thread(self._queue.blob_store.discard, [payload.name])
         if submissions:
             results = await asyncio.wrap_future(self._queue.begin_submit(submissions, taken))
-            for at, outcome in zip(places, results, strict=True):
-                outcomes[at] = outcome
+            for index, outcome in zip(indices, results, strict=True):
+                outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
-    def _checked(
+    def _check_requests(
         self, client: Client, requests: Sequence[WholeRequest | QuodError]
     ) -> list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError]:
         """Check requests; return for each its key's identity and its payload, or the error."""
-        checked: list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError] = []
+        outcomes: list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError] = []
         for request in requests:
             try:
                 if isinstance(request, QuodError):
                     raise request
-                identity = self._allowed(client, request.proof)
-                checked.append((request, identity, self._payload(client, request)))
+                identity = self._check_permissions(client, request.proof)
+                outcomes.append((request, identity, self._payload(client, request)))
             except QuodError as error:
-                checked.append(error)
-        return checked
+                outcomes.append(error)
+        return outcomes
 
     async def upload(
         self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
     ) -> Job:
         """Submit a job whose witnesses arrive in chunks, of the lengths in the request.
 
-        Raises InputError if they are shorter or longer, and keeps nothing of them.
+        Raises InputError and deletes the chunks if they are shorter or longer.
         """
         client.require(Role.CLIENT)
-        identity = self._allowed(client, request)
+        identity = self._check_permissions(client, request)
         header = payload_header(request.kind, request.lengths)
         total, digest = sum(request.lengths), request.digest()
         self._check_size(client, len(header) + total)
@@ -203,7 +209,7 @@ class Submitter:
             await self._receive(writer, total, pieces, digest)
             complete_file = unfinished.pop_all()
             return await to_its_end(
-                self._uploaded(
+                self._submit_upload(
                     client, request, identity, digest.digest(), complete_file, writer.name
                 )
             )
@@ -211,32 +217,34 @@ class Submitter:
     async def _receive(
         self, writer: BlobWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
     ) -> None:
-        came, loop, idle = 0, asyncio.get_running_loop(), self._limits.idle_seconds
+        received, loop, idle = 0, asyncio.get_running_loop(), self._limits.idle_seconds
         seconds = self._limits.seconds_for(total)
-        end = loop.time() + seconds
+        last_deadline = loop.time() + seconds
         while True:
-            limit = min(loop.time() + idle, end)
+            deadline = min(loop.time() + idle, last_deadline)
             try:
-                async with asyncio.timeout_at(limit):
+                async with asyncio.timeout_at(deadline):
                     chunk = await anext(pieces, None)
             except TimeoutError:
                 limit_text = (
-                    f"in {seconds:g} s" if limit == end else f"before a pause of {idle:g} s"
+                    f"in {seconds:g} s"
+                    if deadline == last_deadline
+                    else f"before a pause of {idle:g} s"
                 )
                 raise InputError(
-                    f"{came} of {total} bytes arrived {limit_text}; send them faster"
+                    f"{received} of {total} bytes arrived {limit_text}; send them faster"
                 ) from None
             if chunk is None:
                 break
-            came += len(chunk)
-            if came > total:
+            received += len(chunk)
+            if received > total:
                 raise InputError(f"the upload has more than the announced {total} bytes")
             digest.update(chunk)
             await self._in_thread(writer.write, chunk)
-        if came < total:
-            raise InputError(f"the upload ended early: {came} of {total} bytes arrived")
+        if received < total:
+            raise InputError(f"the upload ended early: {received} of {total} bytes arrived")
 
-    async def _uploaded(
+    async def _submit_upload(
         self, client: Client, request: ProofRequest, identity: str, digest: bytes,
         complete_file: ExitStack, name: str,
     ) -> Job:  # fmt: skip
@@ -252,24 +260,28 @@ class Submitter:
             raise outcome
         return outcome
 
-    async def _written(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
+    async def _store_payloads(
+        self, payloads: Sequence[_Payload]
+    ) -> list[_StoredPayload | QuodError]:
         """Write payloads to disk, or keep small ones for the queue; return the result for each."""
-        if len(payloads) < _MANY and all(map(self._is_small, payloads)):
+        if len(payloads) < _MIN_GROUP and all(map(self._is_small, payloads)):
             # Waking a thread would take longer.
-            return self._write(payloads)
-        # The caller is never cancelled.
+            return self._write_payloads(payloads)
+        # No cancellation reaches this call: `submit_many` runs it to its end.
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writers, self._write, payloads)
+        return await loop.run_in_executor(self._writers, self._write_payloads, payloads)
 
-    def _write(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
+    def _write_payloads(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
         spool = self._queue.blob_store
-        large = [pieces for request, pieces in payloads if not self._is_small((request, pieces))]
+        large_payloads = [
+            pieces for request, pieces in payloads if not self._is_small((request, pieces))
+        ]
         names: list[str] = []
         try:
-            if len(large) < _MANY:
-                names += map(spool.write, large)
+            if len(large_payloads) < _MIN_GROUP:
+                names += map(spool.write, large_payloads)
             else:
-                names += spool.write_many(large)
+                names += spool.write_many(large_payloads)
         except QuodError as error:
             spool.discard(names)
             return [error] * len(payloads)
@@ -286,7 +298,7 @@ class Submitter:
         """Report whether the queue stores the payload with the job, which saves a sync."""
         return sum(map(len, payload[1])) <= self._queue.max_body
 
-    def _allowed(self, client: Client, request: ProofRequest) -> str:
+    def _check_permissions(self, client: Client, request: ProofRequest) -> str:
         """Check priority, root and key of a request; return the key's identity."""
         if request.priority > client.priority:
             raise PermissionDeniedError(
@@ -317,11 +329,11 @@ class Submitter:
                 f"{self._limits.witness_bytes}"
             )
         limits = self._queue.limits
-        most = min(limits.quota_of(client.name).payload_bytes, limits.payload_bytes)
-        if size > most:
+        max_bytes = min(limits.quota_of(client.name).payload_bytes, limits.payload_bytes)
+        if size > max_bytes:
             raise QueueFullError(
                 f"the payload would have {size} bytes, more than the client's limit of "
-                f"{most} for all payloads",
+                f"{max_bytes} for all payloads",
                 retry_seconds=limits.keep_seconds,
             )
 
@@ -333,7 +345,10 @@ class Submitter:
         return identity in names or identity in self._identities_of(names)
 
     def _identities_of(self, names: frozenset[str]) -> set[str]:
-        """Return the identities of a client's key names; other names may be many."""
+        """Return the identities of a client's key names.
+
+        Only these names are resolved, as a repository may have many others.
+        """
         identities = set()
         for name in names:
             with suppress(QuodError):
@@ -354,7 +369,7 @@ def _names_files(request: WholeRequest | QuodError) -> bool:
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end even if the caller is cancelled, which then waits for it."""
+    """Run a coroutine to its end, even if the caller is cancelled; the caller waits for the end."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -363,22 +378,22 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if not task.cancelled():
-            # Nobody receives this error any more.
+            # The error is retrieved and dropped, as its caller was cancelled.
             task.exception()
         raise
 
 
 def _digest(request: WholeRequest) -> bytes:
     """Return the digest of a request, without its bodies if it has no idempotency key."""
-    compared = bool(request.proof.idempotency_key)
-    request_digest: bytes = request.proof.digest(request.bodies if compared else ()).digest()
+    includes_bodies = bool(request.proof.idempotency_key)
+    request_digest: bytes = request.proof.digest(request.bodies if includes_bodies else ()).digest()
     return request_digest
 
 
 def _submission(
-    client: Client, request: ProofRequest, identity: str, written: _StoredPayload
+    client: Client, request: ProofRequest, identity: str, payload: _StoredPayload
 ) -> Submission:
     return Submission(
-        client.name, identity, written.digest, written.name, request.idempotency_key,
-        request.priority, request.deadline, len(request.lengths), written.body,
+        client.name, identity, payload.digest, payload.name, request.idempotency_key,
+        request.priority, request.deadline, len(request.lengths), payload.body,
     )  # fmt: skip

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 _MAX_JOBS: Final = 10_000
-"""The limit of open spans; beyond it the oldest is ended."""
+"""The maximum number of open spans; a further one ends the oldest."""
 
-_NANOSECONDS: Final = 1e9
+_NANOSECONDS_PER_SECOND: Final = 1e9
 
 
 class OtelTracer:
@@ -94,4 +94,4 @@ def tracer(config: Tracing) -> OtelTracer | None:
 
 
 def _nanoseconds(seconds: float) -> int:
-    return int(seconds * _NANOSECONDS)
+    return int(seconds * _NANOSECONDS_PER_SECOND)

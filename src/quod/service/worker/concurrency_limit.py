@@ -43,9 +43,9 @@ class Permits:
     def _free_units(self) -> int:
         return self._limit * UNITS_PER_PERMIT - self._used_units
 
-    def _take(self, most: int, part: int) -> int:
-        count = max(0, min(most, self._free_units // part))
-        self._used_units += count * part
+    def _take(self, most: int, units: int) -> int:
+        count = max(0, min(most, self._free_units // units))
+        self._used_units += count * units
         return count
 
     def give_back(self, parts: int) -> None:
@@ -57,7 +57,7 @@ class Permits:
     def shrink(self, limit: int) -> None:
         """Lower the limit to half of `limit`, the limit when the failed work was claimed.
 
-        So several failures of work that was claimed under the same limit halve it only once.
+        So several failures of work that was claimed under one limit halve the limit only once.
         """
         with self._changed:
             self._limit, self._successes = min(self._limit, max(1, limit // 2)), 0

@@ -18,18 +18,20 @@ from quod.service.worker.pools.pool import Stage
 from quod.service.worker.work import Work
 
 # Short stages are not all reported: proofs of milliseconds would wait for the disk.
-_MIN_SECONDS = 0.05
-# The share of a lease between renewals; two of them may be late.
-_SHARE = 1 / 4
+_MIN_STAGE_SECONDS = 0.05
+# The time between renewals as a share of the lease's duration: two renewals may fail.
+_RENEWAL_SHARE = 1 / 4
 
 _log = logging.getLogger(__name__)
 
 
 class LeaseHeartbeat:
-    """A thread that renews the leases of the partitions `in_hand` returns.
+    """A thread that renews the leases of claimed partitions.
+
+    in_hand: returns these partitions.
 
     patience: the seconds after which a stage counts as hung.
-    hung: called for work that hangs.
+    hung: called for a partition whose stage hangs.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class LeaseHeartbeat:
         self._thread.start()
 
     def _run(self) -> None:
-        interval = min(self._jobs.lease_seconds * _SHARE / 4, _MIN_SECONDS)
+        interval = min(self._jobs.lease_seconds * _RENEWAL_SHARE / 4, _MIN_STAGE_SECONDS)
         while not self._closed.wait(interval):
             try:
                 self.renew(time.monotonic())
@@ -60,9 +62,9 @@ class LeaseHeartbeat:
                 work.abandon()
                 self._hung(work)
                 continue
-            stage, since = work.stage, now - work.renewed
-            moved = stage is not work.reported_stage and since >= _MIN_SECONDS
-            if moved or since >= self._jobs.lease_seconds * _SHARE:
+            stage, elapsed = work.stage, now - work.renewed
+            changed_stage = stage is not work.reported_stage and elapsed >= _MIN_STAGE_SECONDS
+            if changed_stage or elapsed >= self._jobs.lease_seconds * _RENEWAL_SHARE:
                 due.setdefault(stage, []).append(work)
         for stage, works in due.items():
             outcomes = self._jobs.renew([work.lease for work in works], stage.value)

@@ -11,8 +11,8 @@ from quod.device.runtime.timeline import Timeline
 from quod.frozen import frozen
 from quod.service.worker.pools.pool import Stage, StageRecord
 
-# Stages of the host within the sums of a proof.
-_OF_THE_HOST = frozenset(
+# Stages that the host computes within the stage "sums" of a proof.
+_HOST_STAGES = frozenset(
     ("multiples of delta", "verifying key", "blind", "check A and B", "finish sums", "upload")
 )
 
@@ -67,7 +67,7 @@ class Phases:
 
     ntt_msm_h_ms: from the witness to the MSM over H.
     batch_add_ms: bucket accumulation of the other MSMs.
-    tail_msm_ms: the rest of those MSMs.
+    tail_msm_ms: the reduction of buckets of those MSMs, and all other work on them.
     The names are those of cuzk, for comparison.
     """
 
@@ -83,11 +83,11 @@ class Phases:
 def phases_of(timeline: Timeline) -> Phases:
     """Compute the phases of a proof from its timeline."""
     stages = timeline.rows()
-    outer = {id(stage.parent) for stage in stages if stage.parent is not None}
+    parents = {id(stage.parent) for stage in stages if stage.parent is not None}
     sums = [0.0, 0.0, 0.0]
     for stage in stages:
         phase = _phase_of(stage)
-        if id(stage) not in outer and phase is not None:
+        if id(stage) not in parents and phase is not None:
             sums[phase] += 1e3 * stage.seconds
     return Phases(*sums)
 
@@ -98,7 +98,7 @@ def _phase_of(stage: Timed) -> int | None:
     while stage.parent is not None:
         stage = stage.parent
         names.append(stage.name)
-    if names[-1] != "sums" or len(names) < 2 or names[-2] in _OF_THE_HOST:
+    if names[-1] != "sums" or len(names) < 2 or names[-2] in _HOST_STAGES:
         return None
     path = ": ".join(reversed(names[:-1]))
     if not path.startswith("MSM ") or path.startswith("MSM H"):

@@ -14,12 +14,12 @@ Group = Sequence[Work]
 
 
 class PartitionQueue:
-    """A queue for `room` whole permits; a partition in a batch takes part of a permit."""
+    """A queue with a capacity of `room` permits; a partition that is batched takes part of one."""
 
     def __init__(self, room: int) -> None:
-        self._room = max(1, room) * UNITS_PER_PERMIT
+        self._capacity_units = max(1, room) * UNITS_PER_PERMIT
         self._groups: deque[Group] = deque()
-        self._used = 0
+        self._used_units = 0
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -28,9 +28,10 @@ class PartitionQueue:
     def put(self, group: Group) -> None:
         """Enqueue a group, waiting for room."""
         with self._changed:
-            # A whole partition does not wait until no parts are in use.
-            self._changed.wait_for(lambda: self._used < self._room)
-            self._used += self._size(group)
+            # A group may exceed the capacity, so that one with a whole permit need not wait until
+            # all partial permits are free.
+            self._changed.wait_for(lambda: self._used_units < self._capacity_units)
+            self._used_units += self._size(group)
             self._groups.append(group)
 
     def get(self) -> Group | None:
@@ -58,7 +59,7 @@ class PartitionQueue:
         return all(work.can_batch_with(other) for other in group)
 
     def _mark_dequeued(self, group: Group) -> Group:
-        self._used -= self._size(group)
+        self._used_units -= self._size(group)
         self._changed.notify_all()
         return group
 

@@ -1,9 +1,9 @@
 """A pipeline: steps with a number of threads each, and bounded queues between them.
 
-A thread that has done a step continues with its group at the next step if that has a free slot and
-nothing waits there. So a single partition is carried through by one thread without any wake-up.
-Otherwise the group enters the next queue, and a full queue blocks the thread. This back-pressure
-reaches the claims in the end.
+A thread that has done a step continues with its group at the next step if that step has a free slot
+and an empty queue. So one thread takes a single partition through all steps without waking another.
+Otherwise the group enters the next queue, and a full queue blocks the thread. By this back-pressure
+a full pipeline blocks the worker's claims.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.service.worker.partition_queue import Group, PartitionQueue
 from quod.service.worker.work import Work
 
 # The interval at which a waiting step checks for cancelled work.
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ class Step:
 
     do: processes a group; partitions that have ended do not continue.
     threads: the number of groups processed at a time.
-    room: the number of partitions that may wait for the step.
-    form_batch: for the step that forms batches. It waits until the device can take a partition,
-        calls its second argument for the number of partitions that could start with it, and returns
-        the maximum batch size. The step starts no more groups than the next step has threads, as
-        started groups hold device memory. A retried partition runs alone, without a call of
-        `form_batch`.
+    room: the number of whole permits of partitions that may wait for the step.
+    form_batch: for the step that forms batches, else None. It waits until the device can take a
+        partition, its first argument, and returns the maximum batch size. Its second argument
+        returns the number of partitions that could start now, the first included. The step starts
+        no more groups than the next step has threads, as started groups hold device memory. A
+        retried partition runs alone, without a call of `form_batch`.
     """
 
     name: str
@@ -56,18 +56,18 @@ class Pipeline:
         self._failed = failed
         self._steps = steps
         self._queues = [PartitionQueue(step.room) for step in steps]
-        self._begun = {
-            at: _GroupsInProgress(steps[at + 1].threads)
-            for at, step in enumerate(steps) if step.form_batch is not None
+        self._in_progress = {
+            step_index: _GroupsInProgress(steps[step_index + 1].threads)
+            for step_index, step in enumerate(steps) if step.form_batch is not None
         }  # fmt: skip
-        # Slots limit the threads at each step. As their sum is the number of threads, a thread
-        # is free for any group that waits at a step with a free slot.
-        self._places = [step.threads for step in steps]
+        # Slots limit the threads at each step. There are as many threads as slots, so a thread is
+        # free for any group that waits at a step with a free slot.
+        self._free_slots = [step.threads for step in steps]
         self._changed = threading.Condition()
         self._busy, self._closing = 0, False
         self._threads = [
             LargeStackThread(target=self._run, name=f"quod-line-{number}")
-            for number in range(sum(self._places))
+            for number in range(sum(self._free_slots))
         ]
         for thread in self._threads:
             thread.start()
@@ -76,59 +76,62 @@ class Pipeline:
         """Enqueue work for the first step."""
         self._put(0, [work])
 
-    def _put(self, at: int, group: Group) -> None:
-        self._queues[at].put(group)
+    def _put(self, step_index: int, group: Group) -> None:
+        self._queues[step_index].put(group)
         with self._changed:
-            if self._places[at]:
+            if self._free_slots[step_index]:
                 self._changed.notify()
 
     def _run(self) -> None:
         while (item := self._next()) is not None:
             self._carry(*item)
-            # Otherwise an ended partition would stay alive until the next one.
+            # Otherwise the variable would keep an ended partition alive until the next one.
             del item
 
     def _next(self) -> tuple[int, Group] | None:
-        """Wait for a group at a step with a free slot, take the slot; later steps first."""
+        """Wait for a group at a step with a free slot and take the slot; later steps go first."""
         with self._changed:
             while True:
-                for at in reversed(range(len(self._steps))):
-                    if self._places[at] and (group := self._queues[at].get()):
-                        self._places[at] -= 1
+                for step_index in reversed(range(len(self._steps))):
+                    if self._free_slots[step_index] and (group := self._queues[step_index].get()):
+                        self._free_slots[step_index] -= 1
                         self._busy += 1
-                        return at, group
+                        return step_index, group
                 if self._closing and not self._busy:
                     self._changed.notify_all()
                     return None
                 self._changed.wait()
 
-    def _carry(self, at: int, group: Group) -> None:
-        """Process a group for as many steps as it need not queue."""
+    def _carry(self, step_index: int, group: Group) -> None:
+        """Process a group in a step, and in the following steps that it can enter at once."""
         while True:
-            group = self._step(at, group)
-            begins, began = self._begun.get(at), self._begun.get(at - 1)
-            goes_on = bool(group) and at + 1 < len(self._steps)
-            at_once = goes_on and self._enter(at + 1)
-            if goes_on and not at_once:
-                self._put(at + 1, group)
-            elif begins is not None and not goes_on:
-                begins.leave(group)
-            if began is not None:
-                began.leave(group)
-            self._leave(at, busy=at_once)
-            if not at_once:
+            group = self._step(step_index, group)
+            started_here, started_before = (
+                self._in_progress.get(step_index),
+                self._in_progress.get(step_index - 1),
+            )
+            continues = bool(group) and step_index + 1 < len(self._steps)
+            enters_next = continues and self._enter(step_index + 1)
+            if continues and not enters_next:
+                self._put(step_index + 1, group)
+            elif started_here is not None and not continues:
+                started_here.leave(group)
+            if started_before is not None:
+                started_before.leave(group)
+            self._leave(step_index, busy=enters_next)
+            if not enters_next:
                 return
-            at += 1
+            step_index += 1
 
-    def _step(self, at: int, group: Group) -> Group:
+    def _step(self, step_index: int, group: Group) -> Group:
         """Process a group in a step; return the partitions that continue."""
-        step, begins = self._steps[at], self._begun.get(at)
-        if begins is not None:
-            begins.enter(group[0])
+        step, started_here = self._steps[step_index], self._in_progress.get(step_index)
+        if started_here is not None:
+            started_here.enter(group[0])
         try:
-            if step.form_batch is not None and begins is not None:
-                group = _gathered(group[0], self._queues[at], step.form_batch)
-                begins.join(group[1:])
+            if step.form_batch is not None and started_here is not None:
+                group = _form_group(group[0], self._queues[step_index], step.form_batch)
+                started_here.join(group[1:])
             step.do(group)
         except BaseException as error:
             for work in group:
@@ -140,26 +143,26 @@ class Pipeline:
         try:
             self._failed(work, error)
         except BaseException:
-            # Frees its slot, and lets the pipeline close.
+            # An ended partition frees its slot, so the pipeline can close.
             work.ended = True
             _log.exception("a work could not be ended")
 
-    def _enter(self, at: int) -> bool:
+    def _enter(self, step_index: int) -> bool:
         """Take a slot of a step if one is free and nothing waits there."""
         with self._changed:
-            if not self._places[at] or self._queues[at]:
+            if not self._free_slots[step_index] or self._queues[step_index]:
                 return False
-            self._places[at] -= 1
+            self._free_slots[step_index] -= 1
             return True
 
-    def _leave(self, at: int, *, busy: bool) -> None:
+    def _leave(self, step_index: int, *, busy: bool) -> None:
         """Free a slot and notify waiting threads."""
         with self._changed:
-            self._places[at] += 1
+            self._free_slots[step_index] += 1
             self._busy -= not busy
             if self._closing:
                 self._changed.notify_all()
-            elif self._queues[at] and busy:
+            elif self._queues[step_index] and busy:
                 self._changed.notify()
 
     def close(self) -> None:
@@ -171,8 +174,8 @@ class Pipeline:
             thread.join()
 
 
-def _gathered(
-    first: Work, source: PartitionQueue, together: Callable[[Work, Callable[[], int]], int]
+def _form_group(
+    first: Work, source: PartitionQueue, form_batch: Callable[[Work, Callable[[], int]], int]
 ) -> Group:
     """Form a batch of a partition and waiting partitions with the same key.
 
@@ -180,8 +183,8 @@ def _gathered(
     """
     if not first.can_batch_with(first):
         return [first]
-    most = together(first, lambda: 1 + source.count_like(first))
-    return [first, *source.more_like(first, most - 1)]
+    max_batch = form_batch(first, lambda: 1 + source.count_like(first))
+    return [first, *source.more_like(first, max_batch - 1)]
 
 
 class _GroupsInProgress:
@@ -190,8 +193,8 @@ class _GroupsInProgress:
     There are at most `most`, or one retried partition alone.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._count = most, 0
+    def __init__(self, max_groups: int) -> None:
+        self._max_groups, self._count = max_groups, 0
         self._works: list[Work] = []
         self._changed = threading.Condition()
 
@@ -199,7 +202,7 @@ class _GroupsInProgress:
         """Wait until another group may start."""
         with self._changed:
             # Cancelled work does not notify the condition.
-            while not self._changed.wait_for(lambda: self._has_room(first), _LOOK_SECONDS):
+            while not self._changed.wait_for(lambda: self._has_room(first), _POLL_SECONDS):
                 pass
             self._works.append(first)
             self._count += 1
@@ -207,8 +210,10 @@ class _GroupsInProgress:
     def _has_room(self, first: Work) -> bool:
         """Report whether a group may start; cancelled partitions, which may hang, do not count."""
         active_works = [work for work in self._works if not work.is_abandoned]
-        in_company = not active_works or not any(work.is_retry for work in (first, *active_works))
-        return in_company and self._count < self._most
+        may_share_device = not active_works or not any(
+            work.is_retry for work in (first, *active_works)
+        )
+        return may_share_device and self._count < self._max_groups
 
     def join(self, others: Group) -> None:
         """Add the partitions batched with the last one."""

@@ -1,4 +1,4 @@
-"""Re-verification: whether a bad proof is the fault of the witness or of the device."""
+"""Re-verification: decide whether the witness or the device made a proof wrong."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quod.groth16 import Proof, ProvingKey
 def proved_again(key: ProvingKey, witness: Witness, most: int) -> tuple[Proof, list[int]]:
     """Repeat a proof that did not verify, on the same device and then on the CPU.
 
-    Success means that the device was wrong. Raises VerificationError if both fail: the witness does
-    not satisfy the circuit. A zkey has A and B but not C, so its matrices cannot decide this; a
-    computation by other code can.
     most: the maximum number of constraints for which the CPU is used.
+    Returns a proof that verifies, which means that the device had computed wrongly. Raises
+    VerificationError if no proof verifies: the witness does not satisfy the circuit. The zkey
+    cannot show this directly, as it has the matrices A and B but not C.
     """
     try:
         return key.prove(witness)

@@ -27,17 +27,17 @@ class WorkerSettings:
     memory_bytes: the budget of witnesses in progress and of the host memory of proofs; default: a
         quarter of the machine's.
     warm: keys loaded before the worker is ready.
-    ahead: the number of partitions held that are not on the device yet.
+    ahead: the number of claimed partitions that are not on the device yet.
     checks: the number of threads that verify proofs.
     lanes: concurrent small proofs on a GPU; default: two if one would leave half of it idle.
     together: the maximum batch of proofs with a very small key (a power of two); default: 32. With
         1 there are no batches and no memory for them.
-    patience_seconds: the duration after which a stage counts as hung and its lease is no longer
-        renewed.
-    arbiter_constraints: the maximum size for repeating a bad proof on the CPU; see
-        `reverification`.
-    of_device, of_host: the number of workers that share the device and the machine, and so the
-        default budgets; pools set them.
+    patience_seconds: the duration after which a partition in one stage counts as hung and its lease
+        is no longer renewed.
+    arbiter_constraints: the maximum number of constraints of a key for which a proof that does not
+        verify is repeated on the CPU; see `reverification`.
+    of_device, of_host: the number of workers that share the device, and of those on the machine,
+        by which the default budgets are divided. Pools set both.
     """
 
     device: str = "cpu"
@@ -58,7 +58,7 @@ class WorkerSettings:
         checked_name("the device", self.device)
         for name in ("host_bytes", "device_bytes", "memory_bytes"):
             self.__dict__[name] = whole_number_or_none(name, getattr(self, name), 0)
-        for key in checked_list("the keys of the start", self.warm):
+        for key in checked_list("the keys to load at start", self.warm):
             checked_name("a key", key)
         for name in ("ahead", "checks"):
             self.__dict__[name] = whole_number(name, getattr(self, name), 1, _MAX_THREADS)
@@ -80,7 +80,7 @@ class WorkerSettings:
 
     @property
     def buffers(self) -> int:
-        """The number of witness buffers: for partitions that wait for keys, and others."""
+        """The number of witness buffers: two for each partition ahead, and two more."""
         return 2 * self.ahead + 2
 
     @property
@@ -98,8 +98,8 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
         raise InputError("a pool needs a worker at least; give WorkerSettings()")
     devices = [worker.device for worker in settings]
     return [
-        name if devices.count(name) == 1 else f"{name}#{devices[:at].count(name)}"
-        for at, name in enumerate(devices)
+        name if devices.count(name) == 1 else f"{name}#{devices[:index].count(name)}"
+        for index, name in enumerate(devices)
     ]
 
 

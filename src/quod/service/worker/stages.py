@@ -34,9 +34,11 @@ _READERS = 2
 class Stages:
     """The context of the stages.
 
-    computed, done, failed: called as a partition progresses.
+    computed: called when the device has computed a partition's proof.
+    done: called when the queue has the partition's result.
+    failed: called with the error of a partition that failed.
     faulty: called if the device computed a wrong proof.
-    report: calls the queue, with retries while it does not answer.
+    report: calls its argument, which calls the queue, again while the queue does not answer.
     batch_sizes: the batch size by key, recorded when a key is leased.
     """
 
@@ -57,36 +59,36 @@ class Stages:
     def steps(self) -> list[Step]:
         """Return the pipeline's steps: one thread submits to the device, several wait for it."""
         settings = self.settings
-        waiting = 2 * settings.max_lanes
-        # Two groups for each lane start at a time, or three in all.
-        groups_in_progress = max(waiting, 3)
+        computed_at_once = 2 * settings.max_lanes
+        # Two groups per lane are in progress at a time, and at least three.
+        groups_in_progress = max(computed_at_once, 3)
         return [
-            Step("witness", self._each(self.read), _READERS, settings.ahead + waiting),
+            Step("witness", self._for_all(self.read), _READERS, settings.ahead + computed_at_once),
             # One more than may wait for keys to load.
-            Step("key", self._each(self.lease), settings.ahead + 1, 1),
-            Step("upload", self.begin_group, 1, 1, self._turn),
+            Step("key", self._for_all(self.lease), settings.ahead + 1, 1),
+            Step("upload", self.begin_group, 1, 1, self._wait_for_turn),
             Step(
                 "prove",
-                self._each(_enter(Stage.PROVE), self.compute),
+                self._for_all(_enter(Stage.PROVE), self.compute),
                 groups_in_progress,
                 groups_in_progress,
             ),
             Step("check", self.check_group, settings.checks, settings.checks),
         ]
 
-    def _each(self, *steps: Callable[[Work], None]) -> Callable[[Group], None]:
+    def _for_all(self, *steps: Callable[[Work], None]) -> Callable[[Group], None]:
         """Run each step for all partitions of a group before the next step.
 
         A failing work does not affect the others.
         """
 
-        def in_turn(group: Group) -> None:
+        def run_steps(group: Group) -> None:
             for step in steps:
                 for work in group:
                     if not work.ended:
                         self._attempt(work, step)
 
-        return in_turn
+        return run_steps
 
     def _attempt(self, work: Work, do: Callable[[Work], None]) -> None:
         try:
@@ -100,9 +102,9 @@ class Stages:
             work.witness = self._witness(work)
 
     def _witness(self, work: Work) -> Witness:
-        # The buffer is reused, so finding the cause of a wrong proof may need a second read.
-        again = work.digest is not None
-        client_bytes = hashlib.sha256() if again or work.buffer is not None else None
+        # The buffer is reused after the upload, so repeating a wrong proof reads the witness again.
+        is_repeated = work.digest is not None
+        client_bytes = hashlib.sha256() if is_repeated or work.buffer is not None else None
         try:
             with work.payload(self.jobs) as file:
                 witness = witness_of(
@@ -114,7 +116,7 @@ class Stages:
         finally:
             work.payload_file = None
         digest = None if client_bytes is None else client_bytes.digest()
-        if again and digest != work.digest:
+        if is_repeated and digest != work.digest:
             raise InputError("has changed since it was first read; submit it again", path=NAME)
         work.digest = digest
         return witness
@@ -125,24 +127,24 @@ class Stages:
             work.key = self.keys.lease(work.lease.key)
         self.batch_sizes[work.lease.key] = work.key.value.max_batch
 
-    def _turn(self, work: Work, waiting: Callable[[], int]) -> int:
+    def _wait_for_turn(self, work: Work, waiting: Callable[[], int]) -> int:
         """Wait until the device can take a batch; return its maximum size.
 
-        Ends if the work is cancelled, as the device may hang.
+        Raises AbandonedError if the work is cancelled, as the device may hang.
         """
         assert work.key is not None
         key = work.key.value
 
-        def wanted() -> int:
+        def count_waiting() -> int:
             work.check()
             return waiting()
 
-        key.wait_for_turn(wanted)
+        key.wait_for_turn(count_waiting)
         return key.max_batch
 
     def begin_group(self, group: Group) -> None:
         """Start one partition, or a batch."""
-        self._each(_enter(Stage.UPLOAD))(group)
+        self._for_all(_enter(Stage.UPLOAD))(group)
         active_works = [work for work in group if not work.ended]
         if len(active_works) == 1:
             self._attempt(active_works[0], self.begin)
@@ -156,7 +158,7 @@ class Stages:
         for work in group:
             work.is_batched = True
         submitted = key.value.begin_batch(witnesses, meter=self.meter)
-        # Assigned first, so that every work releases its resources whatever fails.
+        # All are assigned before the first may fail, so that every work releases its resources.
         for work, pending_or_error in zip(group, submitted, strict=True):
             work.pending = None if isinstance(pending_or_error, Exception) else pending_or_error
         for work, pending_or_error in zip(group, submitted, strict=True):
@@ -177,11 +179,11 @@ class Stages:
         if isinstance(pending, Exception):
             raise pending
         assert work.witness is not None
-        copied = work.witness.values.nbytes
+        copied_bytes = work.witness.values.nbytes
         # Another witness may use the buffer now.
         work.release_buffer()
         span = pending.spans.get("upload", (since, since))
-        self._record(work, Stage.UPLOAD, *span, copied)
+        self._record(work, Stage.UPLOAD, *span, copied_bytes)
         work.check()
 
     def compute(self, work: Work) -> None:
@@ -197,14 +199,14 @@ class Stages:
     def check_group(self, group: Group) -> None:
         """Verify proofs and store the results in the queue.
 
-        Proofs that verify do not wait until the others were repeated.
+        The results of proofs that verify are stored before the others are repeated.
         """
-        self._each(_enter(Stage.CHECK), self.check)(group)
-        self._hand_in([work for work in group if work.result is not None])
+        self._for_all(_enter(Stage.CHECK), self.check)(group)
+        self._store_results([work for work in group if work.result is not None])
         for work in group:
             if not work.ended:
                 self._attempt(work, self.check_again)
-                self._hand_in([work] if work.result is not None else [])
+                self._store_results([work] if work.result is not None else [])
 
     def check(self, work: Work) -> None:
         """Verify a proof and set its result if it is valid."""
@@ -217,30 +219,30 @@ class Stages:
     def check_again(self, work: Work) -> None:
         """Repeat a proof that did not verify, and set its result."""
         with self._stage(work, Stage.CHECK, _computed_at(work)):
-            work.result = result_bytes(*self._again(work))
+            work.result = result_bytes(*self._prove_again(work))
 
-    def _hand_in(self, unsettled: list[Work]) -> None:
-        """Store results in the queue; retry those that it could not take."""
+    def _store_results(self, unsettled: list[Work]) -> None:
+        """Store results in the queue; retry those that the queue could not store now."""
 
         def finish() -> None:
             results = [(work.lease, work.result) for work in unsettled if work.result is not None]
-            again: TryAgainError | None = None
+            unavailable: TryAgainError | None = None
             for work, outcome in zip(tuple(unsettled), self.jobs.finish(results), strict=True):
                 if isinstance(outcome, TryAgainError):
-                    again = outcome
+                    unavailable = outcome
                     continue
                 unsettled.remove(work)
                 if outcome is None:
                     self.done(work)
                 else:
                     self.failed(work, outcome)
-            if again is not None:
-                raise again
+            if unavailable is not None:
+                raise unavailable
 
         if unsettled:
             self.report(finish)
 
-    def _again(self, work: Work) -> tuple[Proof, list[int]]:
+    def _prove_again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None
         witness = work.witness or self._witness(work)
         proof_and_public = proved_again(work.key.value, witness, self.settings.arbiter_constraints)

@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 def warm_up(key: ProvingKey) -> None:
     """Compute a dummy proof, and with a small key also a dummy batch.
 
-    The proofs do not verify, which is expected. Other errors are logged: a client's proof that
-    meets them reports them.
+    The proofs do not verify, which is expected. Other errors are only logged: a client's proof
+    raises and reports the same error.
     """
     try:
         witness = Witness("a rehearsal", key.curve, _values(key), 0)
@@ -43,7 +43,7 @@ def warm_up(key: ProvingKey) -> None:
 def _values(key: ProvingKey) -> Words:
     """Return dummy witness values: a third each of 0, 1 and a large number."""
     field = CURVES[key.curve].fr
-    large = integers_to_words(field, [0, 1, field.value - 2])
-    values: Words = np.resize(large, (key.variables, field.words))
-    values[0] = large[1]
+    distinct_values = integers_to_words(field, [0, 1, field.value - 2])
+    values: Words = np.resize(distinct_values, (key.variables, field.words))
+    values[0] = distinct_values[1]
     return values

@@ -37,7 +37,7 @@ def witness_of(
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
-        return _parsed(memoryview(calculate(lease.key, inputs)))
+        return _parse(memoryview(calculate(lease.key, inputs)))
     with open_witness(file, header, lease.partition) as (opened, section):
         if section.length > most:
             raise MismatchError(
@@ -48,7 +48,7 @@ def witness_of(
         data = _read(opened, section, buffer)
     if client_bytes is not None and header.kind is PayloadKind.PATH:
         client_bytes.update(data)
-    return _parsed(data)
+    return _parse(data)
 
 
 def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> memoryview:
@@ -61,7 +61,7 @@ def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> memoryv
     return data.toreadonly()
 
 
-def _parsed(data: memoryview) -> Witness:
+def _parse(data: memoryview) -> Witness:
     return Witness.of(_container(data))
 
 

@@ -28,11 +28,12 @@ class AbandonedError(Exception):
 class Work:
     """The state of a partition that the stages share.
 
-    entered: when it entered its stage, by the monotonic clock.
-    reported_stage, renewed: the stage last reported to the queue, and when.
-    reserved: its bytes of the memory budget.
+    entered: the time at which it entered its stage, by the monotonic clock.
+    reported_stage: the stage last reported to the queue.
+    renewed: the time of the last renewal, by the monotonic clock.
+    reserved: the bytes of the memory budget that it holds.
     max_bytes: the maximum size of its witness file.
-    permit_units: its share of a permit; `held_units` is the share it still holds.
+    permit_units: the units of a permit that it needs; `held_units` are those that it still holds.
     limit: the permit limit at its claim.
     is_batched: whether it was started in a batch.
     result: the encoded result.
@@ -84,7 +85,7 @@ class Work:
         return self.lease.token == other.lease.token == 1
 
     def abandon(self) -> None:
-        """Cancel the work: stop what can be stopped; the rest ends with its stage."""
+        """Cancel the work: stop what can be stopped; the stage that runs may still end."""
         self.is_abandoned = True
         self.cancellation.cancel()
         pending = self.pending
@@ -93,7 +94,7 @@ class Work:
 
     @contextmanager
     def payload(self, jobs: Jobs) -> Iterator[BinaryIO]:
-        """Open the job's payload; one that is a row is read once and cached."""
+        """Open the job's payload; a payload stored in the database is read once and cached."""
         file = self.payload_file or jobs.open(self.lease)
         if isinstance(file, BytesIO):
             self.payload_file = file

@@ -30,11 +30,11 @@ from quod.service.worker.warm_up import warm_up
 from quod.service.worker.witnesses import Calculate, witness_bytes
 from quod.service.worker.work import Work
 
-# How long a claim waits for work. It also bounds how long a drain takes to be noticed.
+# The seconds for which a claim waits for work, and so the maximum delay of a drain.
 _CLAIM_SECONDS = 0.25
 # The delay before a restart of a worker whose device was lost.
 _BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.5, 60.0
-# How long a report to the queue is retried.
+# The seconds for which a report to the queue is retried.
 _REPORT_TIMEOUT_SECONDS = 60.0
 
 _EMPTY_CACHE = CacheStatus(False, {}, {}, 0, ())
@@ -49,7 +49,7 @@ class Worker:
     open_keys: opens the device and its key cache; called again after the device is lost.
     calculate: computes the witness of a job's inputs.
     record: called with the record of each finished stage.
-    hangs: called when a stage on the device exceeds its time limit.
+    hangs: called when a stage on the device exceeds the time limit of its settings.
     """
 
     def __init__(
@@ -296,14 +296,12 @@ class Worker:
         nothing is claimed: new work would keep the loaded keys in use, so that none could be
         evicted.
         """
-        ahead, cache = self.settings.ahead, keys.status()
+        max_ahead, cache = self.settings.ahead, keys.status()
         loaded = [key.key for key in cache.keys if key.ready]
-        without_key = sum(
-            work.key is None and work.lease.key not in loaded for work in self._works()
-        )
-        if without_key < ahead:
-            return None, ahead - without_key
-        return loaded, ahead if any(key.loading for key in cache.keys) else 0
+        ahead = sum(work.key is None and work.lease.key not in loaded for work in self._works())
+        if ahead < max_ahead:
+            return None, max_ahead - ahead
+        return loaded, max_ahead if any(key.loading for key in cache.keys) else 0
 
     def _reserve(self, work: Work, keys: ResidentKeys) -> None:
         """Wait for the memory of a witness and reserve it. Called in claim order."""

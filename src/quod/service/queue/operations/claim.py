@@ -26,7 +26,7 @@ from quod.service.queue.transaction import Row, Transaction
 
 
 class KeyChooser(Protocol):
-    """A choice of keys for a worker that can take any. Only the writer thread calls it."""
+    """Chooses keys for a worker that can take work of any key. Only the writer thread calls it."""
 
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Claimed:
-    """The leases of a request; `all` is true if no work is left for any worker."""
+    """The leases of a request; `all` is true if they were all the waiting work of any key."""
 
     leases: list[Lease]
     all: bool
@@ -115,12 +115,14 @@ def _waited(tx: Transaction, rules: Rules, key: str) -> float:
 def _next_parts(tx: Transaction, keys: Sequence[str] | None, most: int) -> list[Row]:
     """Lock the next partitions; return job, partition, token, attempts and priority of each."""
     order = f"ORDER BY priority DESC, job, partition LIMIT ?{tx.skip_locked}"
-    what = f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"
+    columns = (
+        f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"
+    )
     if keys is None:
-        return tx.rows(f"SELECT {what} {order}", (most,))
+        return tx.rows(f"SELECT {columns} {order}", (most,))
     candidates: list[Row] = []
     for key in keys:
-        candidates += tx.rows(f"SELECT {what} AND key = ? {order}", (key, most))
+        candidates += tx.rows(f"SELECT {columns} AND key = ? {order}", (key, most))
     return sorted(candidates, key=lambda row: (-row[4], row[0], row[1]))[:most]
 
 
@@ -137,7 +139,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         elif job.key in suspended:
             hold(tx, job.key)
     events: list[EventRow] = []
-    leases, rows, started_jobs, room = [], [], dict[int, JobRow](), MAX_BODY_BYTES
+    leases, rows, started_jobs, free_body_bytes = [], [], dict[int, JobRow](), MAX_BODY_BYTES
     for number, partition, token, attempts, _ in parts:
         job = jobs[number]
         if JobState(job.state).ended or job.key in suspended:
@@ -150,7 +152,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         events.append(next_event(job, now, "started", partition=partition, attempt=attempt))
         rows.append((token + 1, attempt, worker, now, number, partition))
         body = tx.changes.bodies.get(number, b"")
-        room -= len(body)
+        free_body_bytes -= len(body)
         leases.append(
             Lease(
                 job=job.id,
@@ -163,7 +165,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
                 priority=job.priority,
                 deadline=seconds(job.deadline),
                 partitions=job.partitions,
-                body=body if room >= 0 else b"",
+                body=body if free_body_bytes >= 0 else b"",
             )
         )
     tx.many(

@@ -43,9 +43,10 @@ def end_job(
         (int(state), now, keep_until, code, message, job.events, job.remaining, job.number),
     )
     write_events(tx, [event])
-    bad = state in (JobState.FAILED, JobState.EXPIRED)
+    is_failure = state in (JobState.FAILED, JobState.EXPIRED)
     tx.changes.note(
-        logging.WARNING if bad else logging.INFO, "a job has ended", job=job.id, client=job.client,
+        logging.WARNING if is_failure else logging.INFO, "a job has ended",
+        job=job.id, client=job.client,
         key=job.key, state=str(state), code=code, seconds=(now - job.created) / MICROSECONDS,
     )  # fmt: skip
     topic = end_of(job.number)

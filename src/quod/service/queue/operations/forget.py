@@ -22,20 +22,20 @@ def collect(tx: Transaction, rules: Rules) -> int:
 def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -> None:
     """Forget `excess` ended jobs, the oldest of the client that keeps most jobs first.
 
-    kept: per client, the number of kept jobs, and of those that have ended.
-    So a client that keeps more jobs than the others loses its own.
+    kept: per client, the number of kept jobs, and the number of those that have ended.
+    So a new job of one client does not evict jobs of another that keeps fewer.
     """
     heap = [(-jobs, client) for client, (jobs, ended_by_client) in kept.items() if ended_by_client]
     heapq.heapify(heap)
-    victims = Counter[str]()
-    while heap and victims.total() < excess:
-        negative, client = heap[0]
-        victims[client] += 1
-        if victims[client] == kept[client][1]:
+    evicted_counts = Counter[str]()
+    while heap and evicted_counts.total() < excess:
+        negative_count, client = heap[0]
+        evicted_counts[client] += 1
+        if evicted_counts[client] == kept[client][1]:
             heapq.heappop(heap)
         else:
-            heapq.heapreplace(heap, (negative + 1, client))
-    for client, jobs in sorted(victims.items()):
+            heapq.heapreplace(heap, (negative_count + 1, client))
+    for client, jobs in sorted(evicted_counts.items()):
         _forget(tx, "client = ? AND state >= 2", "ORDER BY number ", (client, jobs))
 
 

@@ -1,4 +1,4 @@
-"""Payloads stored as rows, while they are so small that a file and its syncs cost more.
+"""Small payloads stored as rows, which costs less than a file and its syncs.
 
 Only SQLite stores them: it overwrites deleted rows.
 """

@@ -75,8 +75,8 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
 def outcome(tx: Transaction, job_id: str, client: str | None) -> tuple[Job, list[bytes]]:
     """Return a job, with its results if it has succeeded."""
     job = find_job(tx, job_id, client)
-    ended = JobState(job.state) is JobState.SUCCEEDED
-    return job.record(), _results(tx, job.number) if ended else []
+    succeeded = JobState(job.state) is JobState.SUCCEEDED
+    return job.record(), _results(tx, job.number) if succeeded else []
 
 
 def _results(tx: Transaction, job: int) -> list[bytes]:
@@ -100,24 +100,24 @@ def events(
 def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
     """Return all attempts at a job, ended or running, ordered by partition and token."""
     job = find_job(tx, job_id, None)
-    ended = tx.rows(
+    ended_attempts = tx.rows(
         "SELECT partition, token, worker, started, ended, outcome, code, message FROM attempt "
         "WHERE job = ?",
         (job.number,),
     )
-    last_part = tx.rows(
+    current_attempts = tx.rows(
         "SELECT partition, token, worker, started, ended, state FROM part WHERE job = ? "
         f"AND state IN ({PartState.RUNNING:d}, {PartState.DONE:d})",
         (job.number,),
     )
     listed_attempts = [
-        Attempt(part, token, worker, began / 1e6, end / 1e6, Outcome(outcome), code, message)
-        for part, token, worker, began, end, outcome, code, message in ended
+        Attempt(part, token, worker, start / 1e6, end / 1e6, Outcome(outcome), code, message)
+        for part, token, worker, start, end, outcome, code, message in ended_attempts
     ]
-    for part, token, worker, began, end, state in last_part:
+    for part, token, worker, start, end, state in current_attempts:
         outcome = Outcome.SUCCEEDED if state == PartState.DONE else None
         listed_attempts.append(
-            Attempt(part, token, worker, began / 1e6, seconds(end), outcome, "", "")
+            Attempt(part, token, worker, start / 1e6, seconds(end), outcome, "", "")
         )
     return sorted(listed_attempts, key=lambda attempt: (attempt.partition, attempt.token))
 

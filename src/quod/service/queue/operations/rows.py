@@ -15,7 +15,7 @@ from quod.service.queue.transaction import Row, Transaction, in_chunks, placehol
 
 _ID = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{16})")
 
-_BETWEEN = "\n"  # no name has it: names are printable
+_SEPARATOR = "\n"  # no name has it: names are printable
 
 
 class PartState(IntEnum):
@@ -67,7 +67,7 @@ class JobRow:
             client=self.client,
             key=self.key,
             digest=bytes(self.digest),
-            idempotency_key=(self.identity or "").partition(_BETWEEN)[2],
+            idempotency_key=(self.identity or "").partition(_SEPARATOR)[2],
             priority=self.priority,
             deadline=seconds(self.deadline),
             partitions=self.partitions,
@@ -94,7 +94,7 @@ EventRow = tuple[int, int, int, str, str]
 
 def identity_of(client: str, idempotency_key: str) -> str | None:
     """Return the unique identity of a request; None without an idempotency key."""
-    return f"{client}{_BETWEEN}{idempotency_key}" if idempotency_key else None
+    return f"{client}{_SEPARATOR}{idempotency_key}" if idempotency_key else None
 
 
 def number_of(job_id: object) -> tuple[int, str]:

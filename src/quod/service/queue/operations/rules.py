@@ -10,10 +10,10 @@ from quod.service.queue.clock import MICROSECONDS, Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.transaction import Transaction
 
-_WINDOW = 60
+_WINDOW_SECONDS = 60
 """Seconds over which the rate is measured."""
 
-_MIN_WAIT, _LONGEST_WAIT = 1.0, 300.0
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1.0, 300.0
 
 
 @dataclass
@@ -33,15 +33,16 @@ class Rules:
 
         Uses the rate of the last minute, or the lease duration if no job ended in it.
         """
-        begin = self.clock.steady()
-        if begin - self._rates[0] > 1:
+        now = self.clock.steady()
+        if now - self._rates[0] > 1:
+            # The end of a job that ends now; jobs have no other time by this clock.
             newest = self.clock.stamp() + int(self.limits.keep_seconds * MICROSECONDS)
             rows = tx.rows(
                 "SELECT client, count(*) FROM job WHERE keep_until > ? GROUP BY client",
-                (newest - _WINDOW * MICROSECONDS,),
+                (newest - _WINDOW_SECONDS * MICROSECONDS,),
             )
-            self._rates = begin, {name: ended / _WINDOW for name, ended in rows}
+            self._rates = now, {name: ended / _WINDOW_SECONDS for name, ended in rows}
         rates = self._rates[1]
         rate = sum(rates.values()) if client is None else rates.get(client, 0.0)
         seconds = max(jobs, 1) / rate if rate else self.limits.lease_seconds
-        return min(max(seconds, _MIN_WAIT), _LONGEST_WAIT)
+        return min(max(seconds, _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)

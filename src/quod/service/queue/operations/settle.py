@@ -72,9 +72,9 @@ def lock_partition(tx: Transaction, number: int, partition: int, token: int) -> 
     )
     if not rows:
         raise LeaseLostError("the lease is lost: the job has ended and expired")
-    state, current, attempts, worker, started, stage = rows[0]
+    state, current_token, attempts, worker, started, stage = rows[0]
     [job] = read_jobs(tx, [number], lock=True).values()
-    if state != PartState.RUNNING or current != token:
+    if state != PartState.RUNNING or current_token != token:
         if JobState(job.state).ended:
             raise LeaseLostError(f"the lease is lost: the job has ended ({JobState(job.state)})")
         raise LeaseLostError("the lease is lost: it was not renewed in time, or was released")
@@ -84,7 +84,7 @@ def lock_partition(tx: Transaction, number: int, partition: int, token: int) -> 
 def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job | ServiceError]:
     """Record the end of attempts; return for each the updated job or the error."""
 
-    def one(report: Report) -> Job:
+    def settle_report(report: Report) -> Job:
         lease = report.lease
         part = lock_partition(tx, number_of(lease.job)[0], lease.partition, lease.token)
         if report.outcome is Outcome.SUCCEEDED:
@@ -92,15 +92,15 @@ def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job
         else:
             if report.outcome is Outcome.LOST:
                 blame(tx, rules, part.job.key, part.job.number)
-                # This may have suspended the key, which added an event to this job.
+                # `blame` may have suspended the key, which added an event to this job.
                 part = lock_partition(tx, part.job.number, part.partition, part.token)
             give_up(tx, rules, part, report.outcome, report.code, report.message, report.retry)
         return part.job.record()
 
-    return [_or_refusal(one, report) for report in reports]
+    return [_outcome_of(settle_report, report) for report in reports]
 
 
-def _or_refusal(work: Callable[[Report], Job], report: Report) -> Job | ServiceError:
+def _outcome_of(work: Callable[[Report], Job], report: Report) -> Job | ServiceError:
     try:
         return work(report)
     except ServiceError as error:
@@ -134,33 +134,33 @@ def give_up(
     retry: bool = True,
 ) -> None:  # fmt: skip
     """Record an attempt without result: requeue the partition, or fail its job."""
-    job, now, released = part.job, rules.clock.wall(), outcome is Outcome.RELEASED
+    job, now, is_released = part.job, rules.clock.wall(), outcome is Outcome.RELEASED
     tx.run(
         "INSERT INTO attempt (job, partition, token, worker, started, ended, outcome, code, "
         "message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (job.number, part.partition, part.token, part.worker, part.started, now, int(outcome),
          code, message),
     )  # fmt: skip
-    attempts = part.attempts - released
-    waits = retry and attempts < rules.limits.max_attempts
+    attempts = part.attempts - is_released
+    is_retried = retry and attempts < rules.limits.max_attempts
     state = PartState.DROPPED
-    if waits:
+    if is_retried:
         state = PartState.HELD if job.key in suspended_keys(tx) else PartState.QUEUED
     tx.run(
         "UPDATE part SET state = ?, attempts = ? WHERE job = ? AND partition = ?",
         (int(state), attempts, job.number, part.partition),
     )
-    if not waits:
+    if not is_retried:
         end_job(tx, rules, job, JobState.FAILED, code, message)
         return
-    if not released:
+    if not is_released:
         tx.changes.note(
             logging.WARNING, "an attempt has failed and is retried", job=job.id, key=job.key,
             partition=part.partition, attempt=attempts, worker=part.worker, outcome=str(outcome),
             code=code,
         )  # fmt: skip
-    fields: dict[str, str | int] = {} if released else {"attempt": attempts, "code": code}
-    kind = "released" if released else "retrying"
+    fields: dict[str, str | int] = {} if is_released else {"attempt": attempts, "code": code}
+    kind = "released" if is_released else "retrying"
     event = next_event(job, now, kind, partition=part.partition, **fields)
     tx.run("UPDATE job SET events = ? WHERE number = ?", (job.events, job.number))
     write_events(tx, [event])
@@ -172,7 +172,7 @@ def renew(
 ) -> list[list[LeaseLostError | None]]:
     """Renew leases; return for each None or its error."""
 
-    def one(lease: Lease, stage: str) -> LeaseLostError | None:
+    def renew_lease(lease: Lease, stage: str) -> LeaseLostError | None:
         number, _ = number_of(lease.job)
         renewed = tx.run(
             "UPDATE part SET renewals = renewals + 1 WHERE job = ? AND partition = ? "
@@ -189,7 +189,7 @@ def renew(
             return error
         return None
 
-    return [[one(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
+    return [[renew_lease(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
 
 
 def _record_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: str) -> None:

@@ -52,8 +52,8 @@ def submit(
 ) -> list[list[Outcome]]:
     """Submit the jobs of several callers; return the outcome of each.
 
-    A repeated request is answered first: neither a full queue nor its expired deadline turns it
-        into a new request. Payloads of refused jobs are deleted.
+    A repeated request is answered with its job before any limit is checked, even if the queue is
+    full or the deadline has passed. Payloads of refused jobs are deleted.
     """
     sized_submissions = [sized for group in groups for sized in group]
     rules.spool.sync()
@@ -61,13 +61,13 @@ def submit(
     jobs_by_identity = _read_jobs(
         tx, {sized.identity for sized in sized_submissions if sized.identity is not None}
     )
-    door = _AdmissionControl(tx, rules)
+    admission = _AdmissionControl(tx, rules)
     jobs_or_errors: list[JobRow | ServiceError] = []
     for sized in sized_submissions:
         job = jobs_by_identity.get(sized.identity) if sized.identity is not None else None
         try:
             if job is None:
-                job = door.take(sized)
+                job = admission.take(sized)
                 if sized.identity is not None:
                     jobs_by_identity[sized.identity] = job
             elif bytes(job.digest) != sized.submission.digest:
@@ -77,11 +77,11 @@ def submit(
             jobs_or_errors.append(job)
         except ServiceError as error:
             jobs_or_errors.append(error)
-    taken = door.taken
-    if taken:
-        door.make_room()
-        _write(tx, taken)
-    kept = {job.payload for job in taken}
+    admitted = admission.admitted
+    if admitted:
+        admission.make_room()
+        _write(tx, admitted)
+    kept = {job.payload for job in admitted}
     for name in (
         sized.submission.payload for sized in sized_submissions if sized.submission.payload
     ):
@@ -99,7 +99,7 @@ def _read_jobs(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
     """Return the existing jobs by identity."""
     jobs_by_identity = {}
     for chunk in in_chunks(sorted(identities)):
-        # Postgres cannot infer NOT NULL from a long list, and its index needs that.
+        # The index is partial (NOT NULL), which Postgres cannot infer from a long list of values.
         rows = tx.rows(
             f"SELECT {COLUMNS} FROM job WHERE identity IS NOT NULL "
             f"AND identity IN {placeholders(chunk)}",
@@ -113,7 +113,7 @@ class _AdmissionControl:
     """Admission control of one transaction, which reads each table at most once."""
 
     def __init__(self, tx: Transaction, rules: Rules) -> None:
-        self.taken: list[JobRow] = []
+        self.admitted: list[JobRow] = []
         self._tx, self._rules, self._limits = tx, rules, rules.limits
         self._now = rules.clock.wall()
         self._used: dict[str, list[int]] = {}
@@ -141,8 +141,8 @@ class _AdmissionControl:
         used = self._used.setdefault(submission.client, [0, 0, 0])
         self._check_quota(submission.client, used, sized.payload_bytes)
         for counts in (used, self._total):
-            for at, increment in enumerate((1, sized.payload_bytes, 1)):
-                counts[at] += increment
+            for index, increment in enumerate((1, sized.payload_bytes, 1)):
+                counts[index] += increment
         job = JobRow(
             number=0,
             nonce=secrets.token_hex(8),
@@ -166,7 +166,7 @@ class _AdmissionControl:
             stages=0,
             body=submission.body,
         )
-        self.taken.append(job)
+        self.admitted.append(job)
         return job
 
     def _read(self) -> None:
@@ -185,22 +185,22 @@ class _AdmissionControl:
         client finds room. Ended jobs never keep a new job out.
         """
         limits, quota = self._limits, self._limits.quota_of(client)
-        for at, unit, amount, own_limit, limit in (
+        for index, unit, amount, quota_limit, limit in (
             (0, "jobs", 1, quota.jobs, min(limits.jobs, limits.kept_jobs)),
             (1, "bytes", payload_bytes, quota.payload_bytes, limits.payload_bytes),
         ):
-            client_total, total = used[at], self._total[at]
-            missing = client_total + amount - own_limit
+            client_total, total = used[index], self._total[index]
+            missing = client_total + amount - quota_limit
             if missing > 0:
                 raise self._queue_full_error(
-                    f"the client's quota of {unit} is {own_limit}, and {client_total} are in use",
-                    used, at, missing, client,
+                    f"the client's quota of {unit} is {quota_limit}, and {client_total} are in use",
+                    used, index, missing, client,
                 )  # fmt: skip
             missing = total + amount - limit
             if missing > 0:
                 raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {total} are in use",
-                    self._total, at, missing,
+                    self._total, index, missing,
                 )  # fmt: skip
             missing = client_total + amount - (limit - total)
             if client_total and missing > 0:
@@ -208,20 +208,20 @@ class _AdmissionControl:
                     f"the queue's limit of {unit} is {limit}, and {limit - total} are "
                     f"free: the client has {client_total}, and may submit more once it "
                     "has fewer than are free",
-                    self._total, at, missing,
+                    self._total, index, missing,
                 )  # fmt: skip
 
     def _queue_full_error(
-        self, message: str, used: Sequence[int], at: int, missing: int, client: str | None = None
+        self, message: str, used: Sequence[int], index: int, missing: int, client: str | None = None
     ) -> QueueFullError:
         """Return the error, with the seconds until enough jobs have ended to free `missing`."""
-        jobs = -(-missing * used[0] // max(used[at], 1))
+        jobs = -(-missing * used[0] // max(used[index], 1))
         wait = self._rules.retry_seconds(self._tx, max(jobs, used[0] // 10), client)
         return QueueFullError(message, retry_seconds=wait)
 
     def make_room(self) -> None:
         """Forget ended jobs where more would be kept than the limit says."""
-        excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.taken), MAX_AT_ONCE))
+        excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.admitted), MAX_AT_ONCE))
         if excess > 0:
             kept = {client: (kept, kept - jobs) for client, (jobs, _, kept) in self._used.items()}
             make_room(self._tx, kept, excess)

@@ -42,7 +42,7 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
 
     blamed: count one loss against each key of these leases.
     """
-    blameable: dict[str, int] = {}
+    job_by_key: dict[str, int] = {}
     lost_count = 0
     for lease in sorted(leases):
         try:
@@ -56,10 +56,10 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
         if renewals != lease.renewals:
             continue
         lost_count += 1
-        blameable.setdefault(part.job.key, part.job.number)
+        job_by_key.setdefault(part.job.key, part.job.number)
         give_up(tx, rules, part, Outcome.LOST, LOST, "the worker stopped responding")
     if blamed:
-        for key, job in sorted(blameable.items()):
+        for key, job in sorted(job_by_key.items()):
             blame(tx, rules, key, job)
     return lost_count
 

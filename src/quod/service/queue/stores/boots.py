@@ -20,15 +20,15 @@ def machine_crashed(lock: int) -> bool:
     shuts down cleanly.
     """
     try:
-        boot = _BOOT.read_bytes().strip()
+        boot_id = _BOOT.read_bytes().strip()
     except OSError:
-        boot = _UNKNOWN
-    recorded_boot = os.pread(lock, 64, 0)
-    if not recorded_boot:
-        os.pwrite(lock, boot, 0)
+        boot_id = _UNKNOWN
+    recorded_id = os.pread(lock, 64, 0)
+    if not recorded_id:
+        os.pwrite(lock, boot_id, 0)
         os.fsync(lock)
         return False
-    return recorded_boot != boot or boot == _UNKNOWN
+    return recorded_id != boot_id or boot_id == _UNKNOWN
 
 
 def ended_well(lock: int) -> None:

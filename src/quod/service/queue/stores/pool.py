@@ -15,7 +15,7 @@ class Pool(Generic[C]):
 
     def __init__(self, connect: Callable[[], C], close: Callable[[C], None], most: int = 4) -> None:
         self._connect, self._close = connect, close
-        self._places = threading.Semaphore(most)
+        self._permits = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._idle: list[C] = []
         self._closed = False
@@ -23,23 +23,23 @@ class Pool(Generic[C]):
     @contextmanager
     def connection(self) -> Iterator[C]:
         """Yield a connection for this thread; if the block raises, close it and all idle ones."""
-        with self._places:
+        with self._permits:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
-            borrowed = self._connect() if idle is None else idle
+            connection = self._connect() if idle is None else idle
             try:
-                yield borrowed
+                yield connection
             except BaseException:
                 # If the server has gone, all connections are broken.
-                for broken in [borrowed, *self._take_idle()]:
+                for broken in [connection, *self._take_idle()]:
                     self._close(broken)
                 raise
             with self._lock:
-                keep = not self._closed
-                if keep:
-                    self._idle.append(borrowed)
-            if not keep:
-                self._close(borrowed)
+                is_open = not self._closed
+                if is_open:
+                    self._idle.append(connection)
+            if not is_open:
+                self._close(connection)
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""

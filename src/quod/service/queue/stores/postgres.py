@@ -58,17 +58,17 @@ class PostgresTransaction:
         self.changes = Changes()
 
     def rows(self, statement: str, parameters: Parameters = ()) -> list[Row]:
-        return self._connection.execute(_words(statement), parameters).fetchall()
+        return self._connection.execute(_statement(statement), parameters).fetchall()
 
     def run(self, statement: str, parameters: Parameters = ()) -> int:
-        return self._connection.execute(_words(statement), parameters).rowcount
+        return self._connection.execute(_statement(statement), parameters).rowcount
 
     def many(self, statement: str, rows: Sequence[Parameters]) -> None:
         if len(rows) == 1:
             self.run(statement, rows[0])
         elif rows:
             with self._connection.cursor() as cursor:
-                cursor.executemany(_words(statement), rows)
+                cursor.executemany(_statement(statement), rows)
 
     def numbers(self, count: int) -> list[int]:
         rows = self.rows("SELECT nextval('job_number') FROM generate_series(1, ?::int)", (count,))
@@ -80,8 +80,8 @@ class PostgresTransaction:
 
 
 @lru_cache(maxsize=1024)
-def _words(statement: str) -> Any:
-    """Replace the placeholders of a statement with those of psycopg."""
+def _statement(statement: str) -> Any:
+    """Replace the placeholders `?` of a statement with those of psycopg."""
     return statement.replace("?", "%s")
 
 
@@ -94,7 +94,7 @@ class PostgresStore:
 
     name = "postgres"
     shared = True
-    max_body = 0
+    max_row_payload = 0
 
     def __init__(self, url: str, schema: str) -> None:
         self.signals = Signals()
@@ -204,15 +204,15 @@ class PostgresStore:
                 self._writer.execute("SELECT pg_notify(%s, %s)", (self._channel, payload))
 
     def _listen(self) -> None:
-        answers = True
+        responds = True
         while not self._closed.is_set():
             try:
                 with self._connect() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     self.signals.notify_all()
-                    if not answers:
+                    if not responds:
                         _log.info("the queue's database responds again")
-                    answers = True
+                    responds = True
                     while not self._closed.is_set():
                         for notification in connection.notifies(timeout=_LISTEN_SECONDS):
                             self.signals.notify(
@@ -221,7 +221,7 @@ class PostgresStore:
                             if self._closed.is_set():
                                 break
             except psycopg.Error as error:
-                answers = False
+                responds = False
                 _log.warning("the queue's database does not respond: %s", _first_line(error))
                 self._closed.wait(_RETRY_SECONDS)
 

@@ -28,14 +28,14 @@ from quod.service.queue.transaction import Changes, Parameters, Row
 
 T = TypeVar("T")
 
-# Shared memory and range locks do not work on these.
-_OF_A_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "glusterfs")
+# Network file systems, on which shared memory and range locks do not work.
+_NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "glusterfs")
 _RESTART_SECONDS = 60.0
 
 # Results that only a defect of Quod causes, and which are reported as defects.
 _DEFECTS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH,
             sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_LOCKED)  # fmt: skip
-_SYNCING = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_SYNC_ERRORS = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 class SqliteTransaction:
@@ -59,8 +59,8 @@ class SqliteTransaction:
         self._connection.executemany(statement, rows)
 
     def numbers(self, count: int) -> list[int]:
-        [(after,)] = self.rows("UPDATE counter SET next = next + ? RETURNING next", (count,))
-        return list(range(after - count, after))
+        [(end,)] = self.rows("UPDATE counter SET next = next + ? RETURNING next", (count,))
+        return list(range(end - count, end))
 
     def serialise(self, clients: Iterable[str]) -> None:
         """Do nothing: the single writer thread serialises all transactions."""
@@ -75,16 +75,16 @@ class SqliteStore:
 
     name = "sqlite"
     shared = False
-    max_body = MAX_BODY_BYTES
+    max_row_payload = MAX_BODY_BYTES
 
     def __init__(self, path: Path, ballast: ReservedSpace) -> None:
         self.signals = Signals()
         self._path, self._ballast = path, ballast
         self._broken = ""
-        _refuse_networks(path.parent)
+        _refuse_network_folder(path.parent)
         self._lock = _lock(path.with_suffix(".lock"))
-        # A job may have crashed the machine; its attempts must count, so they are synced.
-        self._careful = machine_crashed(self._lock)
+        # A job may have crashed the machine: sync its attempts, so that they count after a crash.
+        self._always_sync = machine_crashed(self._lock)
         self._synced = True
         try:
             self._writer = self._connect()
@@ -101,7 +101,7 @@ class SqliteStore:
             raise self._unavailable()
         transaction = SqliteTransaction(self._writer)
         with self._errors():
-            self._set_synced(durable or self._careful)
+            self._set_synced(durable or self._always_sync)
             outcome = self._commit(lambda: work(transaction))
             if not self._synced and transaction.changes.ends:
                 # One sync also covers all earlier entries of the log.
@@ -196,9 +196,9 @@ class SqliteStore:
                 retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
             ) from error
         except sqlite3.DatabaseError as error:
-            what = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise InputError(
-                f"is damaged or not a database ({what}); restore it", path=self._path
+                f"is damaged or not a database ({reason}); restore it", path=self._path
             ) from error
 
     def _migrate(self, step: int) -> None:
@@ -238,14 +238,14 @@ class SqliteStore:
             raise self._unavailable() from error
 
     def _make_space(self) -> None:
-        """Free the reserved space and checkpoint the log, which then takes less."""
+        """Free the reserved space, and checkpoint the log, which shrinks it."""
         self._ballast.throw()
         with suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _is_full(self, code: int) -> bool:
         """Report whether a write failed for lack of space, which leaves the log unchanged."""
-        if code & 0xFF == sqlite3.SQLITE_IOERR and code not in _SYNCING:
+        if code & 0xFF == sqlite3.SQLITE_IOERR and code not in _SYNC_ERRORS:
             return self._ballast.full()
         return code == sqlite3.SQLITE_FULL
 
@@ -267,22 +267,22 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _refuse_networks(folder: Path) -> None:
+def _refuse_network_folder(folder: Path) -> None:
     """Raise InputError for file systems on which SQLite's log does not work."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
         return
     resolved = folder.resolve()
-    kind = ""
+    folder_type = ""
     longest = -1
     for _, point, file_system, *_ in mounts:
         path = Path(point.encode().decode("unicode_escape"))
         if resolved.is_relative_to(path) and len(path.parts) >= longest:
-            kind, longest = file_system, len(path.parts)
-    if kind in _OF_A_NETWORK:
+            folder_type, longest = file_system, len(path.parts)
+    if folder_type in _NETWORK_FILE_SYSTEMS:
         raise InputError(
-            f"is on a network file system ({kind}), where SQLite loses data; name a "
+            f"is on a network file system ({folder_type}), where SQLite loses data; name a "
             "folder on a local disk",
             path=folder,
         )

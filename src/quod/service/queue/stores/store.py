@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class UndoneError(QuodError):
-    """A transaction was rolled back; a retry, perhaps with fewer calls, may succeed."""
+    """A transaction was rolled back; a retry may succeed, or one of each grouped call alone."""
 
 
 class Store(Protocol):
-    """A database with the tables of `schema`.
+    """A database with the tables of `quod.service.queue.schema`.
 
     One thread writes; any thread may read. Both raise UnavailableError if the database cannot be
     reached; a write may have been committed all the same.
@@ -30,8 +30,8 @@ class Store(Protocol):
     def signals(self) -> Signals: ...
 
     @property
-    def max_body(self) -> int:
-        """The maximum size in bytes of a payload stored as a row; 0 if none is."""
+    def max_row_payload(self) -> int:
+        """The maximum bytes of a payload stored as a row; 0 if all payloads are files."""
         ...
 
     @property
@@ -42,8 +42,8 @@ class Store(Protocol):
     def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
         """Run `work` in a transaction and commit it, or roll it back and raise.
 
-        durable: if False, a machine crash may undo the commit unless it ends a job; a process crash
-            never does.
+        durable: if False, a machine crash may undo the commit; a process crash never does. A commit
+            that ends a job is always durable.
         Raises UndoneError if a retry may succeed, StorageFullError if the disk is full.
         """
         ...
@@ -53,7 +53,7 @@ class Store(Protocol):
         ...
 
     def shred(self) -> bool:
-        """Remove deleted data from the log as well; return False if a reader prevents it."""
+        """Erase deleted data from the write-ahead log too; return False if a reader prevents it."""
         ...
 
     def read(self, work: Callable[[Transaction], T]) -> T:

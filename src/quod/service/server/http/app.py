@@ -49,26 +49,26 @@ def http_app(
 def _add_refusals(app: FastAPI) -> None:
     """Answer all errors in one format."""
 
-    async def of_error(_: Request, error: Exception) -> Response:
+    async def answer_error(_: Request, error: Exception) -> Response:
         return refused(error)
 
-    async def of_arguments(_: Request, error: Exception) -> Response:
+    async def answer_invalid_argument(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         field = str(first["loc"][-1])
         return refused(InputError(first["msg"], section=field))
 
-    async def of_routes(_: Request, error: Exception) -> Response:
+    async def answer_routing_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         status = {404: "NOT_FOUND", 405: "INVALID_ARGUMENT"}.get(error.status_code, "INTERNAL")
         return refusal_response(Refusal(status, status, str(error.detail)), error.status_code)
 
-    async def of_leaving(_: Request, _error: Exception) -> Response:
+    async def answer_disconnect(_: Request, _error: Exception) -> Response:
         # The client has gone.
         return Response(status_code=499)
 
-    app.add_exception_handler(QuodError, of_error)
-    app.add_exception_handler(RequestValidationError, of_arguments)
-    app.add_exception_handler(HTTPException, of_routes)
-    app.add_exception_handler(ClientDisconnect, of_leaving)
-    app.add_exception_handler(Exception, of_error)
+    app.add_exception_handler(QuodError, answer_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid_argument)
+    app.add_exception_handler(HTTPException, answer_routing_error)
+    app.add_exception_handler(ClientDisconnect, answer_disconnect)
+    app.add_exception_handler(Exception, answer_error)

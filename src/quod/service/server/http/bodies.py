@@ -148,22 +148,24 @@ class KeyBody(_Body):
 def body_schema(model: type[BaseModel], *, raw: bool = False) -> dict[str, Any]:
     """Return the OpenAPI description of a body that a handler reads itself."""
     schema = model.model_json_schema()
-    inner = schema.pop("$defs", {})
-    content: dict[str, Any] = {"application/json": {"schema": _inlined(schema, inner)}}
+    definitions = schema.pop("$defs", {})
+    content: dict[str, Any] = {
+        "application/json": {"schema": _inline_references(schema, definitions)}
+    }
     if raw:
         content[BYTES] = {"schema": {"type": "string", "format": "binary"}}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _inlined(schema: Any, inner: dict[str, Any]) -> Any:
+def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
     """Replace the references of a schema by their targets; none is recursive."""
     if isinstance(schema, list):
-        return [_inlined(node, inner) for node in schema]
+        return [_inline_references(node, definitions) for node in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _inlined(inner[schema["$ref"].rpartition("/")[2]], inner)
-    return {name: _inlined(node, inner) for name, node in schema.items()}
+        return _inline_references(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {name: _inline_references(node, definitions) for name, node in schema.items()}
 
 
 @contextmanager
@@ -186,15 +188,15 @@ async def read_json(
     Raises `InputError` that names the first wrong field. `use` runs in the thread that parses: the
     text of a model may take four times the memory of its body, and no model outlives the parsing.
     """
-    read = partial(_used, model, use)
+    read = partial(_parse_and_use, model, use)
     return await intake.parse(await intake.body(request, reservation), read)
 
 
-def _used(model: type[M], use: Callable[[M], T], body: bytearray) -> T:
-    return use(_parsed(model, body))
+def _parse_and_use(model: type[M], use: Callable[[M], T], body: bytearray) -> T:
+    return use(_parse_model(model, body))
 
 
-def _parsed(model: type[M], body: bytearray) -> M:
+def _parse_model(model: type[M], body: bytearray) -> M:
     if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.max_values:
         raise InputError(
             f"the request has more than {CIRCUIT_INPUT.max_values} values; split it into several"
@@ -210,5 +212,7 @@ def _parsed(model: type[M], body: bytearray) -> M:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         field_path = ".".join(str(part) for part in first["loc"])
-        what = "unknown field" if first["type"] == "extra_forbidden" else first["msg"]
-        raise InputError(what.removeprefix("Value error, "), section=field_path or None) from None
+        reason_text = "unknown field" if first["type"] == "extra_forbidden" else first["msg"]
+        raise InputError(
+            reason_text.removeprefix("Value error, "), section=field_path or None
+        ) from None

@@ -26,20 +26,23 @@ ANSWER_SECONDS: Final = 60.0
 
 _READ_BYTES: Final = 64 << 10
 _HEAD_BYTES: Final = 16 << 10
-_TINY_PIECES: Final = 1000
-_PIECE_BYTES: Final = 32
-"""The minimum average chunk size of a body of more than `_TINY_PIECES` chunks."""
+_MAX_TINY_CHUNKS: Final = 1000
+_MIN_CHUNK_BYTES: Final = 32
+"""The minimum average chunk size of a body of more than `_MAX_TINY_CHUNKS` chunks."""
 
 _TLS_BYTES: Final = 32 << 10
-_SHARE: Final = 4
-# A failed handshake leaves 60 kB in a reference cycle, of which the collector sees few objects.
-_FAILED: Final = 500
+_FILES_DIVISOR: Final = 4
+# The number of failed connections after which the garbage collector runs: a failed handshake leaves
+# 60 kB in a reference cycle of few objects, which would not start a collection.
+_FAILURES_PER_COLLECTION: Final = 500
 
 
 def connections_at_most(wanted: int) -> int:
     """Return the connection limit of a listener: `wanted`, but at most a quarter of all files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files // _SHARE))
+    return (
+        wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files // _FILES_DIVISOR))
+    )
 
 
 def shrink_tls_buffers() -> None:
@@ -66,7 +69,7 @@ class Connections:
         return len(self._open)
 
     def listener(self, bound: socket.socket) -> socket.socket:
-        """A listening socket that accepts within the limit; it takes over the file of `bound`."""
+        """Return a socket that accepts within the limit; it takes over the file of `bound`."""
         return _Listener(self, bound)
 
     def admit(self, accepted: socket.socket) -> socket.socket | None:
@@ -102,7 +105,7 @@ class Connections:
         self._waiting.pop(number, None)
         if number in self._due:
             self._failed += 1
-            if self._failed >= _FAILED:
+            if self._failed >= _FAILURES_PER_COLLECTION:
                 self._failed = 0
                 gc.collect()
         self.established(number)
@@ -148,9 +151,10 @@ class _Listener(socket.socket):
 
 
 class _Counted(h11.Connection):
-    """The parser of a connection, which refuses bodies whose pieces are tiny.
+    """The parser of a connection, which refuses bodies with tiny chunks.
 
-    A chunk of one byte takes as long to parse as one of thousands, and the loop parses them.
+    A chunk of one byte takes as long to parse as one of thousands, and parsing blocks the event
+    loop.
     """
 
     _pieces = _bytes = 0
@@ -162,7 +166,7 @@ class _Counted(h11.Connection):
         elif isinstance(event, h11.Data):
             self._pieces += 1
             self._bytes += len(event.data)
-            if self._pieces > _TINY_PIECES and self._bytes < self._pieces * _PIECE_BYTES:
+            if self._pieces > _MAX_TINY_CHUNKS and self._bytes < self._pieces * _MIN_CHUNK_BYTES:
                 raise h11.RemoteProtocolError("the body's chunks are too small; send larger ones")
         return event
 
@@ -170,7 +174,7 @@ class _Counted(h11.Connection):
 def limited_protocol(
     connections: Connections, seconds: float = REQUEST_SECONDS, answer: float = ANSWER_SECONDS
 ) -> type[H11Protocol]:
-    """A protocol for uvicorn with timeouts for requests and answers."""
+    """Return a protocol for uvicorn with timeouts for requests and answers."""
 
     class Limited(H11Protocol):
         _due: asyncio.TimerHandle | None = None
@@ -213,7 +217,7 @@ def limited_protocol(
 
         def _look(self) -> None:
             """Run the timer while the head of a request is incomplete."""
-            # It is None before the first request.
+            # The cycle is None before the first request.
             cycle: RequestResponseCycle | None = self.cycle
             is_waiting = cycle is None or cycle.response_complete
             (connections.waits if is_waiting else connections.works)(self._number)

@@ -38,7 +38,7 @@ class SharedStorage:
 class ClusterWorker:
     """An actor with a worker; its calls return JSON frames (see `quod.service.encoding`).
 
-    Quod's errors do not survive pickling.
+    Errors are encoded too, as Quod's errors cannot be pickled.
     """
 
     def __init__(self, name: str, place: SharedStorage, settings: WorkerSettings) -> None:
@@ -73,7 +73,7 @@ class ClusterWorker:
     def poll(self) -> dict[str, Any]:
         """Return the worker's status and the stages finished since the last call."""
 
-        def look() -> dict[str, Any]:
+        def read_status() -> dict[str, Any]:
             with self._lock:
                 records = list(self._records)
                 self._records.clear()
@@ -82,7 +82,7 @@ class ClusterWorker:
                 "records": encode_frame(records),
             }
 
-        return _encoded_outcome(look)
+        return _encoded_outcome(read_status)
 
     def call(self, what: str, *arguments: Any) -> dict[str, Any]:
         """Call `preload`, `evict`, `resume` or `drain` of the worker."""

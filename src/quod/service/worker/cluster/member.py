@@ -27,7 +27,7 @@ _SILENT_SECONDS: Final = 60.0
 _BACKOFF_SECONDS: Final = 0.5
 _MAX_BACKOFF_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 30.0
-# For polls and calls concurrent with waiting work.
+# The calls that an actor runs at a time, so that polls do not wait for long calls.
 _THREADS: Final = 8
 _NO_KEYS: Final = CacheStatus(False, {}, {}, 0, ())
 
@@ -51,7 +51,7 @@ class ClusterMember:
         self._actor: Any = None
         self._status: WorkerStatus | None = None
         # The counters of earlier actors.
-        self._past = WorkerStatus(
+        self._earlier = WorkerStatus(
             name, settings.device, WorkerState.STARTING, time.time(), 0, {}, 0, 0, 0.0, {},
             _NO_KEYS, "it waits for a place in the cluster",
         )  # fmt: skip
@@ -71,7 +71,7 @@ class ClusterMember:
     def status(self) -> WorkerStatus:
         """Return the last status, plus the counters of earlier actors."""
         with self._changed:
-            past, status = self._past, self._status
+            past, status = self._earlier, self._status
         if status is None:
             return past
         return replace(
@@ -114,8 +114,8 @@ class ClusterMember:
         while not self._is_closing():
             started_at, actor = time.monotonic(), None
             try:
-                actor = self._placed()
-                reason = self._watched(actor) if actor is not None else ""
+                actor = self._place_actor()
+                reason = self._poll_until_end(actor) if actor is not None else ""
             except (RayError, QuodError) as error:
                 reason = f"its actor is lost ({type(error).__name__})"
                 if isinstance(error, QuodError):
@@ -131,13 +131,13 @@ class ClusterMember:
                 self._changed.wait_for(self._is_closing, backoff)
             backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
-    def _placed(self) -> Any:
+    def _place_actor(self) -> Any:
         """Place an actor and start its worker; None if the member is closing."""
-        kind = ray.remote(ClusterWorker).options(
+        actor_class = ray.remote(ClusterWorker).options(
             num_gpus=self._gpus, num_cpus=1, max_restarts=0, max_task_retries=0,
             max_concurrency=_THREADS, scheduling_strategy="SPREAD",
         )  # fmt: skip
-        actor = kind.remote(self.name, self._place, self._settings)
+        actor = actor_class.remote(self.name, self._place, self._settings)
         start_call = actor.begin.remote()
         while not ray.wait([start_call], timeout=_POLL_SECONDS)[0]:
             if self._is_closing():
@@ -149,7 +149,7 @@ class ClusterMember:
             self.ask("drain", 0)
         return actor
 
-    def _watched(self, actor: Any) -> str:
+    def _poll_until_end(self, actor: Any) -> str:
         """Poll the actor until the member closes, or the actor is silent; return the reason."""
         while not self._is_closing():
             try:
@@ -174,13 +174,14 @@ class ClusterMember:
         with suppress(RayError):
             ray.kill(actor)
 
-    def _forget(self, why: str) -> None:
-        last = self.status()
+    def _forget(self, reason: str) -> None:
+        last_status = self.status()
         with self._changed:
             self._status = None
-            self._past = replace(
-                last, state=WorkerState.DEAD, restarts=last.restarts + 1, jobs={}, memory={},
-                keys=_NO_KEYS, problem=why,
+            self._earlier = replace(
+                last_status, state=WorkerState.DEAD, restarts=last_status.restarts + 1, jobs={},
+                memory={},
+                keys=_NO_KEYS, problem=reason,
             )  # fmt: skip
 
     def _is_closing(self) -> bool:

@@ -23,7 +23,7 @@ from quod.service.worker.cluster.member import ClusterMember
 
 
 class RayPool(Members[ClusterMember]):
-    """A `WorkerPool` of Ray actors; workers for a GPU reserve one.
+    """A `WorkerPool` of Ray actors; a worker on a GPU reserves one GPU of the cluster.
 
     address: the Ray address (``auto``, or HOST:PORT of the head); ignored by a process already in a
         cluster.
@@ -70,5 +70,5 @@ class RayPool(Members[ClusterMember]):
 
 
 def _gpus_of(device: str) -> int:
-    row = backend_of(device)
-    return 0 if row is None or row.of_the_processor else 1
+    backend = backend_of(device)
+    return 0 if backend is None or backend.of_the_processor else 1

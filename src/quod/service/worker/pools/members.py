@@ -76,21 +76,21 @@ class Members(Generic[M]):
         self._watchers += (callback,)
 
     def drain(self, timeout: float | None = None) -> bool:
-        limit = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
         for worker in self._workers.values():
             # All workers stop claiming before the first wait.
             worker.drain(0)
         drained = [
-            worker.drain(None if limit is None else max(0.0, limit - time.monotonic()))
+            worker.drain(None if deadline is None else max(0.0, deadline - time.monotonic()))
             for worker in self._workers.values()
         ]
         return all(drained)
 
     def close(self) -> None:
-        closing = [threading.Thread(target=worker.close) for worker in self._workers.values()]
-        for thread in closing:
+        threads = [threading.Thread(target=worker.close) for worker in self._workers.values()]
+        for thread in threads:
             thread.start()
-        for thread in closing:
+        for thread in threads:
             thread.join()
 
     def _chosen(self, worker: str | None) -> list[M]:

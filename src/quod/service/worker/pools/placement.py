@@ -16,12 +16,12 @@ from quod.service.keys import KeyUse, Tier
 from quod.service.worker.pools.pool import WorkerState, WorkerStatus
 
 # The minimum interval between status reads.
-_LOOK_SECONDS = 0.02
-# Seconds for which assigned keys count before the worker reports them.
-_GIVEN_SECONDS = 1.0
+_REFRESH_SECONDS = 0.02
+# Seconds for which an assigned key counts as the worker's before the worker reports it.
+_ASSIGNMENT_SECONDS = 1.0
 # The first proof with a key costs more than its load: kernels and page-locked memory.
 MIN_COST_SECONDS = 1.0
-# Seconds for which work with an unloaded key waits for the worker with the most room.
+# Seconds for which work with an unloaded key waits for an idle worker with more room.
 _GRACE_SECONDS = 0.5
 
 _TAKES_WORK = (WorkerState.READY, WorkerState.BUSY)
@@ -29,7 +29,13 @@ _TAKES_WORK = (WorkerState.READY, WorkerState.BUSY)
 
 @frozen
 class _View:
-    """The last reported state of a worker."""
+    """The last reported state of a worker.
+
+    in_hand: the number of its jobs.
+    fill: the used share of its fullest memory budget.
+    room: free bytes of its key budgets.
+    keys: those loaded, being loaded, or of claimed work.
+    """
 
     takes_work: bool
     in_hand: int
@@ -53,12 +59,12 @@ class Placement:
     ) -> None:
         self._look, self._clock = look, clock
         self._lock = threading.Lock()
-        self._looked = float("-inf")
+        self._refreshed = float("-inf")
         self._views: dict[str, _View] = {}
-        self._given: dict[tuple[str, str], float] = {}
+        self._assigned: dict[tuple[str, str], float] = {}
         # By key: the workers that have it, and when the last of them got it.
         self._ready: dict[str, tuple[frozenset[str], float]] = {}
-        self._copies: dict[str, int] = {}
+        self._replications: dict[str, int] = {}
 
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
@@ -74,10 +80,10 @@ class Placement:
             if own_view is None or not others:
                 return None
             wanted = waiting()
-            free = not any(key in own_view.keys for key in wanted)
+            idle = not any(key in own_view.keys for key in wanted)
             return [
                 key for key in wanted
-                if key in own_view.keys or self._takes(key, own_view, others, free, now, waited)
+                if key in own_view.keys or self._may_take(key, own_view, others, idle, now, waited)
             ]  # fmt: skip
 
     def record_claim(self, worker: str, keys: Collection[str]) -> None:
@@ -89,9 +95,9 @@ class Placement:
                 worker_view = self._views.get(worker)
                 if worker_view is not None and key not in worker_view.keys:
                     if self._holders(key, worker):
-                        self._copies[worker] = self._copies.get(worker, 0) + 1
-                    self._give(worker, worker_view, key)
-                self._given[worker, key] = now
+                        self._replications[worker] = self._replications.get(worker, 0) + 1
+                    self._assign(worker, worker_view, key)
+                self._assigned[worker, key] = now
 
     def elsewhere(self, worker: str) -> frozenset[str]:
         """Return the keys loaded on other workers, which this worker evicts first."""
@@ -108,50 +114,54 @@ class Placement:
     def replications(self, worker: str) -> int:
         """Return how often a worker was given a key that another one had."""
         with self._lock:
-            return self._copies.get(worker, 0)
+            return self._replications.get(worker, 0)
 
-    # --- with the lock held
+    # --- called with the lock held
 
-    def _takes(
-        self, key: str, own_view: _View, others: Iterable[_View], free: bool, now: float,
+    def _may_take(
+        self, key: str, own_view: _View, others: Iterable[_View], idle: bool, now: float,
         waited: Callable[[str], float],
     ) -> bool:  # fmt: skip
         """Decide whether a worker takes work of a key that it does not have."""
         holders = [view for view in others if key in view.keys]
         if not holders:
             # An idle worker with fewer keys loses less by loading another.
-            emptier = any(not view.in_hand and view.fill < own_view.fill for view in others)
-            return not emptier or waited(key) > _GRACE_SECONDS
+            has_emptier_worker = any(
+                not view.in_hand and view.fill < own_view.fill for view in others
+            )
+            return not has_emptier_worker or waited(key) > _GRACE_SECONDS
         uses = [view.uses[key] for view in holders if key in view.uses and view.uses[key].ready]
         if len(uses) < len(holders):
             # The last worker given the key is still loading it.
             return False
-        if not (free or self._has_room(own_view, uses[0])):
+        if not (idle or self._has_room(own_view, uses[0])):
             return False
         cost = max(MIN_COST_SECONDS, *(use.load_seconds for use in uses))
-        since = now - self._ready[key][1] if key in self._ready else 0.0
-        return since > cost and waited(key) > cost
+        ready_seconds = now - self._ready[key][1] if key in self._ready else 0.0
+        return ready_seconds > cost and waited(key) > cost
 
     @staticmethod
     def _has_room(own_view: _View, use: KeyUse) -> bool:
         bytes_by_tier = {Tier.HOST: use.host_bytes, Tier.DEVICE: use.device_bytes}
         return all(bytes_by_tier[tier] <= room for tier, room in own_view.room.items())
 
-    def _holders(self, key: str, besides: str) -> list[_View]:
+    def _holders(self, key: str, except_worker: str) -> list[_View]:
         return [
             view
             for name, view in self._views.items()
-            if name != besides and view.takes_work and key in view.keys
+            if name != except_worker and view.takes_work and key in view.keys
         ]
 
-    def _give(self, worker: str, view: _View, key: str) -> None:
+    def _assign(self, worker: str, view: _View, key: str) -> None:
         self._views[worker] = replace(view, keys=view.keys | {key})
 
     def _refresh(self, now: float) -> None:
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._refreshed < _REFRESH_SECONDS:
             return
-        self._looked = now
-        self._given = {pair: at for pair, at in self._given.items() if now - at < _GIVEN_SECONDS}
+        self._refreshed = now
+        self._assigned = {
+            pair: at for pair, at in self._assigned.items() if now - at < _ASSIGNMENT_SECONDS
+        }
         self._views = {status.name: self._view(status) for status in self._look()}
         holders: dict[str, set[str]] = {}
         for name, view in self._views.items():
@@ -159,8 +169,8 @@ class Placement:
                 if use.ready and view.takes_work:
                     holders.setdefault(key, set()).add(name)
         for key, names in holders.items():
-            before, since = self._ready.get(key, (frozenset[str](), now))
-            self._ready[key] = frozenset(names), since if names <= before else now
+            old_names, ready_since = self._ready.get(key, (frozenset[str](), now))
+            self._ready[key] = frozenset(names), ready_since if names <= old_names else now
         for key in self._ready.keys() - holders.keys():
             del self._ready[key]
 
@@ -173,7 +183,7 @@ class Placement:
         keys = {key for key, use in uses.items() if use.ready or use.loading}
         keys.update(status.wanted)
         if takes_work:
-            keys.update(key for name, key in self._given if name == status.name)
+            keys.update(key for name, key in self._assigned if name == status.name)
         return _View(
             takes_work, len(status.jobs), max(fills, default=0.0), room, uses, frozenset(keys)
         )

@@ -34,7 +34,7 @@ from quod.service.worker.worker import Worker
 
 # The interval of status messages; a silent process is considered dead.
 STATUS_SECONDS = 0.2
-# The stages that show which work is on the device, or next to it.
+# The stages that show which work is on the device, or about to be.
 _AT_THE_DEVICE = (Stage.KEY, Stage.UPLOAD, Stage.PROVE)
 Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
@@ -42,28 +42,28 @@ Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 class Records:
     """Finished stages that were not yet sent to the server.
 
-    If several partitions are held, a stage near the device is sent at once: should this process
-        die, the server must know which partition was on the device. Other stages are sent after
-        results, before a lease is released, or with the status, so that they delay nothing.
+    If several partitions are held, a stage in `_AT_THE_DEVICE` is sent at once: should this process
+    die, the server must know which partition was on the device. Other stages are sent after
+    results, before a lease is released, or with the status, so that they delay nothing.
     """
 
     def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
         self._channel, self._in_hand = channel, in_hand
-        self._telling = threading.Lock()
-        self._untold: deque[StageRecord] = deque()
+        self._send_lock = threading.Lock()
+        self._unsent: deque[StageRecord] = deque()
 
     def add(self, record: StageRecord) -> None:
-        self._untold.append(record)
+        self._unsent.append(record)
         if record.stage in _AT_THE_DEVICE and self._in_hand() > 1:
             self.flush()
 
     def flush(self) -> None:
         """Send all pending records in order; ignores a server that is gone."""
-        with self._telling:
-            taken = [self._untold.popleft() for _ in range(len(self._untold))]
-            if taken:
+        with self._send_lock:
+            records = [self._unsent.popleft() for _ in range(len(self._unsent))]
+            if records:
                 with suppress(UnavailableError):
-                    self._channel.send("records", {"records": taken})
+                    self._channel.send("records", {"records": records})
 
 
 class RemoteJobs:
@@ -93,7 +93,7 @@ class RemoteJobs:
         return self._elsewhere
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
-        arguments = {"leases": [_named(lease) for lease in leases], "stage": stage}
+        arguments = {"leases": [_lease_id(lease) for lease in leases], "stage": stage}
         errors: list[QuodError | None] = [
             None if encoded is None else decode_error(encoded)
             for encoded in self._channel.call("renew", arguments)
@@ -102,7 +102,7 @@ class RemoteJobs:
 
     def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
         arguments = {
-            "leases": [_named(lease) for lease, _ in results],
+            "leases": [_lease_id(lease) for lease, _ in results],
             "lengths": [len(result) for _, result in results],
         }
         encoded_errors = self._channel.call(
@@ -112,14 +112,14 @@ class RemoteJobs:
         return [None if encoded is None else decode_error(encoded) for encoded in encoded_errors]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
-        arguments = {"lease": _named(lease), "code": code, "message": message, "retry": retry}
+        arguments = {"lease": _lease_id(lease), "code": code, "message": message, "retry": retry}
         self._give_back("fail", arguments)
 
     def lose(self, lease: Lease, code: str, message: str) -> None:
-        self._give_back("lose", {"lease": _named(lease), "code": code, "message": message})
+        self._give_back("lose", {"lease": _lease_id(lease), "code": code, "message": message})
 
     def release(self, lease: Lease) -> None:
-        self._give_back("release", {"lease": _named(lease)})
+        self._give_back("release", {"lease": _lease_id(lease)})
 
     def _give_back(self, name: str, arguments: Mapping[str, object]) -> None:
         # Records sent after the release would count for the partition's next lease.
@@ -128,16 +128,16 @@ class RemoteJobs:
 
     def forget(self, lease: Lease) -> None:
         self._records.flush()
-        self._channel.send("forget", {"lease": _named(lease)})
+        self._channel.send("forget", {"lease": _lease_id(lease)})
 
     def open(self, lease: Lease) -> BinaryIO:
         if row_of(lease.payload) is None:
             return self._spool.open(lease.payload)
-        answer: Answer = self._channel.call("payload", {"lease": _named(lease)})
+        answer: Answer = self._channel.call("payload", {"lease": _lease_id(lease)})
         return BytesIO(answer.body)
 
 
-def _named(lease: Lease) -> tuple[str, int, int]:
+def _lease_id(lease: Lease) -> tuple[str, int, int]:
     return lease.job, lease.partition, lease.token
 
 

@@ -31,19 +31,19 @@ _BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.2, 30.0
 # The time limit of the first call: the process imports modules and opens a device before.
 _BEGIN_SECONDS = 120.0
 # A process that is silent for so many lease durations is killed.
-_SILENT_LEASES = 2
+_MAX_SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
 # The time to read the last lines of a process that has ended.
 _LOG_SECONDS = 1.0
 _MAX_LINE = 1 << 16
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
-# Stages after which a partition is on the device, or next to it, until it is computed.
+# After these stages a partition is on the device, or next in line, until PROVE has ended.
 _AT_THE_DEVICE = (Stage.UPLOAD, Stage.KEY)
 
 _log = logging.getLogger(__name__)
 
-Named = tuple[str, int, int]
+LeaseId = tuple[str, int, int]
 
 
 class Supervisor:
@@ -63,13 +63,13 @@ class Supervisor:
         self._settings, self._record, self._command = settings, record, tuple(command)
         self._jobs = OwnJobs(queue, name, placement)
         self._changed = threading.Condition()
-        self._leases: dict[Named, Lease] = {}
+        self._leases: dict[LeaseId, Lease] = {}
         self._at_device: dict[tuple[str, int], Stage] = {}
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._status: WorkerStatus | None = None
         self._started = time.time()
-        self._heard = 0.0
+        self._last_message = 0.0
         self._restarts, self._problem = 0, ""
         self._busy, self._proofs, self._failures = 0.0, 0, 0
         self._claiming = 0
@@ -155,7 +155,7 @@ class Supervisor:
         backoff = _BACKOFF_SECONDS
         while not self._is_closing():
             started_at = time.monotonic()
-            reason = self._one_process()
+            reason = self._run_process()
             if time.monotonic() - started_at > _MAX_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
@@ -167,7 +167,7 @@ class Supervisor:
                 self._changed.wait_for(lambda: self._closing, backoff)
             backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
-    def _one_process(self) -> str:
+    def _run_process(self) -> str:
         """Run one process to its end and clean up; return why it ended."""
         parent_socket, child_socket = socket.socketpair()
         ended = threading.Event()
@@ -188,30 +188,30 @@ class Supervisor:
             log.start()
             channel = Channel(parent_socket, self._handlers(), ended.set, prompt=("finish",))
             channel.start()
-            self._heard = time.monotonic()
+            self._last_message = time.monotonic()
             self._process = process
             if self._is_closing():
                 process.kill()
-            silent = ""
+            reason = ""
             try:
                 self._begin(channel)
-                silent = self._watch(ended)
+                reason = self._watch(ended)
             except QuodError as error:
-                silent = str(error)
+                reason = str(error)
             # A pending claim may get leases that the process never sees.
             with self._changed:
-                seen = set(self._leases)
+                seen_ids = set(self._leases)
             process.kill()
             code = process.wait()
             self._channel = None
             channel.close()
             # Child processes of the process may hold its standard error open.
             log.join(_LOG_SECONDS)
-        self._give_back(seen)
+        self._give_back(seen_ids)
         self._process = None
         if code == HUNG:
             return "its device hung"
-        return silent or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
+        return reason or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
 
     def _relay_log(self, stderr: IO[bytes]) -> None:
         """Copy the standard error of a worker process to the log of this process."""
@@ -234,22 +234,25 @@ class Supervisor:
 
     def _watch(self, ended: threading.Event) -> str:
         """Wait until the process has ended; return a reason if it was silent for too long."""
-        most = _SILENT_LEASES * self._queue.limits.lease_seconds
-        while not ended.wait(min(1.0, most / 4)):
-            silence = time.monotonic() - self._heard
-            if silence > most:
+        max_silence = _MAX_SILENT_LEASES * self._queue.limits.lease_seconds
+        while not ended.wait(min(1.0, max_silence / 4)):
+            silence = time.monotonic() - self._last_message
+            if silence > max_silence:
                 return f"it sent no message for {silence:.1f} s"
         return ""
 
-    def _give_back(self, seen: Collection[Named]) -> None:
-        """Return the leases of a dead process; report one that it has seen as lost.
+    def _give_back(self, seen_ids: Collection[LeaseId]) -> None:
+        """Return the leases of a dead process; report one that the process has seen as lost.
 
-        A crashing partition ends all others of its process, so only one counts against its key.
+        That is a partition on the device, if any. A crashing partition ends all others of its
+        process, so only one counts against its key.
         """
         with self._changed:
             held_leases = list(self._leases.values())
             seen_leases = [
-                lease for lease in held_leases if (lease.job, lease.partition, lease.token) in seen
+                lease
+                for lease in held_leases
+                if (lease.job, lease.partition, lease.token) in seen_ids
             ]
             status, self._status = self._status, None
             if status is not None:
@@ -257,12 +260,18 @@ class Supervisor:
                 self._proofs += status.proofs
                 self._failures += status.failures
                 self._restarts += status.restarts
-            passed = [self._at_device.get((lease.job, lease.partition)) for lease in seen_leases]
-        oldest = [seen_leases[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
-        blamed = None if self._closing else next(iter(oldest or seen_leases), None)
+            last_stages = [
+                self._at_device.get((lease.job, lease.partition)) for lease in seen_leases
+            ]
+        candidates = [
+            seen_leases[last_stages.index(stage)]
+            for stage in _AT_THE_DEVICE
+            if stage in last_stages
+        ]
+        lost_lease = None if self._closing else next(iter(candidates or seen_leases), None)
         for lease in held_leases:
             try:
-                if lease is blamed:
+                if lease is lost_lease:
                     self._queue.lose(lease)
                 else:
                     self._queue.release(lease)
@@ -278,7 +287,7 @@ class Supervisor:
             "claim": self._claim, "renew": self._renew, "finish": self._finish,
             "fail": self._fail, "lose": self._lose, "release": self._release,
             "payload": self._payload,
-            "forget": self._void, "status": self._take_status, "records": self._take_records,
+            "forget": self._void, "status": self._receive_status, "records": self._receive_records,
         }  # fmt: skip
 
     def _claim(self, arguments: dict[str, Any], _: bytes) -> Answer:
@@ -306,8 +315,8 @@ class Supervisor:
         return Answer(fields, b"".join(lease.body for lease in leases))
 
     def _renew(self, arguments: dict[str, Any], _: bytes) -> list[object]:
-        self._heard = time.monotonic()
-        listed_leases = [self._leases.get(tuple(named)) for named in arguments["leases"]]
+        self._last_message = time.monotonic()
+        listed_leases = [self._leases.get(tuple(lease_id)) for lease_id in arguments["leases"]]
         held_leases = [lease for lease in listed_leases if lease is not None]
         errors = self._queue.renew(held_leases, stage=arguments["stage"]) if held_leases else []
         return [
@@ -317,16 +326,16 @@ class Supervisor:
 
     def _finish(self, arguments: dict[str, Any], body: bytes) -> Callable[[], list[object]]:
         results = parts_of(body, arguments["lengths"])
-        listed_leases = [self._leases.get(tuple(named)) for named in arguments["leases"]]
+        listed_leases = [self._leases.get(tuple(lease_id)) for lease_id in arguments["leases"]]
         held_results = [
             (lease, result)
             for lease, result in zip(listed_leases, results, strict=True)
             if lease is not None
         ]
-        finished = self._queue.begin_finish(held_results)
+        end_finish = self._queue.begin_finish(held_results)
 
         def end() -> list[object]:
-            outcomes = _outcomes(listed_leases, finished())
+            outcomes = _outcomes(listed_leases, end_finish())
             for lease, outcome in zip(listed_leases, outcomes, strict=True):
                 if lease is not None and not isinstance(outcome, TryAgainError):
                     self._forget(lease)
@@ -365,9 +374,9 @@ class Supervisor:
             raise
         self._forget(lease)
 
-    def _lease(self, named: object) -> Lease:
+    def _lease(self, lease_id: object) -> Lease:
         """Look up a lease of the worker process."""
-        match named:
+        match lease_id:
             case [str(job), int(partition), int(token)]:
                 lease = self._leases.get((job, partition, token))
             case _:
@@ -382,11 +391,11 @@ class Supervisor:
             self._at_device.pop((lease.job, lease.partition), None)
             self._changed.notify_all()
 
-    def _take_status(self, arguments: dict[str, Any], _: bytes) -> None:
-        self._heard = time.monotonic()
+    def _receive_status(self, arguments: dict[str, Any], _: bytes) -> None:
+        self._last_message = time.monotonic()
         self._status = decode_frame(WorkerStatus, arguments["status"])
 
-    def _take_records(self, arguments: dict[str, Any], _: bytes) -> None:
+    def _receive_records(self, arguments: dict[str, Any], _: bytes) -> None:
         for record in decode_frame(tuple[StageRecord, ...], arguments["records"]):
             if record.stage in _AT_THE_DEVICE:
                 self._at_device[record.job, record.partition] = record.stage
