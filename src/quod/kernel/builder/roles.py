@@ -73,9 +73,9 @@ class Roles:
         self._uniformity = uniformity
         self._known: dict[Value, Array | None] = {}
         self.arrivals: list[BarrierArrival] = []
-        self.come: dict[Op, Array] = {}
+        self.lanes_at: dict[Op, Array] = {}
         """The mask of the instances that reach each op of a role."""
-        self.under: dict[Op, Op] = {}
+        self.enclosing: dict[Op, Op] = {}
         """For an op of a role inside other control flow: the innermost op that makes no roles."""
         self.branches: set[Op] = set()
         self.sides: list[Array] = []
@@ -98,7 +98,7 @@ class Roles:
 
     def first_instance(self, op: Op) -> int:
         """Return the index of the first instance that reaches an op of a role."""
-        return int(np.argmax(self.come[op]))
+        return int(np.argmax(self.lanes_at[op]))
 
     def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
         """Visit a region that `lanes` may reach; return whether it contains ops of roles."""
@@ -113,9 +113,9 @@ class Roles:
                         "k.subgroup_id() with a constant",
                         op.location,
                     )
-                self.come[op] = lanes
+                self.lanes_at[op] = lanes
                 if under is not None:
-                    self.under[op] = under
+                    self.enclosing[op] = under
                 if _is_named_barrier(op):
                     self.arrivals.append(BarrierArrival(op, lanes))
             side = self._side(op)

@@ -22,7 +22,7 @@ PATTERN = 8 * LINE
 """The period of the 128-byte swizzle, in bytes."""
 
 MATRIX_ROWS, MATRIX_DEPTH = 64, 16
-"""The shape of A in one product: rows, and elements along K for 16-bit types."""
+"""The shape of A in one product: rows, and elements along K (of 16-bit types)."""
 
 
 SHORT = ("i8", "e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")

@@ -15,7 +15,7 @@ from quod.kernel.ir.types import PointerType
 from quod.kernel.ir.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
-_WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()
+_WRITTEN = rules.RULES.keys() | subgroups.ID_RULES.keys()
 """The ops that WGSL can express without lowering."""
 
 
