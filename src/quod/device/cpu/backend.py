@@ -1,9 +1,9 @@
-"""The processor as a kind of device.
+"""The CPU as a kind of device.
 
 ===========================  ==================================================
-``cpu``                      computes as suits the processor
-``cpu:ifma``, ``cpu:scalar`` force how field elements are held
-``cpu:checked``              interprets kernels and checks all they do, slowly
+``cpu``                      chooses the arithmetic that suits the processor
+``cpu:ifma``, ``cpu:scalar`` force the representation of field elements
+``cpu:checked``              interprets kernels and checks every access, slowly
 ===========================  ==================================================
 """
 
@@ -24,7 +24,7 @@ _STRATEGY_TEXTS = {
     "ifma": "eight lanes of 52-bit limbs (AVX-512 IFMA)",
     "scalar": "one lane of 64-bit limbs",
 }
-# What decides how fast kernels run; the processor's full list is long.
+# The features that determine the speed of kernels; the processor's full list is long.
 _TELLING_FEATURES = (
     "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx2", "bmi2", "adx", "neon", "sve",
 )  # fmt: skip
@@ -35,7 +35,7 @@ def _parse(name: str) -> str | None:
 
 
 def _list() -> DeviceListing:
-    # Without the memory to load LLVM, a GPU may still be there.
+    # If LLVM cannot be loaded for lack of memory, a GPU may still be usable.
     try:
         return _rows(), None
     except DeviceError as error:

@@ -1,9 +1,9 @@
 """Loading of object files into executable memory without a linker.
 
-LLVM's code of a kernel for x86-64 calls nothing outside and refers to its constants by relative
-offsets. Such code runs at any address if its sections keep the distances that the relocations
-assume. So the sections are copied one after the other, the relocations are applied, and the memory
-is made executable and no longer writable. Any other object file is left to LLVM's linker.
+LLVM's code of a kernel for x86-64 calls no external function and addresses its constants by
+relative offsets. Such code runs at any address if its sections keep the distances that the
+relocations assume. So the sections are copied one after the other, the relocations are applied, and
+the memory is made executable and no longer writable. LLVM's linker loads any other object file.
 
 The format: System V ABI, chapters 4 and 5 ("Object files"), and its supplement for AMD64, 4.4.
 """
@@ -30,7 +30,7 @@ _PROGBITS, _SYMTAB, _RELA, _REL = 1, 2, 4, 9
 _WRITE, _ALLOCATED, _THREAD_LOCAL = 1, 2, 1 << 10
 _LARGEST_ALIGNMENT = mmap.PAGESIZE
 _LARGEST_IMAGE = 1 << 26
-# Four bytes with the distance from where they are to a symbol, or to a function.
+# Relocations of four bytes: the distance from their own address to a symbol, or to a function.
 _PC32, _PLT32 = 2, 4
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -124,7 +124,8 @@ def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tupl
 
 
 class ExecutableMemory:
-    """Code that can be called while this object lives; raises OSError if there can be none.
+    """Code that can be called while this object lives; raises OSError if the system
+    provides none.
 
     It stays mapped when the process ends, because workers may still run in it.
     """

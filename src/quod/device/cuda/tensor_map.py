@@ -1,7 +1,7 @@
-"""Tensor maps, as the driver encodes them.
+"""Tensor maps, encoded by the driver.
 
-The driver is called without its bindings: their object for a map is not aligned as the driver
-demands.
+The driver is called without cuda-bindings, whose object for a map is not aligned as the driver
+requires.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quod.errors import DeviceError
 _FUNCTION = "cuTensorMapEncodeTiled"
 _ALIGNMENT = 64
 _MOST = 1024
-"""Maps that are kept: a network has a few hundred matrices."""
+"""The number of cached maps: a network has a few hundred matrices."""
 
 _ANY_16_BITS = 1  # CU_TENSOR_MAP_DATA_TYPE_UINT16
 _SWIZZLE_128 = 3
@@ -32,7 +32,7 @@ _Address = ctypes.c_void_p
 
 
 class TensorMaps:
-    """The maps of a GPU, which are kept: an address and a shape have the same map always."""
+    """A cache of a GPU's tensor maps; address and shape determine a map."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -89,7 +89,7 @@ class TensorMaps:
 
 
 def _encoder() -> Any:
-    """Return the driver's function; raises DeviceError if the driver has none."""
+    """Return the driver's function; raises DeviceError if the driver lacks it."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return getattr(ctypes.CDLL(name), _FUNCTION)

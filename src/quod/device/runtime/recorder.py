@@ -1,7 +1,7 @@
-"""A device for functions that launch at once: what they launch is recorded in place of being run.
+"""A device that records the launches of functions instead of running them.
 
-Functions of tensors compile, allocate and launch as they are called. Given this in place of their
-device they do so once, and what they launched is replayed with all else that the stream records.
+Tensor functions compile, allocate and launch when they are called. With this device in place of
+theirs, they do so once; their launches are replayed with everything else that the stream records.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Recorder:
         self._refuse(f"reads memory of the device{_CHECK}")
 
     def stream(self, *_: object) -> NoReturn:
-        """DeviceError: there is one stream, which records."""
+        """Raise DeviceError: the only stream is the one that records."""
         self._refuse("creates its own stream")
 
     def close(self) -> None:

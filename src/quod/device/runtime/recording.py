@@ -1,8 +1,8 @@
-"""Recorded work: launches, copies and what each of them must wait for, once, for many replays.
+"""Recorded work: launches, copies and their dependencies, recorded once for many replays.
 
-Dependencies follow from the memory that the steps use: a step waits for the last one that wrote
-what it reads, and for all that read what it writes. A device may run steps at the same time that
-do not depend on one another.
+Dependencies follow from the memory that the steps use. A step waits for the last step that wrote
+memory that it accesses, and for all earlier readers of memory that it writes. A device may run
+steps concurrently if they do not depend on one another.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Launch(Step):
     """Launch of `groups` workgroups of a kernel.
 
     packed: the arguments in the device's form.
-    overlapped: the steps of `after` that need to have ended only when the kernel waits for earlier
-    launches.
+    overlapped: the steps of `after` that must have ended when the kernel waits for earlier
+        launches, but not when it starts.
     """
 
     kernel: CompiledKernel = field(kw_only=True)
@@ -111,7 +111,7 @@ class Dependencies:
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
         self._barrier: int | None = None
-        # The steps that no later one waits for yet.
+        # The steps for which no later step waits yet.
         self._last: set[int] = set()
 
     def add(
@@ -192,8 +192,8 @@ def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
 class Recording:
     """A graph of steps in an order in which they can run; replay it with `IdleStream.replay`.
 
-    It keeps the memory that its steps use alive. `device` is the name of the device that it is for,
-    and `space` the memory of that device, which tells it from others of its name.
+    A recording keeps the memory that its steps use alive. `device` is the name of its device, and
+    `space` the memory of that device, which distinguishes it from other devices of the same name.
     """
 
     device: str
@@ -206,7 +206,7 @@ class Recording:
         A memory region is described by its size alone, and a location in it by region number and
         byte offset. Overlapping memory counts as one region.
         """
-        pieces = _Pieces(self.steps)
+        pieces = _Regions(self.steps)
         return {
             "schema": "quod-recording-1",
             "device": self.device,
@@ -229,8 +229,8 @@ class Submission(Protocol):
     def cancel(self) -> None: ...
 
 
-class _Pieces:
-    """Numbers for the pieces of memory that the steps of a recording use."""
+class _Regions:
+    """The numbering of the memory regions that the steps of a recording use."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         used = [span(memory) for step in steps for memory in _memory_of(step)]
@@ -247,7 +247,7 @@ class _Pieces:
             self._number(self._piece(start))
 
     def _piece(self, address: int) -> int:
-        # Of empty memory and the piece behind it, which begin at one address, the last is meant.
+        # Empty memory and the next region begin at the same address; take the last of them.
         return max(i for i, (start, _) in enumerate(self._pieces) if start <= address)
 
     def _number(self, piece: int) -> int:
@@ -275,7 +275,7 @@ def _memory_of(step: Step) -> list[Memory]:
     return []
 
 
-def _describe(step: Step, pieces: _Pieces) -> dict[str, Any]:
+def _describe(step: Step, pieces: _Regions) -> dict[str, Any]:
     row: dict[str, Any] = {"label": step.label, "after": list(step.after)}
     match step:
         case Launch():

@@ -1,4 +1,4 @@
-"""Arrays as arguments on a device with memory of its own: copied there, and back when stored to."""
+"""Host arrays as arguments on devices with their own memory: copies to the device and back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Staged:
 def begin_launch(
     device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, Staged, Any]:
-    """Check a launch; return its workgroups, the staged arguments, and these packed.
+    """Check a launch; return its number of workgroups, and its staged arguments, also packed.
 
     Raises DeviceError as `adopt` and `check_launch` do.
     """

@@ -1,4 +1,4 @@
-"""Copies between the host and a WebGPU device, in pieces that go through staging buffers."""
+"""Copies between the host and a WebGPU device, in chunks through staging buffers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
 if TYPE_CHECKING:
     from quod.device.webgpu.session import Session
 
-# Shorter uploads need no staging buffer of ours: the driver keeps a copy.
+# Shorter uploads need no staging buffer, because the driver keeps a copy.
 _SMALL_BYTES = 64 << 10
 _AHEAD = 4
-"""Pieces of a long download that are on their way at a time."""
+"""The number of chunks of a long download that are in flight at a time."""
 
 
 def _doing() -> str:
@@ -27,7 +27,7 @@ def _doing() -> str:
 
 
 def upload(session: Session, data: Array, target: Buffer) -> None:
-    """Copy bytes of the host; return when they have been read, before the copy has arrived."""
+    """Copy host bytes to the device; return once the host's bytes have been read."""
     allocation, start, size = whole_words(target)
     if size <= _SMALL_BYTES:
         padded = np.zeros(size, np.uint8)
@@ -46,7 +46,7 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
 
 
 def download(session: Session, source: Buffer, data: Array) -> None:
-    """Copy to bytes of the host, and wait for them."""
+    """Copy to host bytes, and wait for the copy."""
     allocation, begin, extra = readable_words(source)
     pieces: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
     with session.lease(session.downloads) as lease:
