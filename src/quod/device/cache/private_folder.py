@@ -40,16 +40,16 @@ def open_base(path: str, *, create: bool = False) -> int:
         missing.insert(0, name)
     names = os.path.realpath(existing, strict=True).split("/") + missing
     names = [name for name in names if name]
-    folder, place = os.open("/", _PASS), "/"
+    folder, current_path = os.open("/", _PASS), "/"
     try:
-        for number, name in enumerate(names):
-            _check(folder, place, sticky_is_enough=True)
-            if create and number >= len(names) - len(missing):
+        for index, name in enumerate(names):
+            _check(folder, current_path, sticky_is_enough=True)
+            if create and index >= len(names) - len(missing):
                 _make(folder, name)
-            folder, above = os.open(name, _PASS, dir_fd=folder), folder
-            os.close(above)
-            place = os.path.join(place, name)
-        _check(folder, place, sticky_is_enough=False)
+            folder, parent = os.open(name, _PASS, dir_fd=folder), folder
+            os.close(parent)
+            current_path = os.path.join(current_path, name)
+        _check(folder, current_path, sticky_is_enough=False)
     except BaseException:
         os.close(folder)
         raise
@@ -111,9 +111,9 @@ def _make(folder: int, name: str) -> None:
         return
 
 
-def _check(folder: int, place: str, *, sticky_is_enough: bool) -> None:
+def _check(folder: int, path: str, *, sticky_is_enough: bool) -> None:
     status = os.fstat(folder)
     if not _belongs(status):
-        raise NotOwnError(f"{place} belongs to user {status.st_uid}")
+        raise NotOwnError(f"{path} belongs to user {status.st_uid}")
     if status.st_mode & _OTHERS_WRITE and not (sticky_is_enough and status.st_mode & stat.S_ISVTX):
-        raise NotOwnError(f"others may write to {place}")
+        raise NotOwnError(f"others may write to {path}")

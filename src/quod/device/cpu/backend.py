@@ -58,10 +58,10 @@ def _rows() -> list[DeviceInfo]:
 def _open(name: str, options: Options) -> AnyDevice:
     strategy = options.strategy
     if name not in ("cpu", _CHECKED):
-        named = name.removeprefix("cpu:")
-        if strategy not in (None, named):
+        name_strategy = name.removeprefix("cpu:")
+        if strategy not in (None, name_strategy):
             raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
-        strategy = named
+        strategy = name_strategy
     make: type[CpuDevice] = CpuDevice
     if options.checked or name == _CHECKED:
         from quod.device.emulated.checked import CheckedCpuDevice

@@ -173,13 +173,13 @@ def compile_elsewhere(
     request = _request(definition, machine, static) if most > 1 else None
     if request is None:
         return here()
-    places = _compiler_pool()
-    with places.acquire(most) as helper:
+    pool = _compiler_pool()
+    with pool.acquire(most) as helper:
         if helper is None:
             return here()
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):
             return helper.ask(request, stored)
-        places.end(helper)
+        pool.end(helper)
     return here()
 
 
@@ -216,11 +216,11 @@ _making = threading.Lock()
 def _compiler_pool() -> _CompilerPool:
     """Return the pool of this process; a forked process makes its own."""
     global _process_pool
-    places = _process_pool
-    if places is None or places._process != os.getpid():
+    pool = _process_pool
+    if pool is None or pool._process != os.getpid():
         with _making:
-            places = _process_pool
-            if places is None or places._process != os.getpid():
-                places = _process_pool = _CompilerPool()
-                atexit.register(places.close)
-    return places
+            pool = _process_pool
+            if pool is None or pool._process != os.getpid():
+                pool = _process_pool = _CompilerPool()
+                atexit.register(pool.close)
+    return pool

@@ -68,13 +68,17 @@ def arrange(code: bytes, symbol: str) -> NativeCode | None:
 
 
 def _arranged(code: bytes, symbol: bytes) -> NativeCode | None:
-    magic, kind, machine, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+    magic, kind, machine, _, _, _, section_table, _, _, _, _, size, count, _ = _HEADER.unpack_from(
+        code
+    )
     if (magic, kind, machine, size) != (b"\x7fELF", _RELOCATABLE, _AMD64, _SECTION.size):
         return None
-    sections = [_Section(*_SECTION.unpack_from(code, at + i * size)) for i in range(count)]
+    sections = [
+        _Section(*_SECTION.unpack_from(code, section_table + i * size)) for i in range(count)
+    ]
     image = bytearray()
-    places: dict[int, int] = {}
-    for number, section in enumerate(sections):
+    offsets: dict[int, int] = {}
+    for index, section in enumerate(sections):
         if not section.flags & _ALLOCATED:
             continue
         data = code[section.offset : section.offset + section.size]
@@ -87,32 +91,32 @@ def _arranged(code: bytes, symbol: bytes) -> NativeCode | None:
         ):
             return None
         image += bytes(-len(image) % max(section.alignment, 1))
-        places[number] = len(image)
+        offsets[index] = len(image)
         image += data
-    tables = [number for number, section in enumerate(sections) if section.kind == _SYMTAB]
+    tables = [index for index, section in enumerate(sections) if section.kind == _SYMTAB]
     if len(tables) != 1:
         return None
     names = sections[sections[tables[0]].link]
     symbols = _items(code, sections[tables[0]], _SYMBOL)
     entry = None
-    for name, _, _, number, value, _ in symbols:
+    for name, _, _, index, value, _ in symbols:
         start = names.offset + name
-        if number in places and code[start : start + len(symbol) + 1] == symbol + b"\0":
-            entry = places[number] + value
+        if index in offsets and code[start : start + len(symbol) + 1] == symbol + b"\0":
+            entry = offsets[index] + value
     for section in sections:
-        if section.kind not in (_RELA, _REL) or section.info not in places:
+        if section.kind not in (_RELA, _REL) or section.info not in offsets:
             continue
         if section.kind == _REL or section.link != tables[0]:
             return None
         target = sections[section.info]
         for offset, info, addend in _items(code, section, _RELOCATION):
-            _, _, _, number, value, _ = symbols[info >> 32]
-            if info & 0xFFFFFFFF not in (_PC32, _PLT32) or number not in places:
+            _, _, _, index, value, _ = symbols[info >> 32]
+            if info & 0xFFFFFFFF not in (_PC32, _PLT32) or index not in offsets:
                 return None
             if offset + _DISTANCE.size > target.size:
                 return None
-            place = places[section.info] + offset
-            _DISTANCE.pack_into(image, place, places[number] + value + addend - place)
+            patch_offset = offsets[section.info] + offset
+            _DISTANCE.pack_into(image, patch_offset, offsets[index] + value + addend - patch_offset)
     if entry is None or not 0 <= entry < len(image):
         return None
     return NativeCode(bytes(image), entry)

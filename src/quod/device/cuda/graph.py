@@ -82,12 +82,12 @@ def build_program(driver: Driver, context: Any, recording: Recording) -> Program
     """
     sections: list[Section] = []
     try:
-        for number, steps in _sections(recording.steps):
+        for first_step, steps in _sections(recording.steps):
             first = steps[0]
             if isinstance(first, (Mark, Await)):
                 sections.append(first)
             else:
-                sections.append(_GraphBuilder(driver, context).build(number, steps))
+                sections.append(_GraphBuilder(driver, context).build(first_step, steps))
     except BaseException:
         for handle in Program(tuple(sections)).handles:
             driver.cuGraphExecDestroy(handle)

@@ -64,17 +64,17 @@ class TensorMaps:
             self._known.clear()
 
     def _encoded(self, array: TiledMemory) -> Array:
-        room = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
-        begin = -room.ctypes.data % _ALIGNMENT
-        tmap = room[begin : begin + MAP_BYTES]
-        sizes = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
+        buffer = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
+        begin = -buffer.ctypes.data % _ALIGNMENT
+        tmap = buffer[begin : begin + MAP_BYTES]
+        extents = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
         line = 2 * array.length
         strides = (ctypes.c_uint64 * 2)(line, line * array.height)
         box = (ctypes.c_uint32 * 3)(COLUMNS, array.lines, 1)
         steps = (ctypes.c_uint32 * 3)(1, 1, 1)
         code = _encoder()(
             _Address(tmap.ctypes.data), _ANY_16_BITS, ctypes.c_uint32(3), _Address(array.address),
-            sizes, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
+            extents, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
         )  # fmt: skip
         if code:
             raise self._refused(code)

@@ -57,13 +57,13 @@ class Link:
         ]
         download = self._fill(source_memory, spans, 0)
         try:
-            for number, (start, stop) in enumerate(spans):
+            for index, (start, stop) in enumerate(spans):
                 assert download is not None
                 arrived, download = download, None
                 arrived.wait()
-                download = self._fill(source_memory, spans, number + 1)
-                piece = self._pieces[number % 2][: stop - start]
-                self.target.upload(piece, into=into.slice(start, stop))
+                download = self._fill(source_memory, spans, index + 1)
+                chunk = self._pieces[index % 2][: stop - start]
+                self.target.upload(chunk, into=into.slice(start, stop))
         finally:
             # After an error too, as the next copy uses the same chunks.
             if download is not None:

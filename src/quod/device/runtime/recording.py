@@ -121,16 +121,16 @@ class Dependencies:
         predecessors: set[int] = set()
         for start, stop in _spans(reads):
             first, last = self._cut(start, stop)
-            gaps, at = [], start
+            gaps, covered_until = [], start
             for segment in self._segments[first:last]:
                 if segment.writer is not None:
                     predecessors.add(segment.writer)
                 segment.readers |= {step}
-                if at < segment.start:
-                    gaps.append(_Segment(at, segment.start, None, frozenset({step})))
-                at = segment.stop
-            if at < stop:
-                gaps.append(_Segment(at, stop, None, frozenset({step})))
+                if covered_until < segment.start:
+                    gaps.append(_Segment(covered_until, segment.start, None, frozenset({step})))
+                covered_until = segment.stop
+            if covered_until < stop:
+                gaps.append(_Segment(covered_until, stop, None, frozenset({step})))
             if gaps:
                 self._segments[first:last] = sorted(
                     self._segments[first:last] + gaps, key=lambda segment: segment.start
@@ -167,13 +167,13 @@ class Dependencies:
     def _cut_at(self, address: int) -> int:
         """Split the segment that contains an address; return the number of segments below it."""
         segments = self._segments
-        below = bisect_left(segments, address, key=lambda segment: segment.start)
-        if below and segments[below - 1].stop > address:
-            divided = segments[below - 1]
+        count_below = bisect_left(segments, address, key=lambda segment: segment.start)
+        if count_below and segments[count_below - 1].stop > address:
+            divided = segments[count_below - 1]
             upper = _Segment(address, divided.stop, divided.writer, divided.readers)
             divided.stop = address
-            segments.insert(below, upper)
-        return below
+            segments.insert(count_below, upper)
+        return count_below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """Add a step that waits for all earlier steps and that all later steps wait for."""

@@ -65,8 +65,8 @@ class AdapterProperties:
         If the driver does not report the sizes, NVIDIA's and Apple's GPUs are assumed to have one
         size.
         """
-        least, most = self.subgroup_sizes
-        return least == most and (least > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
+        min_size, max_size = self.subgroup_sizes
+        return min_size == max_size and (min_size > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
 
     @property
     def description(self) -> str:
@@ -117,20 +117,20 @@ def adapter_limits(limits: dict[str, int]) -> WgslLimits:
 
 def required_limits(wanted: WgslLimits) -> dict[str, int]:
     """Return limits in the form that opening a device takes."""
-    named = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
-    named["max-compute-workgroup-size-x"] = wanted.largest_workgroup
-    return named
+    limits_by_key = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
+    limits_by_key["max-compute-workgroup-size-x"] = wanted.largest_workgroup
+    return limits_by_key
 
 
 def check_portable(properties: AdapterProperties) -> None:
     """Raise DeviceError for an adapter below the limits that WebGPU requires of every adapter."""
-    least = WgslLimits()
+    required = WgslLimits()
     for name, key in _LIMIT_NAMES.items():
-        has, wanted = getattr(properties.limits, name), getattr(least, name)
-        if has > wanted if name in _LEAST else has < wanted:
+        has, required_value = getattr(properties.limits, name), getattr(required, name)
+        if has > required_value if name in _LEAST else has < required_value:
             raise DeviceError(
                 f"{properties.name} is not an adapter that Quod can use: its {key} is "
-                f"{has}, and WebGPU requires {wanted}; update its driver or use another "
+                f"{has}, and WebGPU requires {required_value}; update its driver or use another "
                 "device"
             )
 

@@ -151,11 +151,11 @@ class WebGpuDevice(OpenedDevice):
                 )
             self.session.watch_loops()
         u64 = "shader-int64" in gpu.features
-        kept = stored_limbs(self._cache, self.properties, u64=u64)
-        self.limbs_are_chosen = limbs is not None or kept is not None
+        stored = stored_limbs(self._cache, self.properties, u64=u64)
+        self.limbs_are_chosen = limbs is not None or stored is not None
         self.target = WgslTarget(
             self.limits, u64, seen.subgroup_size,
-            limbs or kept or default_limbs(self.properties, u64=u64), self.drops_long_loops,
+            limbs or stored or default_limbs(self.properties, u64=u64), self.drops_long_loops,
         )  # fmt: skip
 
     def _open(self, native: Native, adapter: Any) -> Any:
@@ -164,9 +164,9 @@ class WebGpuDevice(OpenedDevice):
             features += ["shader-int64", "subgroup"]
             limits = self.properties.limits
         else:
-            least, most = WgslLimits(), self.properties.limits.storage_buffers
-            bindings = min(least.storage_buffers + self._reserved_bindings, most)
-            limits = replace(least, storage_buffers=bindings)
+            portable, max_bindings = WgslLimits(), self.properties.limits.storage_buffers
+            bindings = min(portable.storage_buffers + self._reserved_bindings, max_bindings)
+            limits = replace(portable, storage_buffers=bindings)
         try:
             with native.errors():
                 return adapter.request_device_sync(
