@@ -123,7 +123,7 @@ def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
     return KernelDefinition(f"attention_tiles_{element}", _attention, parameters, location)
 
 
-ATTENTION_TILES = {
+WARPGROUP_ATTENTION = {
     (element, sums): _kernel(element, sums=sums)
     for element in (f16, bf16)
     for sums in (False, True)

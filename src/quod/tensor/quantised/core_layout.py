@@ -19,7 +19,7 @@ PITCH = 80
 
 @frozen
 class CoreLayout:
-    """How a workgroup divides rows and blocks among its subgroups.
+    """The division of rows and blocks among the subgroups of a workgroup.
 
     slices: Number of subgroups that share rows; each has other columns, two blocks of a row at a
         time. A power of two.

@@ -33,7 +33,7 @@ _BLOCK = 36
 _CHUNKS = 18
 """Copies of 16 bytes in two blocks."""
 _PRELOADED_PAIRS = 1
-"""How many of the four pairs of groups in two blocks are loaded before the vector is ready."""
+"""The number of pairs of groups, of four in two blocks, loaded before the vector is ready."""
 
 
 def _multiply(

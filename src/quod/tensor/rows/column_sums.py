@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 4
 
 @frozen
 class ColumnPlan:
-    """How columns are assigned to instances: `batch` accesses of `vector` columns per instance.
+    """The assignment of columns to instances: `batch` accesses of `vector` columns each.
 
     The `lanes` instances of a workgroup have adjacent accesses.
     """

@@ -27,7 +27,7 @@ class BlockScales:
 
     @property
     def count(self) -> int:
-        """How many numbers a block stores: the scale and, if present, the scale of the minima."""
+        """The number of scales in a block: 2 if the minima have a scale, else 1."""
         return 1 if self.centre is None else 2
 
 
