@@ -163,18 +163,18 @@ def registers_behind_a_barrier(k: Builder, ring: Ring, c: Value) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (registers_behind_a_wait, "registers are given up here behind a wait"),
-        (registers_behind_a_barrier, "registers are given up here behind a wait"),
-        (of_another_count, "an mbarrier has 4 arrivals here, and one of the same array 8 on line"),
-        (with_others, "arrive at the mbarriers of the array elsewhere with others"),
-        (in_two_ways, "or in another way; let each arrive in one role"),
-        (part_of_a_warpgroup, "mma_begin is of whole warpgroups, 128 instances each"),
-        (a_warpgroup_of_two_roles, "subgroups of one have roles of their own elsewhere"),
+        (registers_behind_a_wait, "registers are given up here after a wait"),
+        (registers_behind_a_barrier, "registers are given up here after a wait"),
+        (of_another_count, "this mbarrier has 4 arrivals, and another in the same array has 8"),
+        (with_others, "also arrive at this array's mbarriers elsewhere, with other instances"),
+        (in_two_ways, "or by another op; let each arrive in one role"),
+        (part_of_a_warpgroup, "mma_begin needs all 128 instances of a warpgroup"),
+        (a_warpgroup_of_two_roles, "subgroups of this one have different roles elsewhere"),
         (where_data_says, "mbarrier_wait under the if of line"),
-        (of_a_cluster, "cluster_barrier is of the whole workgroup"),
-        (registers_of_some, "registers is of whole warpgroups"),
-        (registers_sometimes, "registers under the if of line"),
-        (registers_twice, "some instances are given registers twice"),
+        (of_a_cluster, "cluster_barrier needs the whole workgroup"),
+        (registers_of_some, "registers needs all 128 instances of a warpgroup"),
+        (registers_sometimes, "registers are set under the if of line"),
+        (registers_twice, "some instances set their registers twice"),
         (registers_beyond, "have 66560 registers in all, and a workgroup of 384 begins with 168"),
     ],
 )
@@ -207,7 +207,7 @@ def test_other_refusals() -> None:
         k.barrier()
         k.mbarrier_arrive(bars, 0)
 
-    with pytest.raises(VerificationFailure, match="workgroups of a cluster have no roles"):
+    with pytest.raises(VerificationFailure, match="which a kernel with clusters cannot have"):
         clustered.trace(MACHINE)
 
 

@@ -17,7 +17,7 @@ from quod.kernel.ir.types import Type
 from quod.tensor.flash_attention.kernel import AttentionForm
 from quod.tensor.flash_attention.plan import RolePlan
 from quod.tensor.flash_attention.warp_specialised import RoleAttention
-from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.flash_attention.warpgroups import HeadTiles
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.support.thorough import one_and_others
@@ -115,7 +115,7 @@ def test_nobody_waits_for_sums(plan: RolePlan, causal: bool) -> None:
     the start, and there are enough of them.
     """
     machine = ptx_machine(plan.lanes, "sm_90a")
-    traced = ATTENTION_TILES[bf16, True].trace(
+    traced = WARPGROUP_ATTENTION[bf16, True].trace(
         machine, element=bf16, plan=plan, form=AttentionForm(causal=causal, sums=True)
     )
     module = ptx.translate(traced, machine)

@@ -20,7 +20,7 @@ from quod.tensor.flash_attention.plan import (
     heads_together,
     plan_attention,
 )
-from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.flash_attention.warpgroups import WarpgroupAttention
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.support.thorough import one_and_others
@@ -155,7 +155,7 @@ def test_what_suits_warpgroups() -> None:
 def test_nobody_waits_for_sums(plan: WarpgroupPlan, causal: bool) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")
-    traced = ATTENTION_TILES[bf16, True].trace(
+    traced = WARPGROUP_ATTENTION[bf16, True].trace(
         machine, element=bf16, plan=plan, form=AttentionForm(causal=causal, sums=True)
     )
     cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")

@@ -21,10 +21,12 @@ class KernelUsage:
 
     arch, workgroup: the architecture and the workgroup size.
     registers, spilled_bytes, stack_bytes: per instance, from the assembler; None without nvJitLink.
+        Spilled bytes are the bytes stored plus the bytes loaded.
     shared_bytes: per workgroup.
     live_words: the estimated maximum of live 32-bit words.
-    counts: the instruction mix per instance, with one round of each loop of unknown length.
-    missing: why there is no assembler, or empty.
+    counts: the instruction mix per instance, with one iteration of each loop of unknown
+        length.
+    missing: the reason why there is no assembler, or empty.
     """
 
     arch: str
@@ -53,10 +55,12 @@ def kernel_usage(
     machine = ptx_machine(size, arch)
     traced = kernel.trace(machine, **static)
     analysis = analyze(traced)
-    counts = (traced.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
+    estimates = (traced.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
     try:
-        needs = read_log(assemble(emit(traced, machine), arch)[1])
+        assembled = read_log(assemble(emit(traced, machine), arch)[1])
     except AssemblerMissing as error:
-        return KernelUsage(arch, size, None, None, None, *counts, str(error))
-    spilled = needs.spill_store_bytes + needs.spill_load_bytes
-    return KernelUsage(arch, size, needs.registers, spilled, needs.stack_bytes, *counts)
+        return KernelUsage(arch, size, None, None, None, *estimates, str(error))
+    spilled_bytes = assembled.spill_store_bytes + assembled.spill_load_bytes
+    return KernelUsage(
+        arch, size, assembled.registers, spilled_bytes, assembled.stack_bytes, *estimates
+    )

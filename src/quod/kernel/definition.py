@@ -150,7 +150,7 @@ class KernelDefinition:
 
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """Trace the kernel for one machine; return its simplified and verified IR."""
-        # A process that finds its code in the cache has no use for this.
+        # Imported here, as a process that finds its code in the cache does not need it.
         from quod.kernel.verifier.verify import verify
 
         with collector.paused():
@@ -395,9 +395,9 @@ def _is_count(value: object) -> bool:
 def _counting(
     parameters: dict[str, ParameterType], option: Names | None, axes: int, location: Location
 ) -> tuple[str, ...]:
-    """Return the parameters with the number of instances per axis: those given, else ``n``.
+    """Return the parameters with the number of instances per axis: the given names, else ``n``.
 
-    Empty if there is no ``n``; TraceError for given names that do not qualify.
+    Empty if there is no ``n``; TraceError for a given name that is not an unsigned parameter.
     """
     usual = ("n",) if axes == 1 else ()
     names = usual if option is None else (option,) if isinstance(option, str) else option

@@ -87,9 +87,9 @@ def current_location() -> Location:
 
 
 def user_location() -> Location:
-    """Return the innermost source line outside the kernel, field and curve packages.
+    """Return the innermost source line outside the library, which `is_library` defines.
 
-    For a kernel defined in those packages, this is a line of the kernel's body.
+    For a kernel defined in the library, this is a line of the kernel's body.
     """
     frame = user_frame = sys._getframe(1)
     while frame.f_back is not None:

@@ -56,17 +56,17 @@ class WideArithmetic(WideForms):
         """Return a + b + carry or a - b - borrow of single values, and the carry or borrow out."""
         k = self.k
 
-        def one(x: Value, y: Value) -> tuple[Value, Value]:
+        def add_once(x: Value, y: Value) -> tuple[Value, Value]:
             if y.constant == 0:
                 return x, k.constant(False, types.bool_)
             total = x - y if subtract else x + y
             return total, (x < total) if subtract else (total < x)
 
-        total, out = one(a, b)
+        total, carry_out = add_once(a, b)
         if carry is None or (carry.constant is not None and not carry.constant):
-            return total, out
-        total, again = one(total, k.cast(carry, a.type))
-        return total, out | again
+            return total, carry_out
+        total, second_carry = add_once(total, k.cast(carry, a.type))
+        return total, carry_out | second_carry
 
     def add(self, a: Wide, b: Wide) -> Wide:
         total, _ = self.add_with_carry(a, b, None, False)
@@ -116,11 +116,11 @@ class WideArithmetic(WideForms):
             return (a0 == b0) & (a1 == b1)
         if name == "ne":
             return (a0 != b0) | (a1 != b1)
-        above: tuple[Value, Value] = (a1, b1)
+        high_words: tuple[Value, Value] = (a1, b1)
         if a.type is types.i64:
-            above = (k.bitcast(a1, types.i32), k.bitcast(b1, types.i32))
-        below = k.emit(name, (a0, b0))
-        return (above[0] < above[1]) | ((a1 == b1) & below)
+            high_words = (k.bitcast(a1, types.i32), k.bitcast(b1, types.i32))
+        low_result = k.emit(name, (a0, b0))
+        return (high_words[0] < high_words[1]) | ((a1 == b1) & low_result)
 
     def select(self, condition: Value, a: object, b: object) -> Number:
         """Select one of two numbers of one type."""
@@ -231,23 +231,25 @@ class WideArithmetic(WideForms):
             amount = k.cast(n, a.type)
             return Wide(a.type, native=k.emit(name, (self.whole(a), amount)))
         low, high = self.halves(a)
-        within, is_far, is_none = n & 31, n >= HALF, (n & 31) == 0
-        complement = (HALF - within) & 31
+        shift, is_far, is_none = n & 31, n >= HALF, (n & 31) == 0
+        complement = (HALF - shift) & 31
         if name == "shl":
-            passed = k.select(is_none, 0, low >> complement)
-            moved = low << within
-            far = (self.word(0), moved)
-            near = (moved, (high << within) | passed)
+            crossing_bits = k.select(is_none, 0, low >> complement)
+            shifted_half = low << shift
+            shifted_far = (self.word(0), shifted_half)
+            shifted_near = (shifted_half, (high << shift) | crossing_bits)
         else:
-            passed = k.select(is_none, 0, high << complement)
+            crossing_bits = k.select(is_none, 0, high << complement)
             if a.type is types.u64:
-                moved = high >> within
+                shifted_half = high >> shift
             else:
-                signed = k.bitcast(high, types.i32) >> k.bitcast(within, types.i32)
-                moved = k.bitcast(signed, types.u32)
-            far = (moved, self._fill(a.type, high))
-            near = ((low >> within) | passed, moved)
-        new_low, new_high = (k.select(is_far, x, y) for x, y in zip(far, near, strict=True))
+                signed = k.bitcast(high, types.i32) >> k.bitcast(shift, types.i32)
+                shifted_half = k.bitcast(signed, types.u32)
+            shifted_far = (shifted_half, self._fill(a.type, high))
+            shifted_near = ((low >> shift) | crossing_bits, shifted_half)
+        new_low, new_high = (
+            k.select(is_far, x, y) for x, y in zip(shifted_far, shifted_near, strict=True)
+        )
         return Wide(a.type, (new_low, new_high))
 
 

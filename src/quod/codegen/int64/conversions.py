@@ -57,20 +57,20 @@ def _from_float(wide: WideArithmetic, number: Value, target: Type) -> Wide:
     mantissa = Wide(types.u64, ((bits & 0x7FFFFF) | 0x800000, wide.word(0)))
     unit, zero = wide.constant(1, types.u64), wide.constant(0, types.u64)
     # The value is mantissa * 2**(exponent - 150).
-    left = wide.shift_by_value("shl", mantissa, (exponent - 150) & 63)
-    right = wide.shift_by_value("shr", mantissa, (150 - exponent) & 63)
-    size = wide.select_wide(exponent >= 150, left, right)
-    size = wide.select_wide(exponent < 127, zero, size)
+    shifted_left = wide.shift_by_value("shl", mantissa, (exponent - 150) & 63)
+    shifted_right = wide.shift_by_value("shr", mantissa, (150 - exponent) & 63)
+    magnitude = wide.select_wide(exponent >= 150, shifted_left, shifted_right)
+    magnitude = wide.select_wide(exponent < 127, zero, magnitude)
     negative = (bits >> 31) != 0
     is_nan = number != number
     if target is types.u64:
-        size = wide.select_wide(exponent >= 127 + 64, wide.subtract(zero, unit), size)
-        return wide.select_wide(negative | is_nan, zero, size)
-    least = wide.constant(1 << 63, types.u64)
+        magnitude = wide.select_wide(exponent >= 127 + 64, wide.subtract(zero, unit), magnitude)
+        return wide.select_wide(negative | is_nan, zero, magnitude)
+    minimum = wide.constant(1 << 63, types.u64)
     too_large = exponent >= 127 + 63
-    size = wide.select_wide(too_large, wide.subtract(least, unit), size)
-    signed = wide.select_wide(negative, wide.subtract(zero, size), size)
-    signed = wide.select_wide(too_large & negative, least, signed)
+    magnitude = wide.select_wide(too_large, wide.subtract(minimum, unit), magnitude)
+    signed = wide.select_wide(negative, wide.subtract(zero, magnitude), magnitude)
+    signed = wide.select_wide(too_large & negative, minimum, signed)
     signed = wide.select_wide(is_nan, zero, signed)
     return Wide(types.i64, wide.halves(signed))
 
@@ -91,15 +91,17 @@ def _to_float(wide: WideArithmetic, number: Wide) -> Value:
     length = 64 - wide.halves(wide.count("clz", number))[0]
     shift = k.select(length > 26, length - 26, 0)
     top = wide.shift_by_value("shr", number, shift)
-    back = wide.shift_by_value("shl", top, shift)
-    sticky = k.cast(wide.compare("ne", back, number), types.u32)
+    restored = wide.shift_by_value("shl", top, shift)
+    sticky = k.cast(wide.compare("ne", restored, number), types.u32)
     leading = wide.low(top) | sticky
     # Round 26 bits to 24 explicitly, as WGSL leaves the rounding of conversions open.
-    spare = k.select(length > 24, k.minimum(length, 26) - 24, 0)
-    half = k.select(spare == 0, 0, (k.constant(1, types.u32) << spare) >> 1)
-    kept = leading >> spare
-    lost = leading - (kept << spare)
-    up = (lost > half) | ((lost == half) & (spare != 0) & ((kept & 1) != 0))
-    rounded = k.cast(kept + k.cast(up, types.u32), types.f32)
-    scale = k.bitcast((shift + spare + 127) << 23, types.f32)
+    extra_bits = k.select(length > 24, k.minimum(length, 26) - 24, 0)
+    halfway = k.select(extra_bits == 0, 0, (k.constant(1, types.u32) << extra_bits) >> 1)
+    mantissa = leading >> extra_bits
+    dropped_bits = leading - (mantissa << extra_bits)
+    rounds_up = (dropped_bits > halfway) | (
+        (dropped_bits == halfway) & (extra_bits != 0) & ((mantissa & 1) != 0)
+    )
+    rounded = k.cast(mantissa + k.cast(rounds_up, types.u32), types.f32)
+    scale = k.bitcast((shift + extra_bits + 127) << 23, types.f32)
     return k.bitcast(k.bitcast(rounded * scale, types.u32) | sign, types.f32)

@@ -14,10 +14,10 @@ from quod.kernel.ir.value import Value
 def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
     """Compute a quotient or remainder (``div``, ``rem``); signed division rounds down."""
     if a.type is types.u64:
-        return _divide_sizes(wide, name, a, b)
-    sizes = [Wide(types.u64, wide.halves(wide.absolute(number))) for number in (a, b)]
-    remainder = Wide(types.i64, wide.halves(_divide_sizes(wide, "rem", *sizes)))
-    zero, minus = wide.constant(0, types.i64), wide.constant(-1, types.i64)
+        return _divide_magnitudes(wide, name, a, b)
+    magnitudes = [Wide(types.u64, wide.halves(wide.absolute(number))) for number in (a, b)]
+    remainder = Wide(types.i64, wide.halves(_divide_magnitudes(wide, "rem", *magnitudes)))
+    zero, minus_one = wide.constant(0, types.i64), wide.constant(-1, types.i64)
     differ = (wide.halves(a)[1] ^ wide.halves(b)[1]) >> 31 != 0
     inexact = wide.compare("ne", remainder, zero)
     by_zero = wide.compare("eq", b, zero)
@@ -28,12 +28,14 @@ def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
             wide.add(remainder, b),
             wide.select_wide(by_zero, a, remainder),
         )
-    size = Wide(types.i64, wide.halves(_divide_sizes(wide, "div", *sizes)))
-    down = wide.select_wide(inexact, wide.subtract(minus, size), wide.negate(size))
-    return wide.select_wide(by_zero, minus, wide.select_wide(differ, down, size))
+    magnitude = Wide(types.i64, wide.halves(_divide_magnitudes(wide, "div", *magnitudes)))
+    rounded_down = wide.select_wide(
+        inexact, wide.subtract(minus_one, magnitude), wide.negate(magnitude)
+    )
+    return wide.select_wide(by_zero, minus_one, wide.select_wide(differ, rounded_down, magnitude))
 
 
-def _divide_sizes(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
+def _divide_magnitudes(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
     """Compute a quotient or remainder of unsigned numbers by long division, bit by bit."""
     body = functools.partial(_divide_body, remainder=name == "rem")
     low, high = wide.k.call(f"{name}_wide", body, wide.halves(a), wide.halves(b))
@@ -48,14 +50,14 @@ def _divide_body(
     zero = (halved.word(0), halved.word(0))
     with k.range(0, 64, carry=(a, zero)) as loop:
         quotient, partial = (Wide(types.u64, pair) for pair in loop.carried)
-        out = halved.halves(partial)[1] >> 31
+        carry_out = halved.halves(partial)[1] >> 31
         low, high = halved.halves(quotient)
         unit = halved.constant(1, types.u64)
-        moved = halved.shift_left(partial, unit)
-        below, above = halved.halves(moved)
-        moved = Wide(types.u64, (below | (high >> 31), above))
-        fits = (out != 0) | ~halved.compare("lt", moved, divisor)
-        partial = halved.select_wide(fits, halved.subtract(moved, divisor), moved)
+        shifted = halved.shift_left(partial, unit)
+        low_word, high_word = halved.halves(shifted)
+        shifted = Wide(types.u64, (low_word | (high >> 31), high_word))
+        fits = (carry_out != 0) | ~halved.compare("lt", shifted, divisor)
+        partial = halved.select_wide(fits, halved.subtract(shifted, divisor), shifted)
         low, high = halved.halves(halved.shift_left(quotient, unit))
         low = low | k.cast(fits, types.u32)
         loop.next(((low, high), halved.halves(partial)))

@@ -38,10 +38,10 @@ def _read_and(operation: str) -> Change:
 
 def _compare_exchange(body: BodyEmitter, element: str, address: str, operands: list[str]) -> str:
     expected, value = operands
-    both = body.fresh(
+    value_and_success = body.fresh(
         f"cmpxchg ptr {address}, {element} {expected}, {element} {value} monotonic monotonic"
     )
-    return body.fresh(f"extractvalue {{ {element}, i1 }} {both}, 0")
+    return body.fresh(f"extractvalue {{ {element}, i1 }} {value_and_success}, 0")
 
 
 def _atomic(change: Change) -> Rule:
@@ -66,13 +66,13 @@ def _changed(body: BodyEmitter, op: Op, change: Change) -> None:
         )
     kind = body.vector(element)
     vectors = [body.get(value, varying=True) for value in values]
-    before = "poison"
+    old_values = "poison"
     for lane in range(body.lanes):
         address = body.fresh(f"extractelement {pointers} {addresses}, i64 {lane}")
         operands = [body.fresh(f"extractelement {kind} {vector}, i64 {lane}") for vector in vectors]
         old = change(body, element, address, operands)
-        before = body.fresh(f"insertelement {kind} {before}, {element} {old}, i64 {lane}")
-    body.names[op.results[0]] = before
+        old_values = body.fresh(f"insertelement {kind} {old_values}, {element} {old}, i64 {lane}")
+    body.names[op.results[0]] = old_values
 
 
 def _fence(body: BodyEmitter, op: Op) -> None:
@@ -94,8 +94,8 @@ def _copy_async(body: BodyEmitter, op: Op) -> None:
         return
     targets, origins = varying_addresses(body, shared, to), varying_addresses(body, source, start)
     for offset in count:
-        places = offset_addresses(body, origins, name, offset)
-        loaded = gather(body, body.vector(name), name, places, align)
+        source_addresses = offset_addresses(body, origins, name, offset)
+        loaded = gather(body, body.vector(name), name, source_addresses, align)
         scatter(body, name, loaded, offset_addresses(body, targets, name, offset), align)
 
 

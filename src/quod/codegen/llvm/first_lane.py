@@ -25,14 +25,16 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
     If lane 0's index has wrapped around, the result is negative: it is derived from the lane whose
     index has not, by the stride.
     """
-    behind = None if body.mask is None else body.beginning[body.mask]
+    unwrapped_lane = None if body.mask is None else body.beginning[body.mask]
     stride = body.strides.of(index)
-    if behind is None or stride is None or stride <= 0:
+    if unwrapped_lane is None or stride is None or stride <= 0:
         return body.fresh(f"zext i32 {first} to i64")
-    distance = behind if stride == 1 else body.fresh(f"mul i32 {behind}, {stride}")
+    distance = unwrapped_lane if stride == 1 else body.fresh(f"mul i32 {unwrapped_lane}, {stride}")
     further = body.fresh(f"add i32 {first}, {distance}")
-    wide, less = (body.fresh(f"zext i32 {word} to i64") for word in (further, distance))
-    return body.fresh(f"sub i64 {wide}, {less}")
+    wide_index, wide_distance = (
+        body.fresh(f"zext i32 {word} to i64") for word in (further, distance)
+    )
+    return body.fresh(f"sub i64 {wide_index}, {wide_distance}")
 
 
 def of_lane0(body: BodyEmitter, index: Value) -> str:
@@ -91,5 +93,5 @@ _OPERANDS: dict[str, Callable[[Op], Sequence[Value]]] = {
 
 
 def _is_widened(op: Op) -> bool:
-    before, after = op.operands[0].type, op.results[0].type
-    return before.kind == "unsigned" and after.bits > before.bits
+    source_type, result_type = op.operands[0].type, op.results[0].type
+    return source_type.kind == "unsigned" and result_type.bits > source_type.bits

@@ -42,15 +42,15 @@ def _index64(body: BodyEmitter, index: Value, *, varying: bool) -> str:
 
 def scalar_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
     element = memory_name(element_of(pointer))
-    at = _index64(body, index, varying=False)
-    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {at}")
+    index64 = _index64(body, index, varying=False)
+    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {index64}")
 
 
 def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
     element = memory_name(element_of(pointer))
     base = f"{body.type_of(pointer)} {body.get(pointer)}"
-    at = _index64(body, index, varying=True)
-    return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {at}")
+    index64 = _index64(body, index, varying=True)
+    return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {index64}")
 
 
 def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
@@ -135,8 +135,8 @@ def _load(body: BodyEmitter, op: Op) -> None:
     if not (body.is_varying(pointer) or body.is_varying(index)):
         address = scalar_address(body, pointer, index)
         for offset, result in enumerate(op.results):
-            place = offset_address(body, address, name, offset)
-            loaded = body.fresh(f"load {name}, ptr {place}, align {align}")
+            element_address = offset_address(body, address, name, offset)
+            loaded = body.fresh(f"load {name}, ptr {element_address}, align {align}")
             body.names[result] = _widen(body, element, name, loaded, varying=False)
         return
     kind = body.vector(name)
@@ -154,8 +154,8 @@ def _load(body: BodyEmitter, op: Op) -> None:
         return
     addresses = _vector_addresses(body, pointer, index)
     for offset, result in enumerate(op.results):
-        places = offset_addresses(body, addresses, name, offset)
-        loaded = gather(body, kind, name, places, align)
+        element_addresses = offset_addresses(body, addresses, name, offset)
+        loaded = gather(body, kind, name, element_addresses, align)
         body.names[result] = _widen(body, element, kind, loaded, varying=True)
 
 
@@ -205,12 +205,12 @@ def scatter(body: BodyEmitter, name: str, values: str, addresses: str, align: in
 
 def _chunks(count: int) -> list[tuple[int, int]]:
     """Split a run of words into chunks of 4, 2 and 1; returns (start, size) of each."""
-    pieces, start = [], 0
+    chunks, start = [], 0
     while start < count:
         size = next(size for size in (4, 2, 1) if start + size <= count)
-        pieces.append((start, size))
+        chunks.append((start, size))
         start += size
-    return pieces
+    return chunks
 
 
 def _shuffle(body: BodyEmitter, kind: str, a: str, b: str, indices: list[int]) -> str:
@@ -255,9 +255,9 @@ def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: 
     for start, size in _chunks(count):
         rows = []
         for address in addresses:
-            place = offset_address(body, address, name, start)
+            chunk_address = offset_address(body, address, name, start)
             kind = f"<{size} x {name}>"
-            rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
+            rows.append(body.fresh(f"load {kind}, ptr {chunk_address}, align 4"))
         if size == 4:
             vectors += _transpose_4(body, full, f"<4 x {name}>", rows)
         elif size == 2:
@@ -307,9 +307,9 @@ def _store(body: BodyEmitter, op: Op) -> None:
     if not address_varies and not any(map(body.is_varying, values)):
         address = scalar_address(body, pointer, index)
         for offset, value in enumerate(values):
-            place = offset_address(body, address, name, offset)
+            element_address = offset_address(body, address, name, offset)
             stored = _narrow(body, value, element, varying=False)
-            body.line(f"store {name} {stored}, ptr {place}, align {align}")
+            body.line(f"store {name} {stored}, ptr {element_address}, align {align}")
         return
     kind = body.vector(name)
     if address_varies and _is_row(body, element, len(values)):
@@ -330,8 +330,8 @@ def _store(body: BodyEmitter, op: Op) -> None:
         return
     addresses = varying_addresses(body, pointer, index)
     for offset, value in enumerate(values):
-        places = offset_addresses(body, addresses, name, offset)
-        scatter(body, name, _narrow(body, value, element, varying=True), places, align)
+        element_addresses = offset_addresses(body, addresses, name, offset)
+        scatter(body, name, _narrow(body, value, element, varying=True), element_addresses, align)
 
 
 def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
@@ -357,8 +357,8 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
         else:
             rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(8)]
         for address, row in zip(addresses, rows, strict=True):
-            place = offset_address(body, address, name, start)
-            body.line(f"store <{size} x {name}> {row}, ptr {place}, align 4")
+            chunk_address = offset_address(body, address, name, start)
+            body.line(f"store <{size} x {name}> {row}, ptr {chunk_address}, align 4")
 
 
 def _pairs(body: BodyEmitter, halves: list[str]) -> list[str]:
@@ -377,10 +377,10 @@ def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
         first = _shuffle(body, full, words[0], words[1], pairs)
         second = _shuffle(body, full, words[2], words[3], pairs)
         for half, quads in enumerate((_LOW_QUADS, _HIGH_QUADS)):
-            both = _shuffle(body, full, first, second, quads)
+            quads_of_lanes = _shuffle(body, full, first, second, quads)
             lane = parity + 2 * half
-            rows[lane] = _shuffle(body, full, both, "poison", [0, 1, 2, 3])
-            rows[lane + 4] = _shuffle(body, full, both, "poison", [4, 5, 6, 7])
+            rows[lane] = _shuffle(body, full, quads_of_lanes, "poison", [0, 1, 2, 3])
+            rows[lane + 4] = _shuffle(body, full, quads_of_lanes, "poison", [4, 5, 6, 7])
     return rows
 
 
@@ -432,13 +432,13 @@ def _private(body: BodyEmitter, op: Op) -> None:
     """Allocate one array per lane, contiguously."""
     (result,) = op.results
     name, count = memory_name(element_of(result)), int(op.attributes["count"])
-    room = body.allocate(f"[{count * body.lanes} x {name}]", 64)
+    arrays = body.allocate(f"[{count * body.lanes} x {name}]", 64)
     if body.lanes == 1:
-        body.names[result] = room
+        body.names[result] = arrays
         return
     starts = ", ".join(f"i64 {lane * count}" for lane in range(body.lanes))
     body.names[result] = body.fresh(
-        f"getelementptr {name}, ptr {room}, {body.vector('i64')} <{starts}>"
+        f"getelementptr {name}, ptr {arrays}, {body.vector('i64')} <{starts}>"
     )
 
 

@@ -51,7 +51,7 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
     body.line(f"store {kind} {body.get(value, varying=True)}, ptr {buffer}, align 64")
     lane_operand = body.get(lane, varying=True)
     lane_in_subgroup = body.fresh(f"urem {indices} {lane_operand}, splat (i32 {size})")
-    subgroup_starts = ", ".join(f"i32 {number // size * size}" for number in range(body.lanes))
+    subgroup_starts = ", ".join(f"i32 {lane // size * size}" for lane in range(body.lanes))
     source = body.fresh(f"add {indices} {lane_in_subgroup}, <{subgroup_starts}>")
     addresses = body.fresh(f"getelementptr {scalar}, ptr {buffer}, {indices} {source}")
     body.names[result] = gather(body, kind, scalar, addresses, value.type.bytes)

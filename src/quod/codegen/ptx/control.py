@@ -54,16 +54,16 @@ def _emit_if(body: BodyEmitter, op: Op) -> None:
         return
     body.at(op.location)
     jump = _branch(body, op)
-    after = body.new_label("after")
+    after_label = body.new_label("after")
     two_sides = len(otherwise.ops) > 1 or bool(op.results)
-    other = body.new_label("else") if two_sides else after
-    body.line(f"@!{predicate} {jump} {other};")
+    else_label = body.new_label("else") if two_sides else after_label
+    body.line(f"@!{predicate} {jump} {else_label};")
     _emit_side(body, then, targets)
     if two_sides:
-        body.line(f"bra {after};")
-        body.start(other)
+        body.line(f"bra {after_label};")
+        body.start(else_label)
         _emit_side(body, otherwise, targets)
-    body.start(after)
+    body.start(after_label)
 
 
 def _emit_side(body: BodyEmitter, region: Block, targets: Sequence[str]) -> None:
@@ -116,10 +116,10 @@ def _next_values(body: BodyEmitter, targets: Sequence[str], values: Sequence[Val
     """Move the yielded values to the carried registers, as a parallel copy."""
     sources = [body.get(value) for value in values]
     overwritten = set(targets)
-    for at, (target, value, source) in enumerate(zip(targets, values, sources, strict=True)):
+    for index, (target, value, source) in enumerate(zip(targets, values, sources, strict=True)):
         if source in overwritten and source != target:
-            sources[at] = body.new(register_kind(value.type))
-            _move(body, sources[at], value, source)
+            sources[index] = body.new(register_kind(value.type))
+            _move(body, sources[index], value, source)
     for target, value, source in zip(targets, values, sources, strict=True):
         _move(body, target, value, source)
 
@@ -135,20 +135,20 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     facts.assume_carried(carried, op.operands[3:], region.yielded)
     jump, kind = _branch(body, op), suffix(index.type)
     counter, *targets = _start_loop(body, region.arguments, (start, *op.operands[3:]))
-    last, increment = body.get(stop), body.get(step)
+    stop_text, increment = body.get(stop), body.get(step)
     inside, done = body.new_label("loop"), body.new_label("done")
     runs = start.constant is not None and stop.constant is not None and (
         start.constant < stop.constant
     )  # fmt: skip
     if not runs:
-        empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {last}")
+        empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
         body.line(f"@{empty} {jump} {done};")
     body.start(inside)
     body.emit_block(region)
     body.at(op.location)
     _next_values(body, targets, region.yielded)
     body.line(f"add.{kind} {counter}, {counter}, {increment};")
-    continues = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {last}")
+    continues = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {stop_text}")
     body.line(f"@{continues} {jump} {inside};")
     _finish_loop(body, op, carried, done, targets)
 
@@ -158,17 +158,17 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
     body.facts.assume_carried(head.arguments, op.operands, region.yielded)
     jump = _branch(body, op)
     targets = _start_loop(body, head.arguments, op.operands)
-    again, done = body.new_label("loop"), body.new_label("done")
-    body.start(again)
+    loop_label, done_label = body.new_label("loop"), body.new_label("done")
+    body.start(loop_label)
     body.emit_block(head)
     body.at(op.location)
     condition = body.get(head.yielded[0])
-    body.line(f"@!{condition} {jump} {done};")
+    body.line(f"@!{condition} {jump} {done_label};")
     body.emit_block(region)
     body.at(op.location)
     _next_values(body, targets, region.yielded)
-    body.line(f"bra {again};")
-    _finish_loop(body, op, head.arguments, done, targets)
+    body.line(f"bra {loop_label};")
+    _finish_loop(body, op, head.arguments, done_label, targets)
 
 
 def _finish_loop(

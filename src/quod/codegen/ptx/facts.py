@@ -122,8 +122,8 @@ class Facts:
             return type_maximum
         if any(operand.type.kind not in ("unsigned", "bool") for operand in op.operands):
             return type_maximum
-        parts = [self.maximum(operand, depth + 1) for operand in op.operands]
-        bound = _MAXIMA[op.name](op, parts)
+        operand_bounds = [self.maximum(operand, depth + 1) for operand in op.operands]
+        bound = _MAXIMA[op.name](op, operand_bounds)
         return type_maximum if bound is None or bound > type_maximum else bound
 
 
@@ -132,9 +132,9 @@ def _natural(value: Value) -> int:
     return value.type.element.bytes if isinstance(value.type, PointerType) else 1
 
 
-def _shifted_multiple(op: Op, parts: list[int]) -> int:
+def _shifted_multiple(op: Op, multiples: list[int]) -> int:
     amount = op.operands[1].constant
-    return 1 if amount is None else parts[0] << (int(amount) % op.operands[0].type.bits)
+    return 1 if amount is None else multiples[0] << (int(amount) % op.operands[0].type.bits)
 
 
 _MULTIPLES: dict[str, Callable[[Op, list[int]], int]] = {

@@ -155,13 +155,13 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
 
 def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
     """Split a run of elements into accesses; yields (first, count) of each."""
-    first = 0
-    while first < count:
-        alignment = address.multiple(first * size)
-        most = min(alignment // size, WIDEST // size, count - first)
-        width = 4 if most >= 4 else 2 if most >= 2 else 1
-        yield first, width
-        first += width
+    start = 0
+    while start < count:
+        alignment = address.multiple(start * size)
+        max_count = min(alignment // size, WIDEST // size, count - start)
+        width = 4 if max_count >= 4 else 2 if max_count >= 2 else 1
+        yield start, width
+        start += width
 
 
 def _load(body: BodyEmitter, op: Op) -> None:
@@ -174,8 +174,8 @@ def _load(body: BodyEmitter, op: Op) -> None:
     for first, width in _pieces(address, len(op.results), element.bytes):
         registers = [body.new(register) for _ in range(width)]
         vector, target = _vector(registers)
-        place = address.text(first * element.bytes)
-        body.line(f"ld.{_SPACES[kind.space]}{vector}.{suffix} {target}, {place};")
+        access_address = address.text(first * element.bytes)
+        body.line(f"ld.{_SPACES[kind.space]}{vector}.{suffix} {target}, {access_address};")
         for result, loaded in zip(op.results[first : first + width], registers, strict=True):
             if element is types.bool_:
                 body.define(result, "setp.ne.u32", f"{loaded}, 0")
@@ -202,8 +202,8 @@ def _store(body: BodyEmitter, op: Op) -> None:
         stored = [body.register(value) for value in values]
     for first, width in _pieces(address, len(values), element.bytes):
         vector, source = _vector(stored[first : first + width])
-        place = address.text(first * element.bytes)
-        body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {place}, {source};")
+        access_address = address.text(first * element.bytes)
+        body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {access_address}, {source};")
 
 
 def _atomic(operation: str) -> Rule:
@@ -264,9 +264,9 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
     if kind.space != "global":
         return
     address = address_of(body, pointer, index)
-    last = (int(op.attributes["count"]) - 1) * kind.element.bytes
-    for place in sorted({*range(0, last + 1, _LINE), last}):
-        body.line(f"prefetch.global.L2 {address.text(place)};")
+    last_byte = (int(op.attributes["count"]) - 1) * kind.element.bytes
+    for byte_offset in sorted({*range(0, last_byte + 1, _LINE), last_byte}):
+        body.line(f"prefetch.global.L2 {address.text(byte_offset)};")
 
 
 def _pointer_cast(body: BodyEmitter, op: Op) -> None:

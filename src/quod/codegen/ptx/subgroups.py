@@ -54,8 +54,8 @@ def _registers(body: BodyEmitter, op: Op) -> None:
     body.module.require_specific()
     count, entry = op.attributes["count"], body.module.registers_at_entry()
     if count != entry:
-        way = "inc" if count > entry else "dec"
-        body.line(f"setmaxnreg.{way}.sync.aligned.u32 {count};")
+        direction = "inc" if count > entry else "dec"
+        body.line(f"setmaxnreg.{direction}.sync.aligned.u32 {count};")
 
 
 def _members(body: BodyEmitter, op: Op) -> str:
@@ -72,15 +72,16 @@ def _members(body: BodyEmitter, op: Op) -> str:
 def _shuffle(body: BodyEmitter, op: Op) -> None:
     """Emit a shuffle, of two words for 64-bit values; the lane index is taken modulo 32."""
     (result,), (value, lane) = op.results, op.operands
-    members, at = _members(body, op), body.get(lane)
+    members, source_lane = _members(body, op), body.get(lane)
     source = body.register(value)
     if result.type.bits == 32:
-        body.define(result, "shfl.sync.idx.b32", f"{source}, {at}, 31, {members}")
+        body.define(result, "shfl.sync.idx.b32", f"{source}, {source_lane}, 31, {members}")
         return
     low, high = body.new("r"), body.new("r")
     body.line(f"mov.b64 {{{low}, {high}}}, {source};")
     halves = [
-        body.fresh("r", "shfl.sync.idx.b32", f"{half}, {at}, 31, {members}") for half in (low, high)
+        body.fresh("r", "shfl.sync.idx.b32", f"{half}, {source_lane}, 31, {members}")
+        for half in (low, high)
     ]
     body.define(result, "mov.b64", f"{{{', '.join(halves)}}}")
 
@@ -102,19 +103,21 @@ def _combined(body: BodyEmitter, op: Op) -> None:
     width = min(32, body.module.kernel.workgroup_size)
     thread = ""
     for distance in distances(width):
-        place, there = "", ""
+        partner, partner_exists = "", ""
         if width & (width - 1):
             thread = thread or body.fresh("r", "mov.u32", "%tid.x")
-            place = body.fresh("r", "xor.b32", f"{thread}, {distance}")
-            there = body.fresh("p", "setp.lt.u32", f"{place}, {width}")
-            place = body.fresh("r", "selp.b32", f"{place}, {thread}, {there}")
-        other = _from_lane(body, type_, source, place or distance, members)
-        both = _of_registers(body, op, [source, other])
-        if there:
-            both = body.fresh(
-                register_kind(type_), f"selp.{bits_or_float(type_)}", f"{both}, {source}, {there}"
+            partner = body.fresh("r", "xor.b32", f"{thread}, {distance}")
+            partner_exists = body.fresh("p", "setp.lt.u32", f"{partner}, {width}")
+            partner = body.fresh("r", "selp.b32", f"{partner}, {thread}, {partner_exists}")
+        other = _from_lane(body, type_, source, partner or distance, members)
+        combined = _of_registers(body, op, [source, other])
+        if partner_exists:
+            combined = body.fresh(
+                register_kind(type_),
+                f"selp.{bits_or_float(type_)}",
+                f"{combined}, {source}, {partner_exists}",
             )
-        source = both
+        source = combined
     if thread:
         source = _from_lane(body, type_, source, "0", members)
     body.names[result] = source
@@ -128,13 +131,13 @@ def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, mem
     if bits == 64:
         words = [body.new("r"), body.new("r")]
         body.line(f"mov.b64 {{{words[0]}, {words[1]}}}, {source};")
-    moved = [
+    shuffled = [
         body.fresh(
             kind if bits == 32 else "r", f"shfl.sync.{mode}.b32", f"{w}, {lane}, 31, {members}"
         )
         for w in words
     ]
-    return moved[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(moved)}}}")
+    return shuffled[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(shuffled)}}}")
 
 
 def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:

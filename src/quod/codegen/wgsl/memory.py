@@ -64,10 +64,12 @@ def _compare_exchange(body: BodyEmitter, op: Op) -> None:
     body.add(f"var {name} = atomicLoad(&{element});")
     body.add("loop {")
     body.add(f"  if ({name} != {expected}) {{ break; }}")
-    again = body.fresh()
-    body.add(f"  let {again} = atomicCompareExchangeWeak(&{element}, {expected}, {value});")
-    body.add(f"  if ({again}.exchanged) {{ break; }}")
-    body.add(f"  {name} = {again}.old_value;")
+    exchange_result = body.fresh()
+    body.add(
+        f"  let {exchange_result} = atomicCompareExchangeWeak(&{element}, {expected}, {value});"
+    )
+    body.add(f"  if ({exchange_result}.exchanged) {{ break; }}")
+    body.add(f"  {name} = {exchange_result}.old_value;")
     body.add("}")
     body.names[op.results[0]] = name
 

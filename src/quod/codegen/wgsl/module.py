@@ -12,9 +12,10 @@ from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import Type
 
 WATCH_WORD = 4
-"""The word of ``watch``, in bind group 1, that a kernel sets if the driver has ended a loop early.
+"""The index of the word of ``watch`` that a kernel sets if the driver has ended a loop early.
 
-Only kernels for a machine with ``watched_loops`` have it.
+Some drivers leave a loop after a number of iterations; the kernel then sets the word. ``watch`` is
+a buffer in bind group 1; only kernels for a machine with ``watched_loops`` have it.
 """
 
 Dialect = Literal["naga", "tint"]
@@ -51,12 +52,12 @@ class WgslModule:
     """The WGSL of one kernel.
 
     In group 0, binding 0 is a uniform block of `parameter_words` 32-bit words, a multiple of four:
-    first the number of workgroups, then the `fields`; binding j + 1 is storage binding j of
-    `storage`, an array of u32 that is read and written. `lines` has a Python line, or None, for
+    first the number of workgroups, then the `fields`. Bindings 1 to `storage` are the storage
+    bindings, each an array of u32 that is read and written. `lines` has a Python line, or None, for
     each line of the text.
 
-    A launch of n workgroups dispatches (n, 1, 1), or where a dimension is too small for that any
-    (x, y, 1) of at least n in all.
+    A launch of n workgroups dispatches (n, 1, 1). If n exceeds the limit of a dimension, it
+    dispatches (x, y, 1) with x * y >= n.
     """
 
     text: str

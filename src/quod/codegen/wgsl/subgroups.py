@@ -13,8 +13,10 @@ def _text(text: str) -> Expression:
     return lambda body, op: (text, _ATOM)
 
 
-def _own(text: str) -> Expression:
-    """Make a rule for an index of the instance, which device functions take as a parameter."""
+def _id_rule(text: str) -> Expression:
+    """Make a rule for an id. Only the entry point has WGSL's builtins; other functions take ids as
+    parameters.
+    """
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         body.uses_ids = True
@@ -46,15 +48,16 @@ def _ballot(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"subgroupBallot({body.text_of(op.operands[0])}).x", _ATOM
 
 
-PLACES: dict[str, Expression] = {
-    "local_id": _own("local_id"),
-    "workgroup_id": _own("group_id"),
+ID_RULES: dict[str, Expression] = {
+    "local_id": _id_rule("local_id"),
+    "workgroup_id": _id_rule("group_id"),
+    # The host writes it there: a dispatch may have more workgroups than the launch.
     "num_workgroups": _text("parameters.words[0].x"),
 }
-"""The rules of the indices of an instance."""
+"""The rules of ids and of the number of workgroups."""
 
 _EXPRESSIONS: dict[str, Expression] = {
-    **PLACES,
+    **ID_RULES,
     "shuffle": _shuffle,
     "ballot": _ballot,
     "subgroup_sum": function("subgroupAdd"),

@@ -4,9 +4,9 @@ An entry is a file named by the hash of everything it depends on. Entries are wr
 name and renamed, so processes may share the folder. Each entry contains a hash of its key and
 content, so a damaged one is detected, removed and rebuilt.
 
-Entries are code that runs as the user, so they are read from and written to only a folder that
-nobody else can change (see `private_folder`). A folder of the user or root that cannot be written
-is still read. If nothing can be read or kept, one warning gives the reason.
+Entries are code that runs with the user's rights, so the cache uses only a folder that no other
+user can change (see `private_folder`). A folder of the user or root that cannot be written is still
+read. If nothing can be read or kept, one warning gives the reason.
 
 Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
 sixteenth of the size limit by removing the entries used longest ago, so storing an entry scans only
@@ -36,13 +36,13 @@ _SHARDS = 16
 _LOOKS = 32
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600
-# Entries used within so long of each other count as used at the same time.
+# Times of use that differ by less than this count as equal.
 _SECONDS_OF_USE = 3600
 _TEXTS = "refused"
 _MAX_TEXTS = 100
 DEFAULT_LIMIT_BYTES = 512 << 20
 
-# Nothing else is looked at or removed in the folders of the cache.
+# Other files in the cache's folders are neither read nor removed.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY = re.compile(re.escape(_TEMPORARY_PREFIX) + r"[0-9a-f]{32}")
 _TEXT = re.compile(r".+-[0-9a-f]{32}\.[a-z]+")
@@ -51,7 +51,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class CacheWarning(UserWarning):
-    """Compiled code is not kept, or not used."""
+    """The warning that compiled code is not cached, or cached code is not used."""
 
 
 def default_folder() -> Path:
@@ -101,7 +101,7 @@ class CompileCache:
             self._refusal = error
         self._shard_limit = limit_bytes // _SHARDS
         self._room: dict[str, int] = {}
-        """Bytes that may be stored in a folder before it is looked at again."""
+        """Bytes that may be stored in a folder before its next scan."""
         self._lock = threading.Lock()
         self._base: int | None = None
         self._close: weakref.finalize[[int], CompileCache] | None = None
@@ -136,7 +136,7 @@ class CompileCache:
                             os.unlink(temporary, dir_fd=shard)
                 self._make_room(key[0], shard, len(data))
         except NotOwnError:
-            return  # was warned of
+            return  # the warning was given
         except OSError as error:
             _warn_once(self.folder, f"{error.strerror or error}")
 
@@ -156,11 +156,11 @@ class CompileCache:
             os.unlink(key, dir_fd=shard)
 
     def keep_text(self, name: str, text: str) -> Path | None:
-        """Write a file for people next to the entries; return its path.
+        """Write a file for human readers next to the entries; return its path.
 
-        Its name is `name` with something before the suffix that nobody can guess. It is in the
-        system's folder for temporary files where the cache cannot be written, and None if that
-        cannot be written either.
+        The file name is `name` with a random part before the suffix. If the cache cannot be
+        written, the file is in the system's folder for temporary files. Returns None if that fails,
+        too.
         """
         import tempfile
 
@@ -208,7 +208,7 @@ class CompileCache:
         except FileNotFoundError:
             if not create:
                 raise
-        # It was there and has been removed meanwhile.
+        # Another process has removed it since the check.
         self._forget_base()
         return open_within(self._open_base(create=True), name, create=True)
 
@@ -241,9 +241,9 @@ class CompileCache:
                 self._room[name] = room
 
     def _trim(self, shard: int) -> int:
-        """Remove what was used longest ago; gives how much may be stored until the next look.
+        """Remove the entries used longest ago; return the bytes to store until the next scan.
 
-        Other processes store meanwhile, each as much at most.
+        Other processes may store at most the same amount each in the meantime.
         """
         entries = []
         total = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Compilations:
-    """Counts of one process. `asked` are those compiled since it began, or being compiled."""
+    """The counts of one process. `asked`: compilations that have started, also finished ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,9 +81,9 @@ compilations = Compilations()
 
 
 def progress(on: bool) -> None:
-    """Turn the line about kernels that compile on or off, for this process.
+    """Turn the notice about kernels that compile on or off, for this process.
 
-    It is on at first, and is written to standard error while kernels compile, if that is a
-    terminal.
+    The notice is on by default. It is written to standard error while kernels compile, if standard
+    error is a terminal.
     """
     compilations.notify(on)

@@ -1,8 +1,8 @@
-"""The line on a terminal while kernels compile and no command shows its own progress.
+"""A line on the terminal while kernels compile, unless a command shows its own progress.
 
-Programs that call Quod from Python see it on standard error. It is drawn when a compilation begins
-or ends, so it needs no thread, and it is erased while none runs. Nothing is written where standard
-error is no terminal.
+Programs that call Quod from Python see the line on standard error. It is drawn when a compilation
+starts or ends, so no thread is needed, and erased while no kernel compiles. Nothing is written if
+standard error is not a terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 COMPILING = "compiling kernels, once"
 COMPILING_IN_EACH_RUN = "compiling kernels, in each run"
-"""Used where compiled code cannot be kept; a warning of the cache gives the reason."""
+"""The text if compiled code cannot be cached; a warning of the cache gives the reason."""
 
 
 def compiling_text() -> str:
@@ -32,8 +32,8 @@ class CompileNotice:
     def __call__(self, done: int, total: int) -> None:
         """Draw the counts, or erase the line if all kernels are done.
 
-        `total` has the kernels so far: nobody knows how many others follow, so that `done` of
-        `total` would always look like the end.
+        `total` counts the kernels requested so far. How many will follow is unknown, so the line
+        does not show "done of total", which would always look nearly finished.
         """
         if done == total:
             self.erase()

@@ -1,4 +1,4 @@
-"""Compiled code as the cache holds it, and the keys under which it is found."""
+"""The stored form of compiled code, and its cache keys."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _KEY = re.compile(rb"[0-9a-f]{64}")
 class KernelFacts:
     """The facts of a kernel that a launch needs, derived from its IR.
 
-    uses: the pointers that it stores to.
-    shared_bytes: its shared memory.
-    entry: its name in the code.
-    dynamic_shared_bytes: the shared memory that the launch has to request.
+    uses: the pointers that the kernel stores to.
+    shared_bytes: bytes of the kernel's shared memory.
+    entry: the name of the kernel's entry point in the code.
+    dynamic_shared_bytes: bytes of shared memory that the launch has to request.
     digest: the `text_digest` of the compiled text.
     """
 
@@ -67,7 +67,7 @@ class CompiledCode:
         try:
             read = json.loads(data[_LENGTH.size : start])
             uses = uses_of(read)
-        except (TypeError, RecursionError) as error:  # JSON, but of something else
+        except (TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("not a kernel's metadata") from error
         facts = KernelFacts(
             uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
@@ -103,7 +103,7 @@ def trace_key(
     options = [f"{name}={value!r}" for name, value in sorted(static.items())]
     if any(" at 0x" in option for option in options):
         return None
-    # Kernels of one function and name may differ in what it is given alone.
+    # Kernels with the same function and name may differ only in their arguments.
     slots = definition.parameters_for(static)[1].items()
     options += [f"{name}: {type_}" for name, type_ in slots]
     return key_of(

@@ -1,8 +1,9 @@
-"""Folders that nobody can change but the user and root, reached by descriptors.
+"""Folders that only the user and root can change, opened through descriptors.
 
-Code that is loaded from a file runs as the user, so whoever can write the file, or put another
-folder in the place of one above it, is the user. What is opened here is checked from the root
-down, each folder through the one above, so that none can be exchanged between check and use.
+Code that is loaded from a file runs with the user's rights. So anyone who can write the file, or
+replace one of its parent folders, gains these rights. The folders of a path are opened and checked
+from the root down, each through the descriptor of its parent, so that none can be exchanged between
+check and use.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import os
 import stat
 
-# Of the folders above, nothing is read: leave to pass through them is enough.
+# Parent folders are not listed: the right to pass through them is enough.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe must not wait for a writer.
+# Opening a pipe must not block until there is a writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotOwnError(OSError):
-    """Others can change a folder, or decide which one it is; the text says how."""
+    """Other users can change a folder, or choose which folder it is; the text says how."""
 
 
 def open_base(path: str, *, create: bool = False) -> int:
@@ -39,16 +40,16 @@ def open_base(path: str, *, create: bool = False) -> int:
         missing.insert(0, name)
     names = os.path.realpath(existing, strict=True).split("/") + missing
     names = [name for name in names if name]
-    folder, place = os.open("/", _PASS), "/"
+    folder, current_path = os.open("/", _PASS), "/"
     try:
-        for number, name in enumerate(names):
-            _check(folder, place, sticky_is_enough=True)
-            if create and number >= len(names) - len(missing):
+        for index, name in enumerate(names):
+            _check(folder, current_path, sticky_is_enough=True)
+            if create and index >= len(names) - len(missing):
                 _make(folder, name)
-            folder, above = os.open(name, _PASS, dir_fd=folder), folder
-            os.close(above)
-            place = os.path.join(place, name)
-        _check(folder, place, sticky_is_enough=False)
+            folder, parent = os.open(name, _PASS, dir_fd=folder), folder
+            os.close(parent)
+            current_path = os.path.join(current_path, name)
+        _check(folder, current_path, sticky_is_enough=False)
     except BaseException:
         os.close(folder)
         raise
@@ -58,8 +59,8 @@ def open_base(path: str, *, create: bool = False) -> int:
 def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, bool]:
     """Open a folder directly in another, which must not be a link.
 
-    Returns a descriptor, and whether others could write to the folder. Such a folder of the user's
-    is closed to them, but its contents may be theirs.
+    Returns a descriptor, and whether others could write to the folder. If such a
+    folder is the user's, their write permission is removed, but its contents may be theirs.
     Raises `NotOwnError`, or another OSError.
     """
     if create:
@@ -88,7 +89,7 @@ def read_own(folder: int, name: str, most: int) -> tuple[bytes, float]:
         status = os.fstat(handle)
         if not (stat.S_ISREG(status.st_mode) and is_own(status) and status.st_size <= most):
             return b"", status.st_mtime
-        # One more: a file that grows is not what it was, as is one that is not read at once.
+        # Ask for one byte more, to detect a file that has grown or was read only in part.
         return os.read(handle, status.st_size + 1), status.st_mtime
     finally:
         os.close(handle)
@@ -110,9 +111,9 @@ def _make(folder: int, name: str) -> None:
         return
 
 
-def _check(folder: int, place: str, *, sticky_is_enough: bool) -> None:
+def _check(folder: int, path: str, *, sticky_is_enough: bool) -> None:
     status = os.fstat(folder)
     if not _belongs(status):
-        raise NotOwnError(f"{place} belongs to user {status.st_uid}")
+        raise NotOwnError(f"{path} belongs to user {status.st_uid}")
     if status.st_mode & _OTHERS_WRITE and not (sticky_is_enough and status.st_mode & stat.S_ISVTX):
-        raise NotOwnError(f"others may write to {place}")
+        raise NotOwnError(f"others may write to {path}")

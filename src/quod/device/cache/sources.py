@@ -1,4 +1,4 @@
-"""A digest of Quod's own source files: what its kernels' text depends on."""
+"""A digest of Quod's own source files, on which the text of its kernels depends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = f"{_ROOT}{os.sep}"
-# What is added to the package counts unless it is named here, so that no kernel is ever stale.
-# More than most modules have.
+# Everything in the package is hashed unless it is listed here, so that no kernel is ever stale.
+# More bytes than most modules have.
 _USUAL_BYTES = 1 << 15
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
@@ -45,7 +45,7 @@ def digest_of(root: Path, without: Collection[str]) -> str:
     times, because installers and version control set times freely. A package in an archive is
     hashed as that archive.
     """
-    # What the root names is above this module.
+    # Imported here, as the package's root is in a layer above this module.
     import quod
 
     state = hashlib.sha256(quod.__version__.encode())

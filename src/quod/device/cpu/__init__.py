@@ -1,1 +1,1 @@
-"""The processor as a device: compiled code, placed in memory and run by worker threads."""
+"""The CPU as a device: compiled code, placed in memory and run by worker threads."""

@@ -1,9 +1,9 @@
-"""The processor as a kind of device.
+"""The CPU as a kind of device.
 
 ===========================  ==================================================
-``cpu``                      computes as suits the processor
-``cpu:ifma``, ``cpu:scalar`` force how field elements are held
-``cpu:checked``              interprets kernels and checks all they do, slowly
+``cpu``                      chooses the arithmetic that suits the processor
+``cpu:ifma``, ``cpu:scalar`` force the representation of field elements
+``cpu:checked``              interprets kernels and checks every access, slowly
 ===========================  ==================================================
 """
 
@@ -24,7 +24,7 @@ _STRATEGY_TEXTS = {
     "ifma": "eight lanes of 52-bit limbs (AVX-512 IFMA)",
     "scalar": "one lane of 64-bit limbs",
 }
-# What decides how fast kernels run; the processor's full list is long.
+# The features that determine the speed of kernels; the processor's full list is long.
 _TELLING_FEATURES = (
     "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx2", "bmi2", "adx", "neon", "sve",
 )  # fmt: skip
@@ -35,7 +35,7 @@ def _parse(name: str) -> str | None:
 
 
 def _list() -> DeviceListing:
-    # Without the memory to load LLVM, a GPU may still be there.
+    # If LLVM cannot be loaded for lack of memory, a GPU may still be usable.
     try:
         return _rows(), None
     except DeviceError as error:
@@ -58,10 +58,10 @@ def _rows() -> list[DeviceInfo]:
 def _open(name: str, options: Options) -> AnyDevice:
     strategy = options.strategy
     if name not in ("cpu", _CHECKED):
-        named = name.removeprefix("cpu:")
-        if strategy not in (None, named):
+        name_strategy = name.removeprefix("cpu:")
+        if strategy not in (None, name_strategy):
             raise DeviceError(f"the device {name} does not compute with the strategy {strategy!r}")
-        strategy = named
+        strategy = name_strategy
     make: type[CpuDevice] = CpuDevice
     if options.checked or name == _CHECKED:
         from quod.device.emulated.checked import CheckedCpuDevice

@@ -27,7 +27,7 @@ def main() -> None:
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
     replies = os.fdopen(os.dup(1), "wb")
-    # Whatever else prints must not get between the replies.
+    # Other code that prints must not write between the replies.
     os.dup2(2, 1)
     while True:
         try:
@@ -42,12 +42,12 @@ def _listen(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
         try:
             requests.put(receive(stream))
         except BaseException:
-            # In the midst of a kernel, too, which nobody waits for.
+            # Exit even during a compilation: no process waits for its result.
             os._exit(0)
 
 
 def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes]) -> None:
-    """Send the key of the text and then, if the parent has no code for it, the code.
+    """Send the key of the kernel's text and then, if the parent lacks its code, the code.
 
     Sends None if the kernel cannot be compiled: the parent compiles it again, and its caller gets
     the error.

@@ -1,8 +1,9 @@
 """Concurrent compilation of kernels in helper processes.
 
-Threads cannot help: Python traces one kernel at a time, and llvmlite lets one thread at a time into
-LLVM. So if a kernel is requested while another is being compiled, and a CPU is free, a helper
-process is started that compiles for this one (`compile_helper`). It ends by itself.
+Threads would not help: Python traces one kernel at a time, and llvmlite lets one thread at a time
+into LLVM. So if a kernel is requested while another is being compiled, and a CPU is free, this
+process starts a helper process that compiles the kernel (`compile_helper`). A helper exits when
+idle.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 _MAX_HELPERS = 7
-"""Each takes about 100 MB and, to start, the time of a kernel."""
+"""A helper takes about 100 MB, and starts in about the time that a kernel compiles."""
 
 _RECHECK_SECONDS = 0.05
 """Seconds that a kernel waits for this process before it checks again for an idle helper.
@@ -31,7 +32,7 @@ _RECHECK_SECONDS = 0.05
 Condition variables are avoided, because a thread that runs out of memory in one keeps its lock.
 """
 
-# The same modules as here, wherever they come from.
+# Helpers import the same modules as this process, by the same search path.
 _START = """import sys; sys.path[:] = sys.argv[1:]
 from quod.device.cpu.compile_helper import main; main()"""
 
@@ -49,12 +50,12 @@ class _Helper:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            # Nobody else waits for its end.
+            # No other code waits for the process to end.
             threading.Thread(target=self._process.wait, name="quod-helper", daemon=True).start()
         except BaseException as error:
             self.end()
             self._process.wait()
-            if isinstance(error, RuntimeError):  # no thread can be started
+            if isinstance(error, RuntimeError):  # no thread could be started
                 raise OSError(str(error)) from error
             raise
 
@@ -111,7 +112,7 @@ class _CompilerPool:
         try:
             yield helper
         except BaseException:
-            # Also an interrupt: what it would say next is no answer to another request.
+            # After an interrupt too: the helper's next reply would be for this request.
             if helper is not None:
                 self.end(helper)
             raise
@@ -167,18 +168,18 @@ def compile_elsewhere(
 
     most: number of kernels that may be compiled at a time.
     stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
-    here: compiles in this process, one kernel at a time; also used when a helper has failed.
+    here: compiles in this process, one kernel at a time; also called if a helper has failed.
     """
     request = _request(definition, machine, static) if most > 1 else None
     if request is None:
         return here()
-    places = _compiler_pool()
-    with places.acquire(most) as helper:
+    pool = _compiler_pool()
+    with pool.acquire(most) as helper:
         if helper is None:
             return here()
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):
             return helper.ask(request, stored)
-        places.end(helper)
+        pool.end(helper)
     return here()
 
 
@@ -190,7 +191,7 @@ def _request(
     if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
     if memory_limit() is not None:
-        # Where memory ends, so does the start of a thread that waits for a process, without a word.
+        # If memory runs out, a thread that waits for a process may end silently when it starts.
         return None
     import io
 
@@ -215,11 +216,11 @@ _making = threading.Lock()
 def _compiler_pool() -> _CompilerPool:
     """Return the pool of this process; a forked process makes its own."""
     global _process_pool
-    places = _process_pool
-    if places is None or places._process != os.getpid():
+    pool = _process_pool
+    if pool is None or pool._process != os.getpid():
         with _making:
-            places = _process_pool
-            if places is None or places._process != os.getpid():
-                places = _process_pool = _CompilerPool()
-                atexit.register(places.close)
-    return places
+            pool = _process_pool
+            if pool is None or pool._process != os.getpid():
+                pool = _process_pool = _CompilerPool()
+                atexit.register(pool.close)
+    return pool

@@ -41,7 +41,7 @@ _SIZE_CLASSES = 256
 class CpuKernel(ShownKernel):
     """A kernel compiled for this processor.
 
-    `static` are the arguments that were fixed when it was traced.
+    static: the arguments that were fixed when the kernel was traced.
     """
 
     space = HOST
@@ -163,7 +163,7 @@ def _built(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, trace: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
-    # A process that finds its code in the cache starts no other.
+    # Imported here: a process that finds its code in the cache starts no helper.
     from quod.device.cpu.compile_pool import Made, compile_elsewhere
 
     loaded: list[CpuKernel] = []
@@ -201,7 +201,7 @@ def emit(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> tuple[Kernel, str]:
     """Trace a kernel; return its IR and its LLVM IR for this CPU."""
-    # A process that finds its code in the cache has no use for the emitter.
+    # Imported here, as a process that finds its code in the cache does not need the emitter.
     from quod.codegen.llvm import emitter as llvm
 
     kernel = definition.trace(machine, **static)
@@ -211,7 +211,7 @@ def emit(
 def _loaded(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
 ) -> CpuKernel | None:
-    """Make a kernel of a cache entry; None if its code cannot be linked and must be rebuilt."""
+    """Make a kernel from a cache entry; None if its code cannot be linked and must be rebuilt."""
     try:
         compiled = CompiledCode.unpack(stored)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)

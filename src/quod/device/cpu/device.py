@@ -1,4 +1,4 @@
-"""The CPU as a device: a workgroup is a vector, workgroups are spread over threads."""
+"""The CPU as a device: a workgroup is a vector; threads share the workgroups of a launch."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ STRATEGIES = ("ifma", "scalar")
 
 # Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
-# What any thread's stack has room for.
+# Bytes of shared memory for which any thread's stack has room.
 _INLINE_SHARED_BYTES = 32 << 10
-# Handing work to workers takes 10 to 40 us; a launch that is known to be shorter than this runs on
-# the caller's thread.
+# Handing work to workers takes 10 to 40 us, so a launch that is known to be shorter than this runs
+# on the caller's thread.
 _INLINE_SECONDS = 50e-6
-# So does one that only one worker could work on, if it is over before Ctrl-C is missed: on the main
-# thread, whose stack is large everywhere.
+# A launch for a single worker also runs on the caller's thread if that is the main thread, whose
+# stack is always large, and the launch ends before a user would notice that Ctrl-C has to wait.
 _INLINE_SECONDS_ALONE = 5e-3
-# A thread with a stack for it takes part in what is shorter than this, for workers may come late:
-# where many threads want the interpreter, one that is woken waits for it longer than that.
+# In a launch shorter than this, the calling thread works too if its stack is large enough. Workers
+# may start late: if many threads want the interpreter, a woken thread waits longer for it than
+# that.
 _HELPED_SECONDS = 5e-3
 
 
@@ -64,7 +65,7 @@ class CpuDevice(OpenedDevice):
     strategy: representation of field elements: ``ifma`` (eight lanes of 52-bit limbs, AVX-512 IFMA)
     or ``scalar`` (one lane of 64-bit limbs); default: ``ifma`` if the CPU has it.
     threads: number of threads that compute; default: all that the process may use.
-    memory_budget: bytes that plans may use; default: the memory that is free now.
+    memory_budget: bytes that plans may use; default: the memory that is free at opening.
 
     Several threads may launch, compile and allocate at once.
     """
@@ -166,7 +167,7 @@ class CpuDevice(OpenedDevice):
         return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
-        """Return host memory as `nbytes` u8; on the CPU all memory is alike."""
+        """Return host memory as `nbytes` u8; the CPU needs no page-locked memory."""
         return Buffer.empty(nbytes).view(np.uint8)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
@@ -182,7 +183,7 @@ class CpuDevice(OpenedDevice):
         return into
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of the same number of bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = buffer.view(np.uint8)
@@ -201,8 +202,8 @@ class CpuDevice(OpenedDevice):
     def launch(self, kernel: CpuKernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Run `groups` workgroups and wait for them.
 
-        Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the
-        workgroups that were begun are finished, and what the kernel has stored until then is
+        Ctrl-C stops the launch, and so does another thread through a `Cancellation`: workgroups
+        that have started still finish, and the contents of memory that the kernel stores to are
         undefined.
         """
         self.launch_slots(kernel, *adopt(self, kernel, groups, arguments))
@@ -246,7 +247,8 @@ class CpuDevice(OpenedDevice):
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
         short = workers == 1 or (expected is not None and expected < _HELPED_SECONDS)
         if short and isinstance(thread, LargeStackThread):
-            # Nobody waits for this thread but to stop the job, which does not take another one.
+            # Another thread waits for this one only to stop the job; stopping needs no further
+            # thread.
             self._pool.help(job, workers - 1, stop)
         else:
             self._pool.run(job, workers, stop)
@@ -274,8 +276,9 @@ class CpuDevice(OpenedDevice):
     ) -> None:
         """Run recorded work in the caller's thread; streams call it.
 
-        To wake another thread and to be woken by it takes as long as several small kernels. A
-        timeline has a track of the stream's name, and kernels their stack.
+        This saves waking another thread and being woken by it, which takes as long as several small
+        kernels. A timeline has a track with the stream's name. The caller's stack must be large
+        enough for the kernels.
         """
         in_this_thread = timeline is None and room_on_stack() > 0
         if in_this_thread:
@@ -291,7 +294,7 @@ class CpuDevice(OpenedDevice):
         CpuSubmission(self.execute, recording, name, timeline, parent, here=in_this_thread).wait()
 
     def close(self) -> None:
-        """End the worker threads. The device may be used again; it starts others then."""
+        """End the worker threads. The device may be used again; it then starts new threads."""
         self._pool.close()
 
 

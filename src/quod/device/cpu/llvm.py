@@ -43,8 +43,9 @@ def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise KernelError(f"LLVM refuses the emitted code: {reason}") from error
-    # The tracer has folded, shared and dropped what can be. LLVM's usual passes take as long as
-    # its code generator, and reorder long products for the worse (docs/design/runtime.md).
+    # The tracer has already folded constants, shared equal ops and removed dead code. LLVM's usual
+    # passes take as long as its code generator, and their reordering slows long products
+    # (docs/design/runtime.md).
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     tuning = binding.create_pipeline_tuning_options()
@@ -71,8 +72,9 @@ def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
 
 @functools.cache
 def _jit(processor: HostProcessor) -> Any:
-    # JITLink keeps the sections of an object together. The older linker maps each on its own, and
-    # where a GPU's driver has filled the address space they land too far apart for relocations.
+    # JITLink keeps the sections of an object together. The older linker maps each section
+    # separately; if a GPU's driver has filled the address space, they are too far apart for
+    # relocations.
     return llvm().create_lljit_compiler(_target_machine(processor), use_jit_link=True)
 
 
@@ -96,7 +98,7 @@ class LoadedCode:
                 raise DeviceError(f"kernel {symbol} cannot be loaded: {error.strerror}") from error
             address = memory.entry
         entry: Any = _SIGNATURE(address)
-        # Workers that were left behind hold the entry alone.
+        # Workers of an abandoned job hold only the entry, so it must keep the code alive.
         entry.memory = memory
         self.entry: EntryPoint = entry
 

@@ -1,9 +1,9 @@
 """Loading of object files into executable memory without a linker.
 
-LLVM's code of a kernel for x86-64 calls nothing outside and refers to its constants by relative
-offsets. Such code runs at any address if its sections keep the distances that the relocations
-assume. So the sections are copied one after the other, the relocations are applied, and the memory
-is made executable and no longer writable. Any other object file is left to LLVM's linker.
+LLVM's code of a kernel for x86-64 calls no external function and addresses its constants by
+relative offsets. Such code runs at any address if its sections keep the distances that the
+relocations assume. So the sections are copied one after the other, the relocations are applied, and
+the memory is made executable and no longer writable. LLVM's linker loads any other object file.
 
 The format: System V ABI, chapters 4 and 5 ("Object files"), and its supplement for AMD64, 4.4.
 """
@@ -30,7 +30,7 @@ _PROGBITS, _SYMTAB, _RELA, _REL = 1, 2, 4, 9
 _WRITE, _ALLOCATED, _THREAD_LOCAL = 1, 2, 1 << 10
 _LARGEST_ALIGNMENT = mmap.PAGESIZE
 _LARGEST_IMAGE = 1 << 26
-# Four bytes with the distance from where they are to a symbol, or to a function.
+# Relocations of four bytes: the distance from their own address to a symbol, or to a function.
 _PC32, _PLT32 = 2, 4
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -68,13 +68,17 @@ def arrange(code: bytes, symbol: str) -> NativeCode | None:
 
 
 def _arranged(code: bytes, symbol: bytes) -> NativeCode | None:
-    magic, kind, machine, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+    magic, kind, machine, _, _, _, section_table, _, _, _, _, size, count, _ = _HEADER.unpack_from(
+        code
+    )
     if (magic, kind, machine, size) != (b"\x7fELF", _RELOCATABLE, _AMD64, _SECTION.size):
         return None
-    sections = [_Section(*_SECTION.unpack_from(code, at + i * size)) for i in range(count)]
+    sections = [
+        _Section(*_SECTION.unpack_from(code, section_table + i * size)) for i in range(count)
+    ]
     image = bytearray()
-    places: dict[int, int] = {}
-    for number, section in enumerate(sections):
+    offsets: dict[int, int] = {}
+    for index, section in enumerate(sections):
         if not section.flags & _ALLOCATED:
             continue
         data = code[section.offset : section.offset + section.size]
@@ -87,32 +91,32 @@ def _arranged(code: bytes, symbol: bytes) -> NativeCode | None:
         ):
             return None
         image += bytes(-len(image) % max(section.alignment, 1))
-        places[number] = len(image)
+        offsets[index] = len(image)
         image += data
-    tables = [number for number, section in enumerate(sections) if section.kind == _SYMTAB]
+    tables = [index for index, section in enumerate(sections) if section.kind == _SYMTAB]
     if len(tables) != 1:
         return None
     names = sections[sections[tables[0]].link]
     symbols = _items(code, sections[tables[0]], _SYMBOL)
     entry = None
-    for name, _, _, number, value, _ in symbols:
+    for name, _, _, index, value, _ in symbols:
         start = names.offset + name
-        if number in places and code[start : start + len(symbol) + 1] == symbol + b"\0":
-            entry = places[number] + value
+        if index in offsets and code[start : start + len(symbol) + 1] == symbol + b"\0":
+            entry = offsets[index] + value
     for section in sections:
-        if section.kind not in (_RELA, _REL) or section.info not in places:
+        if section.kind not in (_RELA, _REL) or section.info not in offsets:
             continue
         if section.kind == _REL or section.link != tables[0]:
             return None
         target = sections[section.info]
         for offset, info, addend in _items(code, section, _RELOCATION):
-            _, _, _, number, value, _ = symbols[info >> 32]
-            if info & 0xFFFFFFFF not in (_PC32, _PLT32) or number not in places:
+            _, _, _, index, value, _ = symbols[info >> 32]
+            if info & 0xFFFFFFFF not in (_PC32, _PLT32) or index not in offsets:
                 return None
             if offset + _DISTANCE.size > target.size:
                 return None
-            place = places[section.info] + offset
-            _DISTANCE.pack_into(image, place, places[number] + value + addend - place)
+            patch_offset = offsets[section.info] + offset
+            _DISTANCE.pack_into(image, patch_offset, offsets[index] + value + addend - patch_offset)
     if entry is None or not 0 <= entry < len(image):
         return None
     return NativeCode(bytes(image), entry)
@@ -124,7 +128,8 @@ def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tupl
 
 
 class ExecutableMemory:
-    """Code that can be called while this object lives; raises OSError if there can be none.
+    """Code that can be called while this object lives; raises OSError if the system
+    provides none.
 
     It stays mapped when the process ends, because workers may still run in it.
     """

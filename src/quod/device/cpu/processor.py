@@ -1,8 +1,8 @@
 """The host CPU and the compiler's version, which are part of the cache keys of compiled kernels.
 
 LLVM knows the CPU's name and features. Loading LLVM takes a tenth of a second, a third of the run
-time of a process that makes one small proof. So its answer is cached on disk; the key is
-/proc/cpuinfo, the kernel's release and llvmlite's version.
+time of a process that makes one small proof. So LLVM's description of the CPU is cached on disk;
+the key is /proc/cpuinfo, the kernel's release and llvmlite's version.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quod.errors import DeviceError
 from quod.frozen import frozen
 
 PASSES = "always-inline"
-"""LLVM's passes that emitted code goes through."""
+"""The LLVM passes that are run on emitted code."""
 
 _DESCRIPTION = "/proc/cpuinfo"
 # Fields of /proc/cpuinfo that identify a CPU model: on x86-64, then on Arm.

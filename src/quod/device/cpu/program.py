@@ -1,7 +1,7 @@
-"""Recorded work in the form in which the waiting thread runs it.
+"""Recorded work as a list of prepared calls, for runs in the waiting thread.
 
-The arguments of each step are prepared once. Between two runs other work fills the CPU's caches,
-and then the Python code of a run takes longer than a small kernel.
+The arguments of each step are prepared once. Between two runs, other work fills the CPU's caches;
+the Python code that prepares a run would then take longer than a small kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.device.memory.buffer import host_bytes
 from quod.device.runtime.recording import Copy, Fill, Launch, Recording, Step
 
 Calls = tuple[tuple[Any, ...], ...]
-"""For launches the arguments of `CpuDevice.execute`, for other steps an array and its new value."""
+"""Arguments of `CpuDevice.execute` for a launch, an array and its new value for other steps."""
 
 _OF_A_LAUNCH = 5
 

@@ -2,8 +2,9 @@
 
 Native code takes workgroups from a counter in memory until none is left. A launch is cancelled by
 moving the counter past the end: every worker then returns after its current workgroups. The
-launching thread only waits, so that Ctrl-C can interrupt it at any time. A thread whose stack is
-large enough, and which nobody interrupts, computes short launches itself, with the help of workers.
+launching thread only waits, so that Ctrl-C can interrupt it at any time. A thread with a
+large enough stack, which Ctrl-C cannot interrupt, computes short launches itself, helped by
+workers.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from quod.device.runtime.cancellation import Cancellation
 
 EntryPoint = Callable[[int, int, int, int], None]
 
-# How long an interrupted launch waits for workers to come back from the workgroups they hold.
+# Seconds that an interrupted launch waits for workers to finish their current workgroups.
 GRACE_SECONDS = 1.0
-# Pieces a worker takes: many for balance, few to touch the shared counter seldom. A cancelled
-# worker finishes its piece, so none may take long.
+# Chunks of workgroups per worker: many for balance, few so that the shared counter is rarely
+# accessed. A cancelled worker finishes its chunk, so none may take long.
 _CHUNKS_PER_WORKER = 64
 _CHUNK_SECONDS = 0.02
 _CHUNK_GROUPS_AT_FIRST = 32
 _PAST_THE_END = 1 << 62
-# With so many before each worker it comes late, and is not asked to help.
+# If more jobs than this are queued per worker, a worker would start late, and is not asked to help.
 _JOBS_AHEAD = 4
 
 
@@ -38,7 +39,7 @@ class Job:
     """One launch, from its start until its last workgroup is done.
 
     expected_seconds: estimated time of all workers together, if known.
-    arguments: kept alive, with the memory that workers write, until the job is over, because late
+    arguments: kept alive, with the memory that workers write, only until the job is over: late
     workers may refer to the job long afterwards.
     """
 
@@ -66,7 +67,7 @@ class Job:
         self.failure: BaseException | None = None
         """The error that stopped a worker, such as too little memory."""
         self.seconds = 0.0
-        """Time that workers spent, added up."""
+        """The sum of the times that workers spent on the job."""
 
     def run_share(self) -> None:
         """Run workgroups until none are left, as the body of each worker."""
@@ -80,7 +81,7 @@ class Job:
                 ctypes.addressof(self._slots), ctypes.addressof(self._counter), self._groups,
                 self._chunk,
             )  # fmt: skip
-        except BaseException as failure:  # known before anyone hears that the job is over
+        except BaseException as failure:  # set before any waiter learns that the job is over
             self.fail(failure)
             raise
         finally:
@@ -97,7 +98,7 @@ class Job:
             self._close_if_idle()
 
     def fail(self, failure: BaseException) -> None:
-        """Cancel the job, unless it has ended, because a worker could not take its share."""
+        """Cancel the job, unless it has ended, because a worker could not run its part."""
         with self._lock:
             if self._closed:
                 return
@@ -105,14 +106,14 @@ class Job:
         self.cancel()
 
     def _close_if_idle(self) -> None:
-        # A worker comes back only when no workgroup is left to take: if no other is at work, all
-        # are done, whether or not every worker had woken up by then.
+        # A worker returns only when no workgroup is left to take. So if no other worker is running,
+        # all workgroups are done, even if some workers have not started yet.
         if self._active == 0 and not self._closed:
             self._closed, self._arguments = True, None
             self._done.release()
 
     def wait(self, timeout: float = -1) -> bool:
-        """Wait until no worker is at work on the job; False if that takes longer."""
+        """Wait until no worker runs the job; return False after `timeout` seconds."""
         if not self._done.acquire(timeout=timeout):
             return False
         self._done.release()
@@ -178,7 +179,7 @@ class WorkerPool:
                     self._give(job, helpers, _JOBS_AHEAD * self.threads)
             job.run_share()
         finally:
-            # After an error too: others may be at work.
+            # After an error too, because workers may still be running.
             job.wait()
             if cancellation is not None:
                 cancellation.end(job)
@@ -195,7 +196,7 @@ class WorkerPool:
     def _give(self, job: Job, workers: int, max_waiting: int | None = None) -> None:
         """Queue a job for `workers` threads, or for fewer to keep `max_waiting` queued jobs."""
         tasks: queue.SimpleQueue[Job | None] | None = None
-        # Threads of a pool that was closed meanwhile may end before they come to it.
+        # If the pool was closed meanwhile, its threads may end before they reach this job.
         while tasks is None or tasks is not self._tasks:
             tasks = self._started()
             if max_waiting is not None:
@@ -225,7 +226,7 @@ class WorkerPool:
             _stop(tasks, self.threads)
             raise
         if self._process != os.getpid():
-            # Nor does what they were left with.
+            # Jobs that were queued for the parent's threads are not run here either.
             self._abandoned = []
         self._tasks, self._process = tasks, os.getpid()
         self._finalizer = weakref.finalize(self, _stop, tasks, self.threads)
@@ -246,7 +247,9 @@ def _work(tasks: queue.SimpleQueue[Job | None]) -> None:
             return
         try:
             job.run_share()
-        except BaseException as failure:  # which would end the thread, and nobody wait for less
+        except (
+            BaseException
+        ) as failure:  # it would end the thread, while the pool still counted on it
             job.fail(failure)
         # The memory of a finished job must not live on until the next one comes.
         del job

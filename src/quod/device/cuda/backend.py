@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as a kind of device: ``cuda`` is the first, ``cuda:1`` the one of that number."""
+"""NVIDIA's GPUs as a kind of device: ``cuda`` is the first GPU, ``cuda:1`` GPU number 1."""
 
 from __future__ import annotations
 

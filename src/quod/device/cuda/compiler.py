@@ -1,8 +1,8 @@
 """Compilation of kernels to machine code of a GPU: tracing, PTX, the driver's assembler, the cache.
 
 The driver's own linker assembles, so nothing but the driver is needed. The cache has the same two
-kinds of entries as the CPU's (see `compiled_code`). If registers move between roles, the text
-itself is loaded, and the driver caches the code.
+kinds of entries as the CPU's (see `compiled_code`). For kernels whose roles redistribute registers,
+the driver loads the PTX text itself and caches the code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
 
 Assembling = Callable[[Callable[[], bytes]], Outcome[bytes]]
-"""Has another thread do a task in the context of the device."""
+"""Runs a task on another thread, in the context of the device."""
 
 
 def toolchain(driver_version: int, arch: str) -> str:
@@ -65,7 +65,8 @@ class KernelCode:
         self._definition, self._machine, self._static = definition, machine, static
         self._cache, self._tools, self._background = cache, tools, background
         self._trace_key = trace_key(definition, machine, static, tools)
-        # The cache first: it has what was compiled in the place of code that the driver refused.
+        # The cache comes before prebuilt code: it may have code that replaces prebuilt code which
+        # the driver refused.
         if not self._take(look_up(cache, self._trace_key)):
             shipped = prebuilt.traced(definition, machine, static)
             if shipped is None:
@@ -102,7 +103,7 @@ class KernelCode:
         shipped = None if anew else self._prebuilt.code_of(facts.digest)
         if shipped is not None:
             self._use(CompiledCode(facts, shipped), shipped=True)
-            # The next process need not trace it.
+            # So that the next process need not trace the kernel.
             self._keep(key, facts, shipped)
             return
         self.facts, self._is_stored = facts, False
@@ -136,7 +137,7 @@ class KernelCode:
                 f"kernel {self._definition.name} was not assembled because its device was closed"
             ) from error
         except CudaError as error:
-            # Code that is not what it should be is built anew; a failed device cannot be helped.
+            # Invalid code is built again; after a failure of the device that would be useless.
             if not self._is_stored or error.is_sticky or error.is_out_of_memory:
                 raise
             if self._is_shipped:
@@ -149,7 +150,7 @@ def emit(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> tuple[Kernel, PtxModule]:
     """Trace a kernel; return its IR and its PTX."""
-    # A process that finds its code in the cache has no use for the emitter.
+    # Imported here, as a process that finds its code in the cache does not need the emitter.
     from quod.codegen.ptx import emitter as ptx
 
     kernel = definition.trace(machine, **static)
@@ -171,7 +172,7 @@ def assemble(driver: Driver, text: str) -> bytes:
     """
     api = driver.api
     log, names = bytearray(_LOG_BYTES), _log_options(driver)
-    # The state keeps the addresses of the values; `log` lives until it is destroyed.
+    # The linker's state holds the addresses of the values, so `log` must live as long as the state.
     state = driver.cuLinkCreate(len(names), names, [log, len(log)])
     try:
         data = text.encode() + b"\0"
@@ -187,7 +188,7 @@ def assemble(driver: Driver, text: str) -> bytes:
 
 
 def loadable_text(driver: Driver, text: str) -> bytes:
-    """Load PTX once with the driver, whose own cache then has the code; return it with a zero byte.
+    """Load PTX once with the driver, so that its cache has the code; return the text.
 
     Raises CudaError as `assemble` does.
     """
@@ -218,7 +219,7 @@ def _assembled(
     driver: Driver, kernel: Kernel, module: PtxModule, key: str, cache: CompileCache
 ) -> bytes:
     try:
-        # Linked code would have its registers where they are: see `PtxModule`.
+        # Linked code could not redistribute registers: see `PtxModule`.
         return (loadable_text if module.moves_registers else assemble)(driver, module.text)
     except CudaError as error:
         if error.is_sticky or error.is_out_of_memory:

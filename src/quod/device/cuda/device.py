@@ -54,9 +54,10 @@ if TYPE_CHECKING:
     from quod.device.runtime.timeline import Stage, Timeline
     from quod.kernel.launcher import Groups
 
-# What plans may count on of the memory that is free: the driver needs some for itself.
+# The fraction of the free memory that plans may use: the driver needs some for itself.
 _BUDGET_SHARE = 0.92
-# A copy from or to ordinary host memory occupies the thread: Ctrl-C is seen between two pieces.
+# A copy from or to pageable host memory blocks the thread, so it is done in chunks: Python handles
+# Ctrl-C between two chunks.
 _COPY_BYTES = 256 << 20
 
 
@@ -65,16 +66,16 @@ class CudaDevice(OpenedDevice):
 
     ordinal: index of the GPU among those that the process sees.
     lanes: default number of instances of a workgroup.
-    memory_budget: bytes that buffers may use; default: 92 % of the memory that is free now.
+    memory_budget: bytes that buffers may use; default: 92 % of the memory that is free at opening.
     synchronous: run recorded steps one by one, so that an error names its kernel; also set by
     ``QUOD_CUDA_SYNCHRONOUS=1`` in the environment.
-    cache: machine code on disk. Code that it lacks is taken from `prebuilt`, by default the
-    installed kernels, or else compiled.
+    cache: machine code on disk. Code that the cache lacks is taken from `prebuilt`, by default
+    the installed kernels, or else compiled.
 
     The device is the process's primary context, which other libraries may use at the same time.
-    Several threads may call its methods at once. After a kernel has failed the GPU refuses all
-    work, and every later call raises a DeviceError that names the first cause. Close the device
-    then and open it again.
+    Several threads may call its methods at once. After a kernel has failed, the GPU refuses all
+    work, and every later call raises a DeviceError that names the first failure. Close the device
+    and open it again.
     """
 
     kind = "cuda"
@@ -122,7 +123,8 @@ class CudaDevice(OpenedDevice):
         self._modules: list[Any] = []
         self._running: set[Work] = set()
         self._programs: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
-        # Handles that nobody has any more, from the garbage collector, which may run anywhere.
+        # Handles of collected objects. The garbage collector may run anywhere, so a later call
+        # destroys them.
         self._discarded: deque[tuple[str, Any]] = deque()
         self._handle = self.driver.cuDeviceGet(ordinal)
         self._context, free = self._open_context()
@@ -190,7 +192,8 @@ class CudaDevice(OpenedDevice):
             try:
                 destroy, handle = self._discarded.popleft()
             except IndexError:
-                # Not asked before: another thread may take the last one meanwhile.
+                # Tried without a check first, as another thread may take the last handle in
+                # between.
                 return
             getattr(self.driver, destroy)(handle)
 
@@ -264,7 +267,7 @@ class CudaDevice(OpenedDevice):
             with self.using(lambda: f"loading {kernel}"):
                 loaded = code.load()
         except QuodError:
-            # Another attempt may do better: there may be memory then.
+            # Do not keep the failure: a later attempt may find enough memory.
             self._kernels.forget(kernel)
             raise
         self._modules.append(loaded.module)
@@ -321,7 +324,7 @@ class CudaDevice(OpenedDevice):
         return foreign_memory(self, value)
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of the same number of bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._copy("cuMemcpyDtoHAsync", target, buffer, local=buffer)
@@ -359,7 +362,8 @@ class CudaDevice(OpenedDevice):
         """Run `groups` workgroups and wait for them.
 
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
-        the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
+        the wait; the GPU still finishes work that has started, and the contents of memory that this
+        work stores to are undefined.
         """
         count, staged, packed = begin_launch(self, kernel, groups, arguments)
         if count == 0:
@@ -404,7 +408,7 @@ class CudaDevice(OpenedDevice):
             self._streams.release(work.stream)
 
     def _release_finished(self) -> None:
-        """Release the memory of finished work that nobody has waited for."""
+        """Release the memory of finished work for which no thread waited."""
         for work in tuple(self._running):
             work.is_ready()
 
@@ -424,7 +428,7 @@ class CudaDevice(OpenedDevice):
                 self._programs[recording] = built
                 finalizer = weakref.finalize(recording, self._discard_graphs, built.handles)
                 finalizer.atexit = False
-                # Else the first launch of each would do it.
+                # Otherwise the first launch of each kernel would load it.
                 with self._working(built, doing) as stream:
                     for handle in built.handles:
                         self.driver.cuGraphUpload(handle, stream)

@@ -1,10 +1,10 @@
-"""NVIDIA's driver through `cuda-bindings`, every answer checked.
+"""NVIDIA's driver through `cuda-bindings`, with every result code checked.
 
     driver = open_driver()
     address = driver.cuMemAlloc(1 << 20)      # raises CudaError unless the driver says success
 
-A function is called by its name in the driver. It gives what the driver gives beside the result
-code: nothing, one value, or a tuple.
+A function is called by its name in the driver. It returns what the driver returns after the result
+code: None, one value, or a tuple.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.extras import installation
 OLDEST_DRIVER = 12000
 """The first version of CUDA, as ``1000 * major + 10 * minor``, whose functions suffice."""
 
-# After these the context answers nothing else any more (CUDA driver API, "CUresult").
+# After one of these errors, every later call in the context fails (CUDA driver API, "CUresult").
 _STICKY = frozenset(
     f"CUDA_ERROR_{name}"
     for name in (
@@ -58,9 +58,9 @@ class CudaError(DeviceError):
 
 
 class Driver:
-    """The driver's functions by their names; a refusal is a CudaError.
+    """The driver's functions by their names; a result code other than success raises CudaError.
 
-    `api` is the module that has the driver's types.
+    `api` is the module with the driver's functions and types.
     """
 
     def __init__(self, api: Any) -> None:

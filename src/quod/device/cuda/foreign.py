@@ -1,7 +1,7 @@
-"""Arrays in a GPU's memory that other libraries have, such as PyTorch's and CuPy's, in place.
+"""Arrays of other libraries in a GPU's memory, such as PyTorch's and CuPy's, used in place.
 
-They describe themselves by `__cuda_array_interface__`, version 2 or 3 (the CUDA Array Interface of
-Numba's documentation).
+The arrays describe themselves by `__cuda_array_interface__`, version 2 or 3 (the CUDA Array
+Interface of Numba's documentation).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
     """Return an array of another library on this GPU as a buffer that keeps it alive.
 
     Returns None for a value without `__cuda_array_interface__`. Waits for the stream on which the
-    array is computed: the one that the interface names, or the default stream if its version names
-    none.
+    array is computed: the stream that the interface names, or the default stream if its version has
+    no such field.
     Raises DeviceError if the interface is invalid or the memory does not hold the elements, if the
     array is not contiguous in C order or has a mask, or if it is not in this GPU's memory.
     """
@@ -66,7 +66,7 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
             raise BufferError(reason)
         array = _described(interface)
     except Exception as error:
-        # Anything: what runs here is the other library's.
+        # The other library's code runs here and may raise anything.
         raise DeviceError(
             f"the __cuda_array_interface__ of {type(value).__name__} is invalid: "
             f"{type(error).__name__} {error}"
@@ -120,7 +120,7 @@ def _is_contiguous(size: int, shape: tuple[int, ...], strides: tuple[int, ...] |
 
 
 def _check_own(device: Gpu, address: int, nbytes: int) -> None:
-    """Raise DeviceError unless all the bytes are of one allocation of this GPU."""
+    """Raise DeviceError unless all bytes are in one allocation of this GPU."""
     last = address + nbytes - 1
     if not 0 < address <= last < 1 << 64:
         raise DeviceError(f"the array is at address {address:#x}, where no GPU has {nbytes} bytes")
@@ -130,7 +130,7 @@ def _check_own(device: Gpu, address: int, nbytes: int) -> None:
         start = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))
         size = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))
         if last < start + size:
-            # Of addresses that are reserved together some may have no memory.
+            # A range of reserved addresses may have parts without memory.
             ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last)
     if last >= start + size:
         raise DeviceError(

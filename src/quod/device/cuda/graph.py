@@ -1,9 +1,9 @@
-"""Recordings in the driver's form: CUDA graphs, separated by events that other streams wait for.
+"""Recordings in the driver's form: CUDA graphs, separated by events for which other streams wait.
 
 The steps between two events become one graph, whose edges are the recorded dependencies:
-independent steps may overlap. A kernel that waits itself for earlier launches has programmatic
-edges from them: it starts while they end. An event waits for all earlier work and all later work
-waits for it, so the order of the stream is enough there.
+independent steps may overlap. A kernel that itself waits for earlier launches
+(`dependency_wait`) has programmatic edges from them, so that it starts while they end. An event
+waits for all earlier work, and all later work waits for the event, so stream order suffices there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quod.device.runtime.recording import (
 from quod.frozen import frozen
 
 _PROGRAMMATIC_PORT = 1  # CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
-_EDGES_SINCE = 12030  # drivers that know edges of several kinds, as of CUDA 12.3
+_EDGES_SINCE = 12030  # the first CUDA version whose drivers have edges of several kinds
 # The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
 
@@ -53,12 +53,12 @@ class Program:
 
     @cached_property
     def events(self) -> tuple[Mark | Await, ...]:
-        """The events among its sections."""
+        """The events among the program's sections."""
         return events_of(self.sections)
 
     @property
     def handles(self) -> list[Any]:
-        """The driver's graphs; whoever drops the program destroys them."""
+        """The driver's graphs; the code that drops the program must destroy them."""
         return [section.handle for section in self.sections if isinstance(section, Graph)]
 
 
@@ -82,12 +82,12 @@ def build_program(driver: Driver, context: Any, recording: Recording) -> Program
     """
     sections: list[Section] = []
     try:
-        for number, steps in _sections(recording.steps):
+        for first_step, steps in _sections(recording.steps):
             first = steps[0]
             if isinstance(first, (Mark, Await)):
                 sections.append(first)
             else:
-                sections.append(_GraphBuilder(driver, context).build(number, steps))
+                sections.append(_GraphBuilder(driver, context).build(first_step, steps))
     except BaseException:
         for handle in Program(tuple(sections)).handles:
             driver.cuGraphExecDestroy(handle)
@@ -109,11 +109,11 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 
 
 class _Overlaps:
-    """The launches of a section that may start before others have ended.
+    """The launches of a section that may start before preceding launches have ended.
 
-    A launch overlaps with at most one other: with several programmatic edges the driver waits for
-    the end of all before it starts. So a launch has none to a step that another edge already
-    implies. Sets of steps are bits of an int.
+    A launch overlaps with at most one other: if a launch has several programmatic edges, the driver
+    waits for the end of all their sources. So a launch has no edge from a step that another edge
+    already implies. Sets of steps are bits of an int.
     """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
@@ -121,13 +121,13 @@ class _Overlaps:
         self._steps, self._first = steps, first
         has_overlap = any(isinstance(step, Launch) and step.overlapped for step in steps)
         self._are_some = has_overlap and driver.cuDriverGetVersion() >= _EDGES_SINCE
-        # The steps that have ended once one begins, and once it has ended: who waits by itself
-        # waits for the end of all before it.
+        # For each step, the steps that have ended when the step begins, and when it has ended: a
+        # kernel that itself waits does so for the end of all earlier launches.
         self._at_begin: list[int] = []
         self._at_end: list[int] = []
 
     def split(self, step: Step) -> tuple[list[int], list[int]]:
-        """Return the steps that must end before a step starts, and those it waits for itself."""
+        """Return the steps that must end before a step starts, and those its kernel waits for."""
         after = [number for number in step.after if number >= self._first]
         if not self._are_some:
             return after, []
@@ -166,14 +166,14 @@ class _Overlaps:
 
 
 class _GraphBuilder:
-    """One graph while its nodes are added."""
+    """A graph under construction."""
 
     def __init__(self, driver: Driver, context: Any) -> None:
         self._driver = driver
         self._context = context
 
     def build(self, number: int, steps: Sequence[Step]) -> Graph:
-        """Build the graph of some steps; `number` is the index of the first."""
+        """Build the graph of consecutive steps; `number` is the index of the first step."""
         driver = self._driver
         self._graph = driver.cuGraphCreate(0)
         overlaps = _Overlaps(driver, steps, number)
@@ -195,7 +195,7 @@ class _GraphBuilder:
         edge.from_port = _PROGRAMMATIC_PORT
         kinds = self._driver.api.CUgraphDependencyType
         edge.type = int(kinds.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
-        # Bindings of CUDA 12 have the function without kinds of edges under that name, too.
+        # In bindings of CUDA 12 the function of this name takes no kinds of edges.
         name = "cuGraphAddDependencies"
         name = f"{name}_v2" if hasattr(self._driver.api, f"{name}_v2") else name
         getattr(self._driver, name)(self._graph, before, node, [edge], 1)
@@ -220,7 +220,7 @@ class _GraphBuilder:
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = step.groups, 1, 1
         parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = kernel.lanes, 1, 1
         parameters.sharedMemBytes = kernel.dynamic_shared_bytes
-        # The driver copies the values that it points to.
+        # The driver copies the argument values, so they need not outlive this call.
         parameters.kernelParams = step.packed.address
         return self._driver.cuGraphAddKernelNode(self._graph, after, len(after), parameters)
 

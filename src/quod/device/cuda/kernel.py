@@ -23,13 +23,14 @@ ADDRESS_ALIGNMENT = 16
 class PackedArguments:
     """The arguments of a launch in the driver's form: an array of pointers to values.
 
-    `address` is where it begins; the array lives as long as this object does.
+    address: the address of the array, which lives as long as this object does.
     """
 
     __slots__ = ("_pointers", "_slots", "address")
 
     def __init__(self, slots: Slots) -> None:
-        # A value is read in its own width: of a slot's eight bytes, little-endian, the first.
+        # The driver reads a value in its own width: the first bytes of its little-endian slot of
+        # eight.
         start, count = ctypes.addressof(slots), len(slots)
         self._slots = slots
         self._pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
@@ -37,7 +38,7 @@ class PackedArguments:
 
 
 class LoadedCode:
-    """A kernel's code in the memory of a GPU: the driver's handles, and what it tells of them."""
+    """A kernel's code in a GPU's memory: the driver's handles, and properties that it reports."""
 
     def __init__(self, driver: Driver, facts: KernelFacts, code: bytes) -> None:
         self.module = driver.cuModuleLoadData(code)
@@ -60,8 +61,8 @@ class LoadedCode:
 class CudaKernel(ShownKernel):
     """A kernel for one GPU, whose code may still be compiling.
 
-    static: arguments that were fixed when it was traced.
-    `function`, `registers` and `local_bytes` (spilled registers) of an instance wait for the code.
+    static: arguments that were fixed when the kernel was traced.
+    The properties `function`, `registers` and `local_bytes` (per instance) wait for the code.
     """
 
     def __init__(

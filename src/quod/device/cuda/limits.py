@@ -1,10 +1,10 @@
-"""The limits of NVIDIA's GPUs, from what their driver says of them.
+"""The throughput limits of NVIDIA's GPUs, from properties that their driver reports.
 
-The multiplier of NVIDIA's multiprocessors makes half as many 32 by 32 to 64 bit products
-(`IMAD.WIDE.U32`, with or without carries) as it has of the narrow kind: 32 a clock. Measured on
-sm_90, where chains of them run at 31 and the product of BLS12-381's base field at 97 percent of 32;
-other architectures from sm_75 on have the same pipe by NVIDIA's throughput table (CUDA Programming
-Guide, "Arithmetic Instructions").
+A multiprocessor computes 32 products of 32 by 32 to 64 bits (`IMAD.WIDE.U32`, with or without
+carries) per clock, half the rate of products of 32 bits. Measured on sm_90: chains of such products
+reach 31 per clock, and the product of BLS12-381's base field 97 percent of 32. By NVIDIA's
+throughput table, other architectures from sm_75 on have the same unit (CUDA Programming Guide,
+"Arithmetic Instructions").
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from quod.device.cuda.properties import CudaProperties
 from quod.device.limits import Limits
 
 MULTIPLY_ADDS_A_CLOCK = 32
-"""Multiply-adds of one multiprocessor a clock."""
+"""Multiply-adds per multiprocessor and clock."""
 
 MEASURED_BANDWIDTH = {"NVIDIA H200": 4.3e12}
-"""By the driver's name of a GPU: the best of copies of large buffers, bytes read and written."""
+"""Bytes read plus written per second in the fastest copy of large buffers, by the GPU's name."""
 
 FLOP_A_CLOCK = {
     (9, 0): {"f32": 256, "f16": 4096, "bf16": 4096, "tf32": 2048, "int8": 8192, "e4m3": 8192},
 }  # fmt: skip
-"""Operations of one multiprocessor a clock, by compute capability: 128 multiply-adds of f32, and
+"""Operations per multiprocessor and clock, by compute capability: 128 multiply-adds of f32, and
 the tensor cores' dense products with sums in f32 (NVIDIA, "H100 Tensor Core GPU Architecture",
 2022, table 2)."""
 
-# What copies reach of the memory's clock times its width; the H200's share.
+# The fraction of clock times width that copies reach, measured on an H200.
 _REACHED_BANDWIDTH = 0.88
 
 

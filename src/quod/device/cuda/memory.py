@@ -2,11 +2,11 @@
 
 A request takes the smallest free block that fits; the remainder stays free, and returned blocks are
 merged with free neighbours. Blocks below a mebibyte have separate segments, so that small,
-long-lived buffers do not split large ones. Unused segments go back to the driver when it has no
-more memory.
+long-lived buffers do not split large ones. Unused segments are returned to the driver when the
+driver is out of memory.
 
-A buffer returns its block when it is collected. Submitted work keeps its buffers until it is done,
-so no submitted work on any stream uses a free block.
+A buffer returns its block when it is garbage-collected. Submitted work keeps its buffers alive
+until it is done, so no submitted work on any stream uses a free block.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LARGE_SEGMENT = 64 << 20
 class PoolStatistics:
     """The state of a pool in bytes: used by buffers, reserved from the driver, and the peaks.
 
-    largest_free: largest block that is free without asking the driver.
+    largest_free: size of the largest free block in the pool's segments.
     segments: number of allocations from the driver.
-    kept: number of `requests` that were met without the driver.
+    kept: number of `requests` that were satisfied without the driver.
     """
 
     in_use: int
@@ -161,8 +161,8 @@ class MemoryPool:
         self._lock = threading.Lock()
         self._small = _Arena(_SMALL_GRANULE, _SMALL_SEGMENT)
         self._large = _Arena(_LARGE_GRANULE, _LARGE_SEGMENT)
-        # The garbage collector may run anywhere, also where the lock is held: what it finds waits
-        # here for the next request.
+        # Blocks freed by the garbage collector, which may run while the lock is held; the next
+        # request processes them.
         self._returned: deque[tuple[_Arena, _Block]] = deque()
         self._in_use = self._reserved = self._peak_in_use = self._peak_reserved = 0
         self._requests = self._kept = 0

@@ -1,4 +1,4 @@
-"""Copies between the memories of two GPUs that reach each other, over NVLink or PCIe."""
+"""Copies between the memories of two GPUs with peer access, over NVLink or PCIe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host memory that is locked to its pages, so that a GPU copies from and to it by itself."""
+"""Page-locked host memory, from and to which a GPU copies without the CPU."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from quod.errors import DeviceError
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
 _SMALL_GRANULE = 64 << 10
 _LARGE_GRANULE = 2 << 20
-# Locking a page takes longer than copying it: what was given back is kept for the next request.
+# Locking a page takes longer than copying it, so freed memory is kept for the next request.
 _KEPT_BYTES = 4 << 30
 
 
 class PinnedMemory:
-    """Page-locked arrays, in the current context of whoever asks. Safe from any thread."""
+    """Page-locked arrays, allocated in the caller's current context. Safe from any thread."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -33,7 +33,7 @@ class PinnedMemory:
         self._returned: deque[tuple[int, int]] = deque()
 
     def allocate(self, nbytes: int) -> Array:
-        """Allocate uninitialised bytes; raises DeviceError if the system locks no more pages."""
+        """Allocate uninitialised bytes; raises DeviceError if the system cannot lock more pages."""
         nbytes = byte_count(nbytes)
         granule = _SMALL_GRANULE if nbytes < _LARGE_GRANULE else _LARGE_GRANULE
         size = max(1, -(-nbytes // granule)) * granule
@@ -88,7 +88,7 @@ class PinnedMemory:
         self._kept_bytes = 0
 
     def close(self, *, lost: bool) -> bool:
-        """Unlock the memory that no array uses; return whether no array uses any.
+        """Unlock the memory that no array uses; return whether that is all memory.
 
         Memory still in use belongs to the context, which must then be kept. The memory of a `lost`
         context is not freed here, as it goes with the context.

@@ -1,12 +1,13 @@
-"""Kernels assembled ahead of time: a folder of cubins that is shipped, and how a device reads it.
+"""Kernels assembled ahead of time: the shipped folder of cubins, and its reader.
 
-A folder of each architecture holds `manifest.json` and the cubins, each named after the SHA-256 of
-the PTX that it was assembled from, or is where linkers would leave something out of it. An entry is
-found by that text, so that one of other sources is none; or by what the text follows from, Quod's
-sources among it, without tracing. Its seal fits its facts, and its digest its code. What does not
-fit is compiled in its place, after a warning.
+There is a folder for each architecture, with `manifest.json` and the cubins. A cubin is named after
+the SHA-256 of the PTX from which it was assembled. If linking would lose something, the file is the
+PTX itself. An entry is found by that digest, or, without tracing, by a key over everything that
+determines the text, including Quod's sources; entries of other sources are never found. An entry
+has a seal over its facts and a digest of its code. If either does not match, the kernel is compiled
+instead, after a warning.
 
-Code from the folder runs as the user, so it is read as the cache is: see
+Code from the folder runs with the user's rights, so the folder is checked as the cache is: see
 `quod.device.cache.private_folder`.
 """
 
@@ -55,9 +56,9 @@ def cubin_name(text: str) -> str:
 
 @frozen
 class Entry:
-    """A kernel of a manifest: its facts, `trace` that leads to it, and its code's size and digest.
+    """A kernel of a manifest: its facts, its trace key, and its code's size and digest.
 
-    `kernel` and `workgroup` are for people.
+    `kernel` and `workgroup` are only for human readers.
     """
 
     kernel: str
@@ -75,7 +76,7 @@ class Entry:
         return cls(kernel, workgroup, trace, facts, len(code), hashlib.sha256(code).hexdigest())
 
     def document(self) -> dict[str, Any]:
-        """Return the entry as a JSON object, sealed."""
+        """Return the entry as a JSON object with its seal."""
         facts = self.facts
         early = facts.uses.early
         fields: dict[str, Any] = {
@@ -113,7 +114,7 @@ class Entry:
 
 def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
     """Return the manifest of an architecture's folder as JSON."""
-    # What the root names is above this module.
+    # The value is computed by modules of the layer above this one.
     import quod
 
     fields = {
@@ -126,7 +127,7 @@ def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
 class PrebuiltKernels:
     """The kernels of one architecture in a folder; for use from any thread.
 
-    `folder` is None where there is none. What is wrong with it is a `CacheWarning`, once.
+    folder: None if there is no folder. A fault of the folder is reported once, by a `CacheWarning`.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, arch: str) -> None:
@@ -161,7 +162,7 @@ class PrebuiltKernels:
         return None if entry is None else self._code(entry)
 
     def warn(self, why: str) -> None:
-        """Warn, once, that kernels of the folder are compiled instead, and why."""
+        """Warn, once, that the folder's kernels are compiled instead, with the reason."""
         if not self._warned:
             self._warned = True
             warnings.warn(

@@ -1,4 +1,4 @@
-"""The driver's streams: taken for one piece of work each, and waited for so that Ctrl-C works."""
+"""A pool of the driver's streams, and waits for their work that Ctrl-C can interrupt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from quod.device.cuda.driver import Driver
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
-# The driver is asked without a pause at first, then ever less often: at most 2% late. Asking leaves
-# the interpreter to other threads; a sleep of no time at all takes some 50 us.
+# The driver is polled without a pause at first, then at growing intervals, so that a wait ends at
+# most 2 % late. A poll releases the interpreter lock; the shortest sleep takes some 50 us.
 _EAGER_SECONDS = 2e-3
 _LATE = 0.02
 _LONGEST_PAUSE = 2e-3
 
 
 def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
-    """Wait until `ready` says so; False if that takes longer than `timeout` seconds.
+    """Poll until `ready` returns True; return False after `timeout` seconds.
 
-    Python handles Ctrl-C between two questions, which a wait inside the driver would not allow.
+    Python handles Ctrl-C between two polls, which a wait inside the driver would not allow.
     """
     begin = time.perf_counter()
     while not ready():
@@ -33,7 +33,7 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
 
 
 class StreamPool:
-    """Streams that have nothing to do, in one context; for use from any thread."""
+    """Idle streams of one context, for reuse; thread-safe."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -60,7 +60,7 @@ class StreamPool:
 
 
 class Work:
-    """The work of one stream, which keeps its resources alive until it is done.
+    """The work of one stream; keeps the resources that it uses alive until it is done.
 
     The caller calls `all_given` after enqueuing everything; before that an empty stream does not
     mean that the work is done. `finished` is called once it is done.

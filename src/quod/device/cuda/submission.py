@@ -43,7 +43,7 @@ _NAMED_KERNELS = 6
 
 
 class CudaPassing(Completion):
-    """One passing of an event on a GPU; the driver is asked whether it was."""
+    """The completion of an event on a GPU, which the driver is polled for."""
 
     def __init__(self, handle: Any, ask: Callable[[Any], bool]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class CudaPassing(Completion):
 
 
 class _Clock:
-    """The GPU's time on the scale of `time.perf_counter_ns`, from one moment that both know."""
+    """The GPU's time on the scale of `time.perf_counter_ns`, aligned at one event."""
 
     def __init__(self, driver: Driver, origin: Any, stream: Any) -> None:
         self._driver = driver
@@ -82,8 +82,8 @@ class _Clock:
 class CudaSubmission:
     """One run of a recording.
 
-    With a timeline the steps run one after the other, each between two events, so that each has a
-    time of its own; otherwise its graphs run, and steps may overlap.
+    With a timeline, the steps run one after the other, each between two events that time it.
+    Otherwise the graphs run, and steps may overlap.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class CudaSubmission:
         return self._finished
 
     def _look(self, timeout: float | None = None) -> None:
-        """Settle the submission if its work ends within `timeout` seconds."""
+        """Wait up to `timeout` seconds; finish the submission if its work has ended."""
         if self._finished:
             return
         try:

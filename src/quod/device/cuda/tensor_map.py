@@ -1,7 +1,7 @@
-"""Tensor maps, as the driver encodes them.
+"""Tensor maps, encoded by the driver.
 
-The driver is called without its bindings: their object for a map is not aligned as the driver
-demands.
+The driver is called without cuda-bindings, whose object for a map is not aligned as the driver
+requires.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quod.errors import DeviceError
 _FUNCTION = "cuTensorMapEncodeTiled"
 _ALIGNMENT = 64
 _MOST = 1024
-"""Maps that are kept: a network has a few hundred matrices."""
+"""The number of cached maps: a network has a few hundred matrices."""
 
 _ANY_16_BITS = 1  # CU_TENSOR_MAP_DATA_TYPE_UINT16
 _SWIZZLE_128 = 3
@@ -32,7 +32,7 @@ _Address = ctypes.c_void_p
 
 
 class TensorMaps:
-    """The maps of a GPU, which are kept: an address and a shape have the same map always."""
+    """A cache of a GPU's tensor maps; address and shape determine a map."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -64,17 +64,17 @@ class TensorMaps:
             self._known.clear()
 
     def _encoded(self, array: TiledMemory) -> Array:
-        room = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
-        begin = -room.ctypes.data % _ALIGNMENT
-        tmap = room[begin : begin + MAP_BYTES]
-        sizes = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
+        buffer = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
+        begin = -buffer.ctypes.data % _ALIGNMENT
+        tmap = buffer[begin : begin + MAP_BYTES]
+        extents = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
         line = 2 * array.length
         strides = (ctypes.c_uint64 * 2)(line, line * array.height)
         box = (ctypes.c_uint32 * 3)(COLUMNS, array.lines, 1)
         steps = (ctypes.c_uint32 * 3)(1, 1, 1)
         code = _encoder()(
             _Address(tmap.ctypes.data), _ANY_16_BITS, ctypes.c_uint32(3), _Address(array.address),
-            sizes, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
+            extents, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
         )  # fmt: skip
         if code:
             raise self._refused(code)
@@ -89,7 +89,7 @@ class TensorMaps:
 
 
 def _encoder() -> Any:
-    """Return the driver's function; raises DeviceError if the driver has none."""
+    """Return the driver's function; raises DeviceError if the driver lacks it."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return getattr(ctypes.CDLL(name), _FUNCTION)

@@ -1,1 +1,1 @@
-"""Devices that interpret: kernels, PTX, WGSL, and kernels with everything checked."""
+"""Devices that interpret kernels, PTX or WGSL, and a CPU device that checks every access."""

@@ -1,8 +1,8 @@
-"""Emulated GPUs as a kind of device: opened by name, and not listed.
+"""Emulated GPUs as a kind of device, which can be opened by name but are not listed.
 
 ==============================  ================================================================
 ``emulated``, ``emulated:ptx``  for tests: runs kernels, or their PTX, slowly
-``emulated:wgsl``               the same for kernels as they are traced for portable WGSL
+``emulated:wgsl``               for tests: runs kernels traced for portable WGSL
 ==============================  ================================================================
 """
 

@@ -1,10 +1,10 @@
-"""The processor as a device that checks what kernels do: slow, for finding mistakes.
+"""The CPU as a device that checks every operation of kernels: slow, for debugging.
 
-Kernels are traced for this processor as ever, and run by the interpreter, which defines what a
-kernel means and refuses what it leaves undefined: accesses outside a buffer or not aligned, shared
-memory that was not set, races in it, barriers that not every instance reaches. The compiled kernel
-would do any of these without a word. An error names the line of the kernel's author, also where a
-field or a curve does the access.
+Kernels are traced for this CPU as usual, and run by the interpreter, which defines the meaning of a
+kernel and raises an error for undefined behaviour: accesses that are out of bounds or unaligned,
+reads of uninitialised shared memory, races in it, and barriers that not every instance reaches. A
+compiled kernel would do any of these silently. An error names a line of the kernel's author, even
+if a field or curve makes the access.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class CheckedCpuDevice(CpuDevice):
-    """Interprets what `CpuDevice` would compile, in the same memory and with the same results.
+    """Interprets the kernels that `CpuDevice` would compile; memory and results are the same.
 
-    It takes what `CpuDevice` takes; one thread computes at a time.
+    Its arguments are those of `CpuDevice`; one thread computes at a time.
     """
 
     name = "cpu:checked"

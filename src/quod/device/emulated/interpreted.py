@@ -1,4 +1,4 @@
-"""Kernels as devices run them that interpret: as they were traced."""
+"""Traced kernels in the form that interpreting devices run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from quod.kernel.machine import Machine
 from quod.kernel.ops.semantics import NUMPY_TYPES
 
 _LANES_AT_ONCE = 512
-"""The interpreter is fastest, for each instance, with about so many."""
+"""The number of instances at a time for which the interpreter takes least time per instance."""
 
 
 class InterpretedKernel(ShownKernel):
     """A kernel as it was traced, for the interpreter.
 
-    It reaches memory of `space`, all of which begins at a multiple of `alignment` bytes if that is
-    given. `groups_at_once` workgroups are interpreted in step.
+    The kernel accesses memory of `space`; each argument begins at a multiple of `alignment` bytes,
+    if that is given. `groups_at_once` workgroups are interpreted in lockstep.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class InterpretedKernel(ShownKernel):
 
     @functools.cached_property
     def digest(self) -> str:
-        """Digest of the IR, which is what is run, or emitted and run."""
+        """Digest of the IR, which is run or from which the run text is emitted."""
         return text_digest(to_text(self.traced))
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:

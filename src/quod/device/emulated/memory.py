@@ -1,6 +1,6 @@
-"""The memory of an emulated device: addresses that the host cannot follow.
+"""The memory of an emulated device, at addresses that the host cannot dereference.
 
-What is allocated and not zeroed holds a pattern, so that reading it before it was written shows.
+Memory that is not zeroed is filled with a pattern, so that reads of uninitialised memory are found.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from quod.errors import DeviceError
 
 ALIGNMENT = 256
 POISON = 0xFB
-"""A byte of what was never written: as an index or a count it leads out of every buffer."""
+"""The byte that fills unwritten memory: as an index or a count it exceeds every buffer."""
 
-# Where no host memory is: a recording tells memory apart by its address alone.
+# Above all host memory, as a recording distinguishes memory only by address.
 _FIRST_ADDRESS = 1 << 60
 
 
-class _Piece:
+class _Allocation:
     """One allocation."""
 
     def __init__(self, address: int, data: Array) -> None:
@@ -31,7 +31,7 @@ class _Piece:
 
 
 class EmulatedMemory:
-    """Pieces of memory at addresses of their own, never used twice, with a gap behind each."""
+    """Allocations at addresses that are never reused, each followed by a gap."""
 
     def __init__(self, space: Space, limit: int) -> None:
         self.space = space
@@ -39,11 +39,11 @@ class EmulatedMemory:
         self.in_use = 0
         self.peak = 0
         self._next = _FIRST_ADDRESS
-        # A piece may be collected, and so given back, while another is allocated.
+        # An allocation may be garbage-collected, and so freed, while another is made.
         self._lock = threading.RLock()
 
     def allocate(self, nbytes: int, *, zero: bool) -> Buffer:
-        """Raise DeviceError if less than that is left."""
+        """Raise DeviceError if fewer than `nbytes` bytes are free."""
         nbytes = byte_count(nbytes)
         with self._lock:
             if self.in_use + nbytes > self.limit:
@@ -58,7 +58,7 @@ class EmulatedMemory:
             self.peak = max(self.peak, self.in_use)
             address = self._next
             self._next += (nbytes // ALIGNMENT + 2) * ALIGNMENT
-        piece = _Piece(address, data)
+        piece = _Allocation(address, data)
         weakref.finalize(piece, self._release, nbytes)
         return Buffer(piece, address, nbytes, space=self.space)
 
@@ -74,7 +74,7 @@ class EmulatedMemory:
                 f"the memory belongs to {buffer.space.name}, which {self.space.name} does not reach"
             )
         piece = buffer.owner
-        assert isinstance(piece, _Piece)
+        assert isinstance(piece, _Allocation)
         start = buffer.address - piece.address
         return piece.data[start : start + buffer.nbytes]
 
@@ -82,5 +82,5 @@ class EmulatedMemory:
 def whole_allocation(buffer: Buffer) -> Buffer:
     """Return the whole allocation that contains a buffer."""
     piece = buffer.owner
-    assert isinstance(piece, _Piece)
+    assert isinstance(piece, _Allocation)
     return Buffer(piece, piece.address, piece.data.nbytes, space=buffer.space)

@@ -1,9 +1,9 @@
-"""A device for recordings that run elsewhere, such as in a browser.
+"""A device for recordings that are exported to run elsewhere, such as in a browser.
 
-Kernels are traced for portable WGSL, and what is recorded keeps to its limits. Nothing of that runs
-here. Memory is the host's, and what is launched at once, to bring data into the shape in which
-recordings read it, the processor runs. So memory is of two kinds: *constants*, which have data
-before a recording runs, and scratch memory, which has none.
+Kernels are traced for portable WGSL, and recordings keep to its limits; recordings do not run here.
+Memory is host memory. Direct launches, which prepare data for recordings, run on the CPU. So there
+are two kinds of memory: *constants*, which have data before a recording runs, and scratch memory,
+which has none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from quod.device.protocol import RecordingDevice
 
 DEFAULT_RESIDENT_LANES = 1 << 15
-"""Instances that most GPUs are filled by; browsers do not say which one they have."""
+"""A number of instances that fills most GPUs; browsers do not reveal the GPU."""
 
 DEFAULT_MEMORY_BUDGET = 1 << 30
 
@@ -102,7 +102,7 @@ class ExportDevice(EmulatedDevice):
         definition, processor = self.definition_of(kernel), self._processor
         lanes = kernel.lanes
         if kernel.lanes % processor.lanes == 0 and counts_instances(kernel.traced):
-            # The processor has vectors of so many lanes, and the kernel does not see it.
+            # Use the CPU's vector lanes, as the kernel does not depend on the workgroup size.
             groups, lanes = groups * (kernel.lanes // processor.lanes), processor.lanes
         compiled = processor.compile(definition, lanes=lanes, **kernel.static)
         host_arguments: list[Argument] = []

@@ -1,4 +1,4 @@
-"""Tasks for native code, done beside the caller: assemblers mostly."""
+"""Background threads for tasks in native code, mostly assembly of kernels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class _Waiting:
 
 
 class Background:
-    """Does tasks in the order in which they come, on up to `threads` threads.
+    """Runs tasks in the order of their arrival, on up to `threads` threads.
 
-    Threads end when there has been nothing to do for `linger` seconds. A process that ends waits
-    for the tasks that were begun, since native code cannot return to an interpreter that is gone,
-    and does those that threads asked for which it waits for too; it drops the others.
+    Threads end when they have been idle for `linger` seconds. At exit, the process waits for tasks
+    that have started, since native code cannot return to an interpreter that is gone. It also runs
+    queued tasks of threads for which the process itself waits, and drops all other tasks.
     """
 
     def __init__(self, name: str, threads: int, *, linger: float = 0.0) -> None:
@@ -46,7 +46,7 @@ class Background:
     def begin(self, task: Callable[[], T]) -> Outcome[T]:
         """Queue a task for another thread and return its outcome."""
         if self._process != os.getpid():
-            # Threads do not survive a fork, and what waits is the parent's to do.
+            # Threads do not survive a fork, and the queued tasks are the parent's.
             self._start_anew()
         started_threads: list[threading.Thread] = []
         outcome: Outcome[T] = Outcome(
@@ -58,7 +58,7 @@ class Background:
             return task()
 
         with self._changed:
-            # One that ended without a word does nothing any more.
+            # Forget threads that ended silently.
             self._threads = {thread for thread in self._threads if thread.is_alive()}
             self._waiting.append(_Waiting(outcome, in_thread, _keeps_process()))
             try:
@@ -67,7 +67,7 @@ class Background:
                 else:
                     self._changed.notify()
             except (RuntimeError, MemoryError):
-                # None was to be had, and those that there are may have ended before.
+                # No thread could be started, and the existing ones may have ended already.
                 if not self._threads:
                     self._waiting.pop()
                     raise
@@ -91,7 +91,7 @@ class Background:
                 outcome.set(task())
             except BaseException as error:
                 outcome.fail(error)
-            # What a task held must not live on until the next one comes.
+            # Release the finished task's objects before waiting for the next task.
             del queued, outcome, task
 
     def _next(self) -> _Waiting | None:

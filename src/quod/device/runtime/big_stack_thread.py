@@ -1,4 +1,4 @@
-"""Threads that kernels of the processor may run on: their stacks have room for shared memory."""
+"""Threads for kernels on the CPU, with stacks large enough for shared memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _stack_size_lock = threading.Lock()
 
 
 def _forget_starts() -> None:
-    """Renew the lock in a forked process, which has none of the threads that held it."""
+    """Replace the lock in a forked process, where the threads that may hold it do not exist."""
     global _stack_size_lock
     _stack_size_lock = threading.Lock()
 
@@ -38,7 +38,7 @@ class LargeStackThread(threading.Thread):
 def room_on_stack() -> int:
     """Return how many bytes of shared memory a kernel may keep on this thread's stack.
 
-    Returns 0 for threads that others started, whose stack may be small.
+    Returns 0 for threads that other code started, whose stacks may be small.
     """
     thread = threading.current_thread()
     if isinstance(thread, LargeStackThread):
@@ -51,7 +51,7 @@ def _stack_of_main_thread() -> int:
     """Return the limit, in bytes, of the main thread's stack."""
     try:
         import resource
-    except ImportError:  # Windows, where an interpreter's is 2 MB or more
+    except ImportError:  # Windows, where the interpreter's stack has 2 MB or more
         return 1 << 20
     limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return STACK_BYTES if limit == resource.RLIM_INFINITY else limit

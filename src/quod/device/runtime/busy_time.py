@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 
 class BusyMeter:
-    """Time in which at least one of several works runs; safe to use from any thread."""
+    """The time during which at least one piece of work runs; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,7 +18,7 @@ class BusyMeter:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count the time of the body as work."""
+        """Count the duration of the body as busy time."""
         with self._lock:
             if not self._active:
                 self._since = perf_counter_ns()
@@ -33,7 +33,7 @@ class BusyMeter:
 
     @property
     def seconds(self) -> float:
-        """Total time so far, including work that still runs."""
+        """The busy time so far, including work that still runs."""
         with self._lock:
             running = perf_counter_ns() - self._since if self._active else 0
             return (self._total + running) / 1e9

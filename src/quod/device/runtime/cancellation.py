@@ -4,7 +4,7 @@ cancellation = Cancellation()
 
 def task():
     with cancellation:
-        device.launch(...)        # raises DeviceError once it is cancelled
+        device.launch(...)        # raises DeviceError once `cancellation` is cancelled
 
 try:
     ...                           # threads run tasks
@@ -63,7 +63,7 @@ class Cancellation:
             self._running = [work for work in self._running if work is not running]
 
     def check(self, what: str) -> None:
-        """Raise DeviceError if it was cancelled."""
+        """Raise DeviceError if this cancellation was requested."""
         if self.requested:
             raise DeviceError(f"{what} was stopped")
 

@@ -1,4 +1,4 @@
-"""Several computations at once, of which the last is waited for."""
+"""Concurrent tasks, whose results the caller waits for."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def run_concurrently(
             except (RuntimeError, MemoryError):
                 if not threads_started:
                     raise
-                break  # those that there are do everything
+                break  # the threads that were started run all tasks
             threads_started.append(thread)
-        # Not for results: a thread without memory ends, and has none to say so.
+        # Wait for the threads, not for results: a thread that runs out of memory ends without a
+        # result.
         for thread in threads_started:
             thread.join()
     except BaseException:

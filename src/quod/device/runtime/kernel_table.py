@@ -1,4 +1,4 @@
-"""The kernels that a device has compiled, each of them once."""
+"""The table of a device's compiled kernels, each compiled once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class CompiledKernel(Compiled, Protocol):
     """A kernel compiled by a device, called with one argument for each of its `slots`.
 
     stored: indices of the slots that the kernel may store through.
-    early: indices of the slots that it accesses before it waits for earlier launches; None if it
-    does not wait for them.
-    static: arguments that were fixed when it was traced.
-    digest: identifies the text emitted for it (see `compiled_code.text_digest`).
-    space: memory that it accesses.
+    early: indices of the slots that the kernel accesses before it waits for earlier launches; None
+        if it does not wait for them.
+    static: arguments that were fixed when the kernel was traced.
+    digest: identifies the text emitted for the kernel (see `compiled_code.text_digest`).
+    space: memory that the kernel accesses.
     """
 
     @property
@@ -99,11 +99,11 @@ class KernelTable(Generic[Kernel]):
             definition.check_outside()
             return kernel
         if self._process != os.getpid():
-            # Whoever was building when the process was forked is not there to end it.
+            # A thread that was building a kernel when the process was forked does not exist here.
             self._start_anew()
         with self._lock:
             building = self._building.setdefault(key, threading.Lock())
-        # Who wants another kernel, or has it already, does not wait for this one.
+        # Requests for other kernels, or for built ones, do not wait for this build.
         with building:
             kernel = self._kernels.get(key)
             if kernel is None:

@@ -1,4 +1,4 @@
-"""Record the kernels that are launched meanwhile, to know the code that a figure measures."""
+"""Record which kernels are launched, to identify the code that a benchmark measures."""
 
 from __future__ import annotations
 

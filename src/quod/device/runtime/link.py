@@ -1,4 +1,4 @@
-"""Copies from the memory of one device to that of another."""
+"""Copies from the memory of one device to the memory of another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 
-# What goes through host memory at a time, in two pieces of page-locked memory.
+# The size of a chunk that goes through host memory; two page-locked chunks are used in turn.
 _CHUNK = 64 << 20
 
-# What a rate is measured with.
+# The number of bytes with which a rate is measured.
 _PROBE = 256 << 20
 
 
@@ -22,9 +22,9 @@ class Link:
     """A connection that copies from `source` to `target`.
 
     It copies directly if one GPU can access the other's memory (`is_peer`). Otherwise it copies
-    through page-locked host memory: one chunk is filled while another is emptied. The driver is
-    asked once, when the link is made. Data to copy must have been waited for; copies are done when
-    `copy` returns.
+    through page-locked host memory: one chunk is filled while another is emptied. Peer access
+    is queried once, when the link is made. The work that writes the source must have ended; a copy
+    is complete when `copy` returns.
     """
 
     def __init__(self, source: AnyDevice, target: AnyDevice) -> None:
@@ -38,7 +38,7 @@ class Link:
 
     @property
     def kind(self) -> str:
-        """Name of the way of copying, for people."""
+        """The name of the copying method, for human readers."""
         return "peer access" if self.is_peer else "page-locked host memory"
 
     def copy(self, source_memory: Buffer, into: Buffer) -> None:
@@ -57,15 +57,15 @@ class Link:
         ]
         download = self._fill(source_memory, spans, 0)
         try:
-            for number, (start, stop) in enumerate(spans):
+            for index, (start, stop) in enumerate(spans):
                 assert download is not None
                 arrived, download = download, None
                 arrived.wait()
-                download = self._fill(source_memory, spans, number + 1)
-                piece = self._pieces[number % 2][: stop - start]
-                self.target.upload(piece, into=into.slice(start, stop))
+                download = self._fill(source_memory, spans, index + 1)
+                chunk = self._pieces[index % 2][: stop - start]
+                self.target.upload(chunk, into=into.slice(start, stop))
         finally:
-            # After an error: the next copy takes the same pieces.
+            # After an error too, as the next copy uses the same chunks.
             if download is not None:
                 with suppress(DeviceError):
                     download.wait()
@@ -73,7 +73,7 @@ class Link:
     def _fill(
         self, source_memory: Buffer, spans: list[tuple[int, int]], number: int
     ) -> SubmittedStream | None:
-        """Begin to bring a span of the buffer to the host, if there is one."""
+        """Start to copy a span of the buffer to the host, if there is one."""
         if number == len(spans):
             return None
         start, stop = spans[number]

@@ -1,4 +1,4 @@
-"""Results in order, with the work on later inputs started before earlier results are taken."""
+"""Results in order, with work on later inputs started before earlier results are consumed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def overlapped(
 
     begin: starts the work on an input, in the caller's thread, and returns a function that waits
     for its result. A thread called `name` runs that function while the next input is started.
-    An exception of `begin`, of that function or of `inputs` is raised after the results of the
-    inputs before. Raises MemoryError if the thread ended without a result.
+    An exception of `begin`, of that function or of `inputs` is raised after the results of all
+    preceding inputs. Raises MemoryError if the thread ended without a result.
     """
     waiting = Background(name, 1)
     outcomes: deque[Outcome[R]] = deque()
@@ -39,7 +39,7 @@ def overlapped(
                 try:
                     outcomes.append(waiting.begin(finish))
                 except (RuntimeError, MemoryError):
-                    # No thread is to be had, and what was begun must come to its end.
+                    # No thread could be started, so finish the started work in this one.
                     outcomes.append(Outcome.of(finish()))
             except Exception as error:
                 failed = error
@@ -51,7 +51,7 @@ def overlapped(
         if failed is not None:
             raise failed
     finally:
-        # What was begun is finished, so that whatever it holds is given back.
+        # Finish started work, so that it releases its resources.
         for outcome in outcomes:
             outcome.wait()
         waiting.close()

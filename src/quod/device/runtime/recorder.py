@@ -1,7 +1,7 @@
-"""A device for functions that launch at once: what they launch is recorded in place of being run.
+"""A device that records the launches of functions instead of running them.
 
-Functions of tensors compile, allocate and launch as they are called. Given this in place of their
-device they do so once, and what they launched is replayed with all else that the stream records.
+Tensor functions compile, allocate and launch when they are called. With this device in place of
+theirs, they do so once; their launches are replayed with everything else that the stream records.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class _Recorder:
         """Record a launch."""
         # `stored` counts slots, of which structs and elements have several.
         _, slots = adopt(self._device, kernel, groups, arguments)
-        for at, memory in enumerate(slots):
-            if at not in kernel.stored or not isinstance(memory, (Buffer, np.ndarray)):
+        for slot, memory in enumerate(slots):
+            if slot not in kernel.stored or not isinstance(memory, (Buffer, np.ndarray)):
                 continue
             if any(overlap(memory, constant) for constant in self._constants):
                 self._refuse(
@@ -76,9 +76,9 @@ class _Recorder:
         nbytes = byte_count(nbytes)
         if not zero or not nbytes:
             return self._device.allocate(nbytes, zero=False)
-        room = self._device.allocate(-(-nbytes // _WORD) * _WORD, zero=False)
-        self._stream.fill(room)
-        return room.slice(0, nbytes)
+        buffer = self._device.allocate(-(-nbytes // _WORD) * _WORD, zero=False)
+        self._stream.fill(buffer)
+        return buffer.slice(0, nbytes)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
         """Upload host data as a constant of all replays."""
@@ -93,7 +93,7 @@ class _Recorder:
         self._refuse(f"reads memory of the device{_CHECK}")
 
     def stream(self, *_: object) -> NoReturn:
-        """DeviceError: there is one stream, which records."""
+        """Raise DeviceError: the only stream is the one that records."""
         self._refuse("creates its own stream")
 
     def close(self) -> None:
@@ -105,5 +105,5 @@ class _Recorder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise DeviceError(f"this cannot be recorded: the function {what}")
+    def _refuse(self, reason: str) -> NoReturn:
+        raise DeviceError(f"this cannot be recorded: the function {reason}")

@@ -1,8 +1,8 @@
-"""Recorded work: launches, copies and what each of them must wait for, once, for many replays.
+"""Recorded work: launches, copies and their dependencies, recorded once for many replays.
 
-Dependencies follow from the memory that the steps use: a step waits for the last one that wrote
-what it reads, and for all that read what it writes. A device may run steps at the same time that
-do not depend on one another.
+Dependencies follow from the memory that the steps use. A step waits for the last step that wrote
+memory that it accesses, and for all earlier readers of memory that it writes. A device may run
+steps concurrently if they do not depend on one another.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Launch(Step):
     """Launch of `groups` workgroups of a kernel.
 
     packed: the arguments in the device's form.
-    overlapped: the steps of `after` that need to have ended only when the kernel waits for earlier
-    launches.
+    overlapped: the steps of `after` that must have ended when the kernel waits for earlier
+        launches, but not when it starts.
     """
 
     kernel: CompiledKernel = field(kw_only=True)
@@ -111,7 +111,7 @@ class Dependencies:
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
         self._barrier: int | None = None
-        # The steps that no later one waits for yet.
+        # The steps for which no later step waits yet.
         self._last: set[int] = set()
 
     def add(
@@ -121,16 +121,16 @@ class Dependencies:
         predecessors: set[int] = set()
         for start, stop in _spans(reads):
             first, last = self._cut(start, stop)
-            gaps, at = [], start
+            gaps, covered_until = [], start
             for segment in self._segments[first:last]:
                 if segment.writer is not None:
                     predecessors.add(segment.writer)
                 segment.readers |= {step}
-                if at < segment.start:
-                    gaps.append(_Segment(at, segment.start, None, frozenset({step})))
-                at = segment.stop
-            if at < stop:
-                gaps.append(_Segment(at, stop, None, frozenset({step})))
+                if covered_until < segment.start:
+                    gaps.append(_Segment(covered_until, segment.start, None, frozenset({step})))
+                covered_until = segment.stop
+            if covered_until < stop:
+                gaps.append(_Segment(covered_until, stop, None, frozenset({step})))
             if gaps:
                 self._segments[first:last] = sorted(
                     self._segments[first:last] + gaps, key=lambda segment: segment.start
@@ -167,13 +167,13 @@ class Dependencies:
     def _cut_at(self, address: int) -> int:
         """Split the segment that contains an address; return the number of segments below it."""
         segments = self._segments
-        below = bisect_left(segments, address, key=lambda segment: segment.start)
-        if below and segments[below - 1].stop > address:
-            divided = segments[below - 1]
+        count_below = bisect_left(segments, address, key=lambda segment: segment.start)
+        if count_below and segments[count_below - 1].stop > address:
+            divided = segments[count_below - 1]
             upper = _Segment(address, divided.stop, divided.writer, divided.readers)
             divided.stop = address
-            segments.insert(below, upper)
-        return below
+            segments.insert(count_below, upper)
+        return count_below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """Add a step that waits for all earlier steps and that all later steps wait for."""
@@ -192,8 +192,8 @@ def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
 class Recording:
     """A graph of steps in an order in which they can run; replay it with `IdleStream.replay`.
 
-    It keeps the memory that its steps use alive. `device` is the name of the device that it is for,
-    and `space` the memory of that device, which tells it from others of its name.
+    A recording keeps the memory that its steps use alive. `device` is the name of its device, and
+    `space` the memory of that device, which distinguishes it from other devices of the same name.
     """
 
     device: str
@@ -206,7 +206,7 @@ class Recording:
         A memory region is described by its size alone, and a location in it by region number and
         byte offset. Overlapping memory counts as one region.
         """
-        pieces = _Pieces(self.steps)
+        pieces = _Regions(self.steps)
         return {
             "schema": "quod-recording-1",
             "device": self.device,
@@ -229,8 +229,8 @@ class Submission(Protocol):
     def cancel(self) -> None: ...
 
 
-class _Pieces:
-    """Numbers for the pieces of memory that the steps of a recording use."""
+class _Regions:
+    """The numbering of the memory regions that the steps of a recording use."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         used = [span(memory) for step in steps for memory in _memory_of(step)]
@@ -247,7 +247,7 @@ class _Pieces:
             self._number(self._piece(start))
 
     def _piece(self, address: int) -> int:
-        # Of empty memory and the piece behind it, which begin at one address, the last is meant.
+        # Empty memory and the next region begin at the same address; take the last of them.
         return max(i for i, (start, _) in enumerate(self._pieces) if start <= address)
 
     def _number(self, piece: int) -> int:
@@ -275,7 +275,7 @@ def _memory_of(step: Step) -> list[Memory]:
     return []
 
 
-def _describe(step: Step, pieces: _Pieces) -> dict[str, Any]:
+def _describe(step: Step, pieces: _Regions) -> dict[str, Any]:
     row: dict[str, Any] = {"label": step.label, "after": list(step.after)}
     match step:
         case Launch():

@@ -1,8 +1,8 @@
-"""Results that a device has to write: where nothing happened, nothing may look like a result.
+"""Sentinels in result memory, which detect results that a device did not write.
 
-Kernels that a faulty driver or device does not run leave the memory for their results as it was:
-zeros, or what an earlier launch put there. So what the host reads back is marked before a launch,
-a word a row, with a value that no result has, and looked at afterwards.
+If a faulty driver or device does not run a kernel, the memory for its results is unchanged: zeros,
+or results of an earlier launch. So before a launch, one word per row of the results is set to a
+value that no result has; the host checks these words afterwards.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from quod.errors import DeviceError
 
 UNWRITTEN = 0xFFFFFFFF
-"""No result: the last word of an element is below that of its modulus, a number of a point below
-2**31, and answers are a few small numbers."""
+"""A word that no result has.
+
+The last word of an element is below that of its modulus, an index of a point is below 2**31, and
+status words are small.
+"""
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,4 @@
-"""Arrays as arguments on a device with memory of its own: copied there, and back when stored to."""
+"""Host arrays as arguments on devices with their own memory: copies to the device and back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Staged:
 def begin_launch(
     device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, Staged, Any]:
-    """Check a launch; return its workgroups, the staged arguments, and these packed.
+    """Check a launch; return its number of workgroups, and its staged arguments, also packed.
 
     Raises DeviceError as `adopt` and `check_launch` do.
     """
@@ -64,23 +64,23 @@ def stage(device: AnyDevice, signature: Signature, arguments: Sequence[Argument]
     arrays = signature.arrays(arguments)
     if not arrays:
         return Staged(tuple(arguments), ())
-    pieces: list[list[int]] = []
+    spans: list[list[int]] = []
     for start, stop in sorted(_span(array) for _, array, _ in arrays if array.nbytes):
-        if pieces and start < pieces[-1][1]:
-            pieces[-1][1] = max(pieces[-1][1], stop)
+        if spans and start < spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], stop)
         else:
-            pieces.append([start, stop])
-    buffers = {start: device.allocate(stop - start, zero=False) for start, stop in pieces}
+            spans.append([start, stop])
+    buffers = {start: device.allocate(stop - start, zero=False) for start, stop in spans}
     for _, array, _ in arrays:
         if array.nbytes:
-            device.upload(array, into=_place(pieces, buffers, array))
+            device.upload(array, into=_place(spans, buffers, array))
     staged = list(arguments)
     stored = []
     for index, array, is_stored in arrays:
-        place = _place(pieces, buffers, array) if array.nbytes else device.allocate(0)
-        staged[index] = place
+        staged_buffer = _place(spans, buffers, array) if array.nbytes else device.allocate(0)
+        staged[index] = staged_buffer
         if is_stored and array.nbytes:
-            stored.append((place, array))
+            stored.append((staged_buffer, array))
     return Staged(tuple(staged), tuple(stored))
 
 
@@ -89,7 +89,7 @@ def _span(array: Array) -> tuple[int, int]:
     return start, start + array.nbytes
 
 
-def _place(pieces: list[list[int]], buffers: dict[int, Buffer], array: Array) -> Buffer:
+def _place(spans: list[list[int]], buffers: dict[int, Buffer], array: Array) -> Buffer:
     start, stop = _span(array)
-    first = next(low for low, high in pieces if low <= start and stop <= high)
-    return buffers[first].slice(start - first, stop - first)
+    span_start = next(low for low, high in spans if low <= start and stop <= high)
+    return buffers[span_start].slice(start - span_start, stop - span_start)

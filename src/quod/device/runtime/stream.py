@@ -4,11 +4,12 @@
     recording = stream.record()                       # recording
     recording.launch(kernel, groups, n, a, b)
     recorded = recording.finish()                     # recorded
-    submitted = recorded.submit()                     # submitted: runs beside the caller
+    submitted = recorded.submit()                     # submitted: runs concurrently
     stream = submitted.wait()                         # idle again
-    stream = stream.replay(recorded.recording).run()  # both in one
+    stream = stream.replay(recorded.recording).run()  # submit and wait
 
-A call that changes the state gives the stream in its new state and uses up the old object.
+A call that changes the state returns an object for the new state; the old object cannot be used
+again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
     from quod.kernel.launcher import Groups
 
-# What a stream can do, and the state in which it can.
+# The methods of streams, and the state in which each is allowed.
 _STATES_OF = {
     "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
     "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
@@ -82,7 +83,7 @@ class _Stream:
         return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
 
     def is_of(self, device: object) -> bool:
-        """Return whether the stream belongs to this very device object."""
+        """Return whether the stream belongs to this device object."""
         return self._device is device
 
     def _check(self) -> None:
@@ -107,7 +108,7 @@ class _Stream:
 
 
 class IdleStream(_Stream):
-    """A stream with nothing to do."""
+    """An idle stream."""
 
     state = "idle"
 
@@ -135,7 +136,7 @@ class IdleStream(_Stream):
 
 
 class RecordingStream(_Stream):
-    """A stream that notes work. Memory in it is used when it is submitted, and kept until then.
+    """A stream that records work. Recorded memory is accessed at submission, and kept alive.
 
     Errors in arguments are raised here, not later.
     """
@@ -184,7 +185,7 @@ class RecordingStream(_Stream):
         memory = {i: a for i, a in enumerate(slots) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
-        # What it reaches at once must be there when it begins.
+        # Memory that the kernel accesses before its wait must be ready when it starts.
         early = kernel.early
         first = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
         after = self._after(reads, writes)
@@ -196,7 +197,7 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def _overlapped(self, after: tuple[int, ...], first: set[int]) -> tuple[int, ...]:
-        """Return the steps that a launch waits for itself: all but events and those in `first`."""
+        """Return the steps that the kernel waits for: all but events and those in `first`."""
         return tuple(
             number
             for number in after
@@ -252,7 +253,7 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
-        """Raise DeviceError unless memory is the device's, or the host's where that is meant."""
+        """Raise DeviceError unless memory is the device's, or the host's if that is expected."""
         buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
         required_space = HOST if host else self._device.space
         if buffer.space is not required_space:
@@ -272,7 +273,7 @@ class RecordingStream(_Stream):
         return event
 
     def wait_for(self, event: Event) -> None:
-        """Let the following work wait for an event of another stream.
+        """Make later work wait for an event of another stream.
 
         That stream must have been submitted before this one.
         """
@@ -290,7 +291,7 @@ class RecordingStream(_Stream):
 
 
 class RecordedStream(_Stream):
-    """A stream with work that it has not begun. `recording` can be kept and replayed."""
+    """A stream with recorded work that has not started. `recording` can be kept and replayed."""
 
     state = "recorded"
 
@@ -328,7 +329,7 @@ class RecordedStream(_Stream):
 
 
 class SubmittedStream(_Stream):
-    """A stream at work."""
+    """A stream whose work was submitted."""
 
     state = "submitted"
 

@@ -1,4 +1,4 @@
-"""Recorded work on a thread of its own, which runs the steps one after the other."""
+"""Recorded work on a separate thread, which runs the steps one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recor
 from quod.device.runtime.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
 
-# Threads that wait for the next submission: to start one takes as long as a small kernel.
+# Idle threads are kept for the next submission: starting one takes as long as a small kernel.
 _MAX_IDLE = 8
 _idle: list[_Runner] = []
 _process = os.getpid()
@@ -40,7 +40,7 @@ def run_in_thread(task: Callable[[], None], name: str) -> None:
 
 
 class _Runner(LargeStackThread):
-    """Does one task after the other."""
+    """A thread that runs one task after the other."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -59,7 +59,7 @@ class _Runner(LargeStackThread):
             task, self._task = self._task, None
             assert task is not None
             task()
-            # What a task held must not live on until the next one comes.
+            # Release the finished task's objects before waiting for the next task.
             del task
             with _lock:
                 if len(_idle) >= _MAX_IDLE or _process != os.getpid():
@@ -68,10 +68,10 @@ class _Runner(LargeStackThread):
 
 
 class BackgroundSubmission(ABC):
-    """One run of a recording on a thread of its own; how the steps are run is left to the device.
+    """One run of a recording on a separate thread; the device's subclass runs the steps.
 
-    `_run_steps` completes the marks that are passed; those that it does not have failed. With
-    `here` the caller's thread runs the steps, and all is done when there is a submission.
+    `_run_steps` completes the marks that it passes; all other marks fail. With `here`, the caller's
+    thread runs the steps, and the work is done when the constructor returns.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class BackgroundSubmission(ABC):
 
 
 class ThreadSubmission(BackgroundSubmission):
-    """Runs the steps one by one; what a launch, a copy and a fill do is left to the device."""
+    """Runs the steps one by one; subclasses define launches, copies and fills."""
 
     def _order(self) -> Iterable[Step]:
         """Return the steps in the order of execution; each comes after its dependencies."""

@@ -1,4 +1,4 @@
-"""The adapters of WebGPU: which there are, and what they can do."""
+"""WebGPU's adapters: their list, properties and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quod.device.webgpu.native import Native
 from quod.errors import DeviceError
 from quod.frozen import frozen
 
-# The best first. What the package calls the kinds of adapters.
+# The package's names of adapter kinds, best first.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 _BACKENDS = ("Vulkan", "Metal", "D3D12")
 
@@ -19,10 +19,10 @@ _GIB = 1 << 30
 DISCRETE_BYTES = 4 * _GIB
 """The assumed memory of a discrete GPU, since WebGPU does not report its size."""
 
-# By the number that the PCI consortium, or Khronos, gave their makers.
+# Vendors by their PCI id, or the id that Khronos assigned.
 _ONE_SUBGROUP_SIZE = frozenset({0x10DE, 0x106B})
 
-# Instances that fill an adapter; WebGPU does not tell.
+# Assumed number of instances that fill an adapter, as WebGPU does not report it.
 _RESIDENT_LANES = {"DiscreteGPU": 1 << 17, "IntegratedGPU": 1 << 14, "Unknown": 1 << 14}
 _RESIDENT_LANES_A_THREAD = 256
 
@@ -35,7 +35,7 @@ _LIMIT_NAMES = {
     "largest_workgroup": "max-compute-invocations-per-workgroup",
     "groups_per_dimension": "max-compute-workgroups-per-dimension",
 }
-# A bound on these is the other way round.
+# Limits that are better if smaller, such as alignments.
 _LEAST = frozenset({"binding_alignment"})
 
 
@@ -44,8 +44,8 @@ class AdapterProperties:
     """The properties of an adapter.
 
     `kind` is ``DiscreteGPU``, ``IntegratedGPU``, ``CPU`` (a driver in software) or ``Unknown``,
-    `driver` what it calls its driver, `backend` what that is reached through. `subgroup_sizes` are
-    the least and the most instances of a subgroup.
+    `driver` the driver's name, `backend` the API beneath WebGPU. `subgroup_sizes` are the minimum
+    and maximum number of instances of a subgroup.
     """
 
     number: int
@@ -62,14 +62,15 @@ class AdapterProperties:
     def has_one_subgroup_size(self) -> bool:
         """True if all kernels have subgroups of one size.
 
-        If the driver does not report it, that is assumed of NVIDIA's and Apple's GPUs.
+        If the driver does not report the sizes, NVIDIA's and Apple's GPUs are assumed to have one
+        size.
         """
-        least, most = self.subgroup_sizes
-        return least == most and (least > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
+        min_size, max_size = self.subgroup_sizes
+        return min_size == max_size and (min_size > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
 
     @property
     def description(self) -> str:
-        """Name, driver and the interface beneath WebGPU, for people."""
+        """Name, driver and the API beneath WebGPU, for human readers."""
         driver = f", {self.driver}" if self.driver else ""
         return f"{self.name}{driver}, through {self.backend}"
 
@@ -116,20 +117,20 @@ def adapter_limits(limits: dict[str, int]) -> WgslLimits:
 
 def required_limits(wanted: WgslLimits) -> dict[str, int]:
     """Return limits in the form that opening a device takes."""
-    named = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
-    named["max-compute-workgroup-size-x"] = wanted.largest_workgroup
-    return named
+    limits_by_key = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
+    limits_by_key["max-compute-workgroup-size-x"] = wanted.largest_workgroup
+    return limits_by_key
 
 
 def check_portable(properties: AdapterProperties) -> None:
-    """Raise DeviceError for an adapter that has less than WebGPU asks of each."""
-    least = WgslLimits()
+    """Raise DeviceError for an adapter below the limits that WebGPU requires of every adapter."""
+    required = WgslLimits()
     for name, key in _LIMIT_NAMES.items():
-        has, wanted = getattr(properties.limits, name), getattr(least, name)
-        if has > wanted if name in _LEAST else has < wanted:
+        has, required_value = getattr(properties.limits, name), getattr(required, name)
+        if has > required_value if name in _LEAST else has < required_value:
             raise DeviceError(
                 f"{properties.name} is not an adapter that Quod can use: its {key} is "
-                f"{has}, and WebGPU requires {wanted}; update its driver or use another "
+                f"{has}, and WebGPU requires {required_value}; update its driver or use another "
                 "device"
             )
 

@@ -1,4 +1,4 @@
-"""Adapters of WebGPU as a kind of device; `quod.device.webgpu.names` says what they are called."""
+"""WebGPU's adapters as a kind of device; `quod.device.webgpu.names` defines their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.webgpu.names import is_webgpu_name, parse_name
 from quod.errors import DeviceError
 
-# Two names of one adapter are one device.
+# Both names of an adapter open the same device.
 _NUMBERED = {"webgpu": "webgpu:0", "webgpu:portable": "webgpu:0:portable"}
 
 
@@ -49,11 +49,11 @@ def _open(name: str, options: Options) -> AnyDevice:
 
 
 def _facts(name: str) -> Mapping[str, str]:
-    """Return the facts that figures depend on: the adapter and how the device uses it."""
+    """Return the facts on which measurements depend: the adapter, and how the device uses it."""
     from quod.device.discovery import resolve_device
     from quod.device.webgpu.device import WebGpuDevice
 
-    # One that is open has its limbs chosen.
+    # An open device has already chosen its limbs.
     device = resolve_device(name)
     assert isinstance(device, WebGpuDevice)
     adapter = device.properties

@@ -1,8 +1,8 @@
-"""The C types that WebGPU's package names while it works, parsed together.
+"""The C types that WebGPU's package uses at run time, parsed in one step.
 
-The package writes them as text at each call, and `cffi` parses a text it has not seen with the
-names of the whole header before it: 36 times 60 ms in the first seconds of a process. Here they
-are the fields of one structure. What is missing from the list is parsed as before.
+The package passes C types as text. `cffi` parses each new text together with the names of the whole
+header: 36 times 60 ms in the first seconds of a process. Here all types are the fields of one
+structure, which is parsed once. A type that is not in the list is parsed as before.
 """
 
 from __future__ import annotations

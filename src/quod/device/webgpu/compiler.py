@@ -1,6 +1,7 @@
-"""Kernels to WGSL and to pipelines: the text from the cache or traced now, the rest beside it.
+"""Compilation of kernels to WGSL and pipelines: text first, pipelines in the background.
 
-The driver keeps its own cache of what it compiles; WebGPU has no way to get at that code.
+The WGSL comes from Quod's cache or is traced. The driver caches the machine code, to which WebGPU
+gives no access.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LINE = re.compile(r"wgsl:(\d+):|┌─ [^:]*:(\d+):")
 
 @frozen
 class KernelText:
-    """The WGSL of a kernel and what it stores through."""
+    """The WGSL of a kernel, and the pointers through which the kernel stores."""
 
     uses: PointerUses
     module: WgslModule
@@ -66,7 +67,7 @@ class KernelText:
         """Decode the bytes of `pack`; raise ValueError for others."""
         try:
             return cls._of(json.loads(data))
-        except (KeyError, TypeError, RecursionError) as error:  # JSON, but of something else
+        except (KeyError, TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("no text of a kernel") from error
 
     @classmethod
@@ -130,7 +131,7 @@ class KernelSource:
 
 
 class PipelineCompiler:
-    """Makes pipelines on threads of its own, and what all of them share."""
+    """Compiles pipelines on its own threads, and holds the layouts that they share."""
 
     def __init__(
         self, native: Native, device: Any, cache: CompileCache, threads: int, *, checked: bool
@@ -153,7 +154,7 @@ class PipelineCompiler:
             return layouts
 
     def watch(self, state: Any, nbytes: int) -> Any:
-        """Let kernels compiled from now on report ended loops in `state`; return its bind group."""
+        """Make kernels compiled from now on report ended loops in `state`; return its binding."""
         visibility = self._native.wgpu.ShaderStage.COMPUTE
         entry = {"binding": 0, "visibility": visibility, "buffer": {"type": "storage"}}
         resource = {"buffer": state, "offset": 0, "size": nbytes}

@@ -1,4 +1,4 @@
-"""Copies between the host and a WebGPU device, in pieces that go through staging buffers."""
+"""Copies between the host and a WebGPU device, in chunks through staging buffers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
 if TYPE_CHECKING:
     from quod.device.webgpu.session import Session
 
-# Shorter uploads need no staging buffer of ours: the driver keeps a copy.
+# Shorter uploads need no staging buffer, because the driver keeps a copy.
 _SMALL_BYTES = 64 << 10
 _AHEAD = 4
-"""Pieces of a long download that are on their way at a time."""
+"""The number of chunks of a long download that are in flight at a time."""
 
 
 def _doing() -> str:
@@ -27,7 +27,7 @@ def _doing() -> str:
 
 
 def upload(session: Session, data: Array, target: Buffer) -> None:
-    """Copy bytes of the host; return when they have been read, before the copy has arrived."""
+    """Copy host bytes to the device; return once the host's bytes have been read."""
     allocation, start, size = whole_words(target)
     if size <= _SMALL_BYTES:
         padded = np.zeros(size, np.uint8)
@@ -35,42 +35,42 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
         session.gpu.queue.write_buffer(allocation.handle, start, padded)
         return
     with session.lease(session.uploads) as lease:
-        for at in range(0, size, CHUNK_BYTES):
-            chunk_bytes = min(CHUNK_BYTES, size - at)
+        for chunk_start in range(0, size, CHUNK_BYTES):
+            chunk_bytes = min(CHUNK_BYTES, size - chunk_start)
             staging = lease.acquire(chunk_bytes, lambda: False)
-            session.uploads.write(staging, data[at : at + chunk_bytes])
+            session.uploads.write(staging, data[chunk_start : chunk_start + chunk_bytes])
             encoding = Encoding(session)
-            encoding.copy(staging.handle, 0, allocation.handle, start + at, chunk_bytes)
+            encoding.copy(staging.handle, 0, allocation.handle, start + chunk_start, chunk_bytes)
             session.queue.submit(encoding.encoder, _doing, target)
             lease.release(staging)
 
 
 def download(session: Session, source: Buffer, data: Array) -> None:
-    """Copy to bytes of the host, and wait for them."""
+    """Copy to host bytes, and wait for the copy."""
     allocation, begin, extra = readable_words(source)
-    pieces: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
+    in_flight: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
     with session.lease(session.downloads) as lease:
 
         def finish_one() -> bool:
-            if not pieces:
+            if not in_flight:
                 return False
-            receipt, staging, part = pieces.popleft()
+            receipt, staging, chunk = in_flight.popleft()
             session.wait_for(receipt)
-            session.read_download(staging, extra, part)
+            session.read_download(staging, extra, chunk)
             lease.release(staging)
             return True
 
-        for at in range(0, data.nbytes, CHUNK_BYTES):
-            part = data[at : at + CHUNK_BYTES]
-            size = part.nbytes + extra
+        for start in range(0, data.nbytes, CHUNK_BYTES):
+            chunk = data[start : start + CHUNK_BYTES]
+            size = chunk.nbytes + extra
             size += -size % 4
             staging = lease.acquire(size, finish_one)
             encoding = Encoding(session)
-            encoding.copy(allocation.handle, begin + at, staging.handle, 0, size)
+            encoding.copy(allocation.handle, begin + start, staging.handle, 0, size)
             receipt = session.queue.submit(encoding.encoder, _doing, source)
             session.downloads.begin_reading(staging)
-            pieces.append((receipt, staging, part))
-            if len(pieces) == _AHEAD:
+            in_flight.append((receipt, staging, chunk))
+            if len(in_flight) == _AHEAD:
                 finish_one()
         while finish_one():
             pass

@@ -1,7 +1,7 @@
-"""Any GPU as a device, through WebGPU: kernels are WGSL, recordings are submitted in short pieces.
+"""GPUs through WebGPU: kernels are WGSL, and recordings are submitted in short pieces.
 
-Nothing but the package `wgpu` is needed and a driver for Vulkan, Metal or Direct3D 12; drivers in
-software, such as Mesa's, are adapters, too.
+The package `wgpu` and a driver for Vulkan, Metal or Direct3D 12 suffice. Software drivers, such as
+Mesa's, are adapters, too.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _WATCHDOG_SECONDS = 60.0
 _SOFTWARE_WATCHDOG_SECONDS = 600.0
 _LANES_PER_MULTIPROCESSOR = 1024
 
-# No kernel has as many pointers, and some drivers offer half a million.
+# More bindings than any kernel has pointers; some drivers offer half a million.
 _MAX_BINDINGS = 64
 
-# Nothing may give these back: the driver would wait for work that never ends.
+# Devices that must never be released: the driver would wait for work that never ends.
 _given_up: list[Any] = []
 
 
@@ -67,8 +67,8 @@ class WebGpuDevice(OpenedDevice):
     """Runs kernels on one adapter of WebGPU.
 
     adapter: its number or a part of its name; default: the best adapter.
-    strength: with ``portable`` kernels stay within what every implementation of WebGPU has,
-    including browsers; by default they use what the adapter offers.
+    strength: with ``portable``, kernels stay within the limits of every implementation of WebGPU,
+    including browsers; by default they use the limits of the adapter.
     lanes: default number of instances of a workgroup.
     limbs: representation of field elements (see `quod.field.strategies.limb_choice`); default: the
     one measured and stored for this adapter.
@@ -80,9 +80,9 @@ class WebGpuDevice(OpenedDevice):
     ``QUOD_WEBGPU_SYNCHRONOUS=1``.
 
     With ``QUOD_WEBGPU_CHECKED=1`` the driver adds bounds to every index and loop. Several threads
-    may call the device's methods at once. Once the device was lost, hangs or has proved not to
-    compute, every later call raises a DeviceError that names the cause; close the device then and
-    open it again.
+    may call the device's methods at once. Once the device is lost, hangs or was found not to
+    compute, every later call raises a DeviceError that names the cause. Close the device and open
+    it again.
     """
 
     kind = "webgpu"
@@ -151,11 +151,11 @@ class WebGpuDevice(OpenedDevice):
                 )
             self.session.watch_loops()
         u64 = "shader-int64" in gpu.features
-        kept = stored_limbs(self._cache, self.properties, u64=u64)
-        self.limbs_are_chosen = limbs is not None or kept is not None
+        stored = stored_limbs(self._cache, self.properties, u64=u64)
+        self.limbs_are_chosen = limbs is not None or stored is not None
         self.target = WgslTarget(
             self.limits, u64, seen.subgroup_size,
-            limbs or kept or default_limbs(self.properties, u64=u64), self.drops_long_loops,
+            limbs or stored or default_limbs(self.properties, u64=u64), self.drops_long_loops,
         )  # fmt: skip
 
     def _open(self, native: Native, adapter: Any) -> Any:
@@ -164,9 +164,9 @@ class WebGpuDevice(OpenedDevice):
             features += ["shader-int64", "subgroup"]
             limits = self.properties.limits
         else:
-            least, most = WgslLimits(), self.properties.limits.storage_buffers
-            bindings = min(least.storage_buffers + self._reserved_bindings, most)
-            limits = replace(least, storage_buffers=bindings)
+            portable, max_bindings = WgslLimits(), self.properties.limits.storage_buffers
+            bindings = min(portable.storage_buffers + self._reserved_bindings, max_bindings)
+            limits = replace(portable, storage_buffers=bindings)
         try:
             with native.errors():
                 return adapter.request_device_sync(
@@ -188,9 +188,7 @@ class WebGpuDevice(OpenedDevice):
 
     @property
     def _reserved_bindings(self) -> int:
-        """Count the bindings in which kernels report loops that a driver has ended; no GPU's driver
-        does.
-        """
+        """The number of bindings that report loops ended by the driver; GPU drivers end none."""
         return 1 if self.properties.is_software else 0
 
     # --- kernels
@@ -287,7 +285,7 @@ class WebGpuDevice(OpenedDevice):
         return target
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of the same number of bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._check_own(buffer)
@@ -315,8 +313,8 @@ class WebGpuDevice(OpenedDevice):
         """Run `groups` workgroups and wait for them.
 
         Arrays are copied to the adapter and, where the kernel stores through them, back. Ctrl-C
-        ends the wait; the GPU finishes what it has begun, and what it stores until then is
-        undefined.
+        ends the wait; the GPU still finishes work that has started, and the contents of memory that
+        this work stores to are undefined.
         """
         count, staged, packed = begin_launch(self, kernel, groups, arguments)
         if count == 0:

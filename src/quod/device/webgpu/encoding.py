@@ -1,7 +1,7 @@
 """GPU commands, collected until they are submitted together.
 
-Consecutive launches share a compute pass. With timestamps each launch has its own pass, at whose
-ends the GPU writes the time.
+Consecutive launches share a compute pass. With timestamps, each launch has its own pass, and the
+GPU writes the time at the start and end of the pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quod.device.webgpu.session import Session
 
 MAX_TIMES = 1024
-"""Times that one submission may note."""
+"""The maximum number of timestamps per submission."""
 _TIME_BYTES = 8
 
 
@@ -60,7 +60,7 @@ class Encoding:
 
     @property
     def encoder(self) -> Any:
-        """The package's object, outside of a pass."""
+        """The package's command encoder, with no open pass."""
         self._end_pass()
         if self._encoder is None:
             self._encoder = self._gpu.create_command_encoder()
@@ -178,7 +178,8 @@ def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[Sto
     entries = [{"binding": 0, "resource": {"buffer": uniform, "offset": 0, "size": nbytes}}]
     for number, row in enumerate(ranges):
         if row.allocation is None:
-            # Empty memory is never touched, but something must be there; no two share it.
+            # Empty memory is never accessed, but its binding needs a buffer, which no other binding
+            # shares.
             empty_binding = {
                 "buffer": session.nothing,
                 "offset": number * ALIGNMENT,

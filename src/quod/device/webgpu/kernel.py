@@ -55,8 +55,8 @@ class PackedLaunch:
 class WebGpuKernel(ShownKernel):
     """A kernel for one adapter.
 
-    `static` are the arguments that were fixed when it was traced, `text` its WGSL where each
-    pointer has a binding of its own.
+    static: the arguments that were fixed when the kernel was traced.
+    text: its WGSL if each pointer has its own binding.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class WebGpuKernel(ShownKernel):
         self._forget = forget
         self._lock = threading.Lock()
         self._variants: dict[tuple[Binding, ...] | None, Variant] = {}
-        # Where there are more pointers than bindings, each launch says how they share them.
+        # With more pointers than bindings, the sharing of bindings depends on each launch's memory.
         fits = len(self._pointers) <= limits.storage_buffers
         text = source.text(None)
         self.text = text.module.text
@@ -100,7 +100,7 @@ class WebGpuKernel(ShownKernel):
             try:
                 return built()
             except Exception:
-                # Another attempt may do better.
+                # Do not keep the failure: a later attempt may succeed.
                 self._forget(self)
                 raise
 

@@ -1,4 +1,4 @@
-"""Memory of a WebGPU device: each allocation is one driver buffer with made-up addresses.
+"""Memory of a WebGPU device: each allocation is one driver buffer with virtual addresses.
 
 WebGPU has no addresses. Recordings distinguish memory by address, so each allocation gets a range
 that is never reused, followed by a gap.

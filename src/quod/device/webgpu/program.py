@@ -148,11 +148,11 @@ class _Builder:
                     self._operations.append(Host(number, step))
         uniform = self._parameters.buffer(self._session)
         groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
-        for place, operation, nbytes, ranges in self._waiting:
+        for operation_index, operation, nbytes, ranges in self._waiting:
             group = groups.get((nbytes, ranges))
             if group is None:
                 group = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
-            self._operations[place] = Dispatch(
+            self._operations[operation_index] = Dispatch(
                 operation.step, operation.kernel, operation.packed, group, operation.offset,
                 operation.grid,
             )  # fmt: skip
@@ -187,17 +187,17 @@ class _Builder:
             self._operations.append(Clear(number, allocation.handle, start, size))
             return
         limits = self._session.limits
-        align, most = limits.binding_alignment, limits.binding_bytes // _WORD * _WORD
-        at = start
-        while at < start + size:
-            low = at // align * align
-            high = min(start + size, low + most)
-            count = (high - at) // _WORD
-            words = (step.word, (at - low) // _WORD, count, 0)
+        align, max_bytes = limits.binding_alignment, limits.binding_bytes // _WORD * _WORD
+        position = start
+        while position < start + size:
+            low = position // align * align
+            high = min(start + size, low + max_bytes)
+            count = (high - position) // _WORD
+            words = (step.word, (position - low) // _WORD, count, 0)
             block = b"".join(word.to_bytes(4, "little") for word in words)
             ranges = (StorageRange(allocation, low, high - low),)
             self._dispatch(number, None, None, block, ranges, -(-count // FILL_LANES))
-            at = high
+            position = high
 
     def _copy(self, number: int, step: Copy) -> None:
         assert isinstance(step.source, Buffer)
@@ -205,8 +205,8 @@ class _Builder:
         if not step.source.nbytes:
             return
         source, start, size = whole_words(step.source)
-        target, to, other = whole_words(step.target)
-        size = max(size, other)
+        target, to, target_size = whole_words(step.target)
+        size = max(size, target_size)
         if source is not target:
             self._operations.append(Transfer(number, source.handle, start, target.handle, to, size))
             return

@@ -35,10 +35,10 @@ class Access:
 
 @frozen
 class Traffic:
-    """The device-memory traffic of one access by a warp, the worst one of the workgroup.
+    """The device-memory traffic of one access by a warp: the warp with the most excess sectors.
 
-    sectors: distinct sectors touched.
-    least: the sectors that its bytes would fill.
+    sectors: the number of distinct sectors touched.
+    least: the number of sectors that the accessed bytes would fill if contiguous.
     requests: sectors summed over instructions. It exceeds `sectors` if several instructions use
         parts of one sector, which then comes from the cache.
     """
@@ -52,7 +52,7 @@ class Traffic:
 
 @frozen
 class Conflicts:
-    """Cycles of a warp at the banks for one access (`turns`), and the minimum (`least`)."""
+    """The bank cycles of one access of a warp (`turns`), and their minimum (`least`)."""
 
     turns: int
     least: int
@@ -67,8 +67,10 @@ def _warps(access: Access) -> list[Array]:
     offsets = access.address.offsets
     assert offsets is not None
     starts = range(0, len(offsets), WARP)
-    parts = [offsets[at : at + WARP][access.active[at : at + WARP]] for at in starts]
-    return [part for part in parts if len(part)]
+    warp_offsets = [
+        offsets[start : start + WARP][access.active[start : start + WARP]] for start in starts
+    ]
+    return [offsets_of_warp for offsets_of_warp in warp_offsets if len(offsets_of_warp)]
 
 
 def _width(access: Access) -> int:
@@ -89,12 +91,12 @@ def traffic(access: Access) -> Traffic | None:
     if not active:
         return None
     width = _width(access)
-    pieces = -(-access.bytes // width)
+    instructions = -(-access.bytes // width)
     if access.address.offsets is None:
         # Addresses are unknown: assume each lane's bytes in sectors of their own.
-        each = -(-access.bytes // SECTOR)
+        lane_sectors = -(-access.bytes // SECTOR)
         least = -(-active * access.bytes // SECTOR)
-        return Traffic(active * each, least, active * pieces, None)
+        return Traffic(active * lane_sectors, least, active * instructions, None)
     worst = Traffic(0, 1, 0, None)
     for offsets in _warps(access):
         addresses = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
@@ -103,8 +105,8 @@ def traffic(access: Access) -> Traffic | None:
             len(np.unique((offsets + at) // SECTOR)) for at in range(0, access.bytes, width)
         )
         distinct = len(np.unique(addresses)) * access.element_bytes
-        steps = np.unique(np.diff(offsets))
-        stride = int(steps[0]) if len(steps) == 1 else (0 if len(offsets) == 1 else None)
+        distances = np.unique(np.diff(offsets))
+        stride = int(distances[0]) if len(distances) == 1 else (0 if len(offsets) == 1 else None)
         warp_traffic = Traffic(sectors, -(-distinct // SECTOR), requests, stride)
         if warp_traffic.sectors * worst.least >= worst.sectors * warp_traffic.least:
             worst = warp_traffic
@@ -112,15 +114,17 @@ def traffic(access: Access) -> Traffic | None:
 
 
 def _turns(words: Array, words_each: int) -> int:
-    """Return the number of turns of one instruction; each bank serves one word per turn.
+    """Return the number of turns (cycles) of one instruction; a bank serves one word per turn.
 
-    It is issued at once for as many lanes as access 128 bytes.
+    The hardware serves groups of lanes whose accesses are 128 bytes in all.
     """
-    together = max(1, WARP // words_each)
+    lanes_per_group = max(1, WARP // words_each)
     total = 0
-    for at in range(0, len(words), together):
-        part = np.unique(words[at : at + together][:, None] + np.arange(words_each))
-        total += int(np.bincount(part % _BANKS, minlength=_BANKS).max())
+    for start in range(0, len(words), lanes_per_group):
+        distinct_words = np.unique(
+            words[start : start + lanes_per_group][:, None] + np.arange(words_each)
+        )
+        total += int(np.bincount(distinct_words % _BANKS, minlength=_BANKS).max())
     return total
 
 
@@ -129,18 +133,20 @@ def conflicts(access: Access) -> Conflicts | None:
     if access.address.offsets is None:
         return None
     width = _width(access)
-    each = max(1, width // _WORD)
+    words_each = max(1, width // _WORD)
     worst: Conflicts | None = None
     for offsets in _warps(access):
         turns = least = padded = swizzled = 0
         for at in range(0, access.bytes, width):
             words = (offsets + at) // _WORD
             words = words - min(0, int(words.min())) // _BANKS * _BANKS
-            distinct = len(np.unique(words[:, None] + np.arange(each)))
-            turns += _turns(words, each)
+            distinct = len(np.unique(words[:, None] + np.arange(words_each)))
+            turns += _turns(words, words_each)
             least += -(-distinct // _BANKS)
-            padded += _turns(words + words // _BANKS * each, each)
-            swizzled += _turns(words ^ (words // _BANKS % _BANKS // each * each), each)
+            padded += _turns(words + words // _BANKS * words_each, words_each)
+            swizzled += _turns(
+                words ^ (words // _BANKS % _BANKS // words_each * words_each), words_each
+            )
         if worst is None or turns * worst.least > worst.turns * least:
             worst = Conflicts(turns, least, padded, swizzled)
     return worst

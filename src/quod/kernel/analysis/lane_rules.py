@@ -1,4 +1,4 @@
-"""Transfer functions of the lane analysis: one rule per kind of op that it can follow.
+"""Transfer functions of the lane analysis: one rule per kind of op that the analysis can follow.
 
 A row of the op table names its rule as `lanes`; without one the result varies if an operand does.
 """
@@ -45,7 +45,7 @@ def _reason(operands: list[Lanes]) -> Reason | None:
     return next((reason for reason in reasons if reason.kind == "data"), reasons[0])
 
 
-def _followed(operands: list[Lanes], op: Op) -> Lanes | None:
+def _common_result(operands: list[Lanes], op: Op) -> Lanes | None:
     """Return a result that does not depend on the op, or None if the op's rule must decide.
 
     The result varies if an operand varies, and is uniform if all operands are uniform.
@@ -108,26 +108,26 @@ def _evaluate_known(op: Op, operands: list[Lanes]) -> Lanes | None:
     evaluate_as, evaluate = op.definition.evaluate_as, op.definition.evaluate
     if evaluate_as is not None:
         values = _typed(operands[0], op)
-        return None if values is None else _back(evaluate_as(values, type_))
+        return None if values is None else _lanes_of(evaluate_as(values, type_))
     if evaluate is None or len(op.results) != 1:
         return None
-    arrays = [_typed(operand, op, at) for at, operand in enumerate(operands)]
+    arrays = [_typed(operand, op, index) for index, operand in enumerate(operands)]
     if any(values is None for values in arrays):
         return None
     with np.errstate(all="ignore"):
         evaluated = evaluate(*arrays)
-    return None if isinstance(evaluated, tuple) else _back(evaluated)
+    return None if isinstance(evaluated, tuple) else _lanes_of(evaluated)
 
 
-def _typed(operand: Lanes, op: Op, at: int = 0) -> Array | None:
-    type_ = op.operands[at].type
+def _typed(operand: Lanes, op: Op, index: int = 0) -> Array | None:
+    type_ = op.operands[index].type
     if type_.kind not in ("unsigned", "signed", "bool") or operand.offsets is None:
         return None
     with np.errstate(all="ignore"):
         return operand.offsets.astype(NUMPY_TYPES[type_])
 
 
-def _back(values: Array) -> Lanes | None:
+def _lanes_of(values: Array) -> Lanes | None:
     if values.dtype.kind == "f" or (values.dtype == np.uint64 and (values > FAR).any()):
         return None
     return known(values)
@@ -135,7 +135,7 @@ def _back(values: Array) -> Lanes | None:
 
 def combine(op: Op, operands: list[Lanes]) -> Lanes:
     """Return the first result of an op that computes."""
-    followed = _followed(operands, op)
+    followed = _common_result(operands, op)
     if followed is not None:
         return _with_multiple(op, operands, followed)
     if all(operand.known for operand in operands):
@@ -161,7 +161,7 @@ def _with_multiple(op: Op, operands: list[Lanes], result: Lanes) -> Lanes:
     return Lanes(result.offsets, result.base, multiple)
 
 
-def _whole_multiple(value: Lanes) -> int:
+def _divisor(value: Lanes) -> int:
     assert value.offsets is not None
     return min(value.multiple, power_of_two(int(value.offsets[0])))
 
@@ -192,18 +192,18 @@ def _product(op: Op, operands: list[Lanes]) -> Lanes | None:
     return varying("stride", op.location)
 
 
-def _amount(op: Op, operands: list[Lanes]) -> int | None:
+def _shift_amount(op: Op, operands: list[Lanes]) -> int | None:
     number = operands[1].number
     return None if number is None else number % op.results[0].type.bits
 
 
 def _left(op: Op, operands: list[Lanes]) -> Lanes | None:
-    bits = _amount(op, operands)
+    bits = _shift_amount(op, operands)
     return None if bits is None else _scale(operands[0], 1 << bits)
 
 
 def _right(op: Op, operands: list[Lanes]) -> Lanes | None:
-    bits = _amount(op, operands)
+    bits = _shift_amount(op, operands)
     return None if bits is None else _shift_down(operands[0], bits)
 
 
@@ -231,7 +231,7 @@ def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 
 def _below_base(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """Return the bitwise or or exclusive or with numbers below the base's lowest bit."""
+    """Return the bitwise OR, or exclusive OR, with numbers below the base's lowest bit."""
     a, b = _base_first(operands)
     if b.base is not None or b.offsets is None or a.offsets is None:
         return None
@@ -271,29 +271,29 @@ def _unfollowed(op: Op, operands: list[Lanes]) -> Lanes | None:
     return None
 
 
-# --- the power of two that divides a shared result
+# --- the power of two that divides a result common to all lanes
 
 
-def _of_all(op: Op, operands: list[Lanes]) -> int:
-    return min(map(_whole_multiple, operands))
+def _divisor_of_all(op: Op, operands: list[Lanes]) -> int:
+    return min(map(_divisor, operands))
 
 
-def _of_any(op: Op, operands: list[Lanes]) -> int:
-    return max(map(_whole_multiple, operands))
+def _divisor_of_any(op: Op, operands: list[Lanes]) -> int:
+    return max(map(_divisor, operands))
 
 
-def _of_chosen(op: Op, operands: list[Lanes]) -> int:
-    return min(map(_whole_multiple, operands[1:]))
+def _divisor_of_chosen(op: Op, operands: list[Lanes]) -> int:
+    return min(map(_divisor, operands[1:]))
 
 
-def _of_product(op: Op, operands: list[Lanes]) -> int:
-    a, b = map(_whole_multiple, operands)
+def _divisor_of_product(op: Op, operands: list[Lanes]) -> int:
+    a, b = map(_divisor, operands)
     return min(MOST, a * b)
 
 
-def _of_shifted(op: Op, operands: list[Lanes]) -> int:
-    bits = _amount(op, operands)
-    return 1 if bits is None else min(MOST, _whole_multiple(operands[0]) << bits)
+def _divisor_of_shifted(op: Op, operands: list[Lanes]) -> int:
+    bits = _shift_amount(op, operands)
+    return 1 if bits is None else min(MOST, _divisor(operands[0]) << bits)
 
 
 def _one(op: Op, operands: list[Lanes]) -> int:
@@ -301,20 +301,20 @@ def _one(op: Op, operands: list[Lanes]) -> int:
 
 
 RULES: dict[str, LaneRule] = {
-    "sum": LaneRule(_sum, _of_all),
-    "difference": LaneRule(_difference, _of_all),
-    "extreme": LaneRule(_unfollowed, _of_all),
+    "sum": LaneRule(_sum, _divisor_of_all),
+    "difference": LaneRule(_difference, _divisor_of_all),
+    "extreme": LaneRule(_unfollowed, _divisor_of_all),
     "negation": LaneRule(_negation, _one),
-    "product": LaneRule(_product, _of_product),
-    "left": LaneRule(_left, _of_shifted),
+    "product": LaneRule(_product, _divisor_of_product),
+    "left": LaneRule(_left, _divisor_of_shifted),
     "right": LaneRule(_right, _one),
     "quotient": LaneRule(_quotient, _one),
     "remainder": LaneRule(_remainder, _one),
-    "conjunction": LaneRule(_conjunction, _of_any),
-    "below base": LaneRule(_below_base, _of_all),
-    "conversion": LaneRule(_same, _of_all),
+    "conjunction": LaneRule(_conjunction, _divisor_of_any),
+    "below base": LaneRule(_below_base, _divisor_of_all),
+    "conversion": LaneRule(_same, _divisor_of_all),
     "same bits": LaneRule(_same, _one),
     "comparison": LaneRule(_comparison, _one),
-    "choice": LaneRule(_choice, _of_chosen),
+    "choice": LaneRule(_choice, _divisor_of_chosen),
 }
 """The rules by the name in the `lanes` field of the op table."""

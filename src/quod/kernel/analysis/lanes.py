@@ -1,8 +1,8 @@
-"""The abstract values of the lane analysis: how a value differs between lanes of a workgroup.
+"""The abstract values of the lane analysis, which describe a value in all lanes of a workgroup.
 
-A value is a base common to all lanes, known or not, plus an offset per lane; or it varies in an
-unknown way, for a reason. Distances between lanes' addresses are thus exact unless they depend on
-data, also if they are not affine in the lane's index (a swizzle, say).
+A value is a base common to all lanes, known or not, plus a known offset per lane. If the offsets
+are unknown, the reason is recorded instead. So distances between lanes' addresses are exact unless
+they depend on data, even if they are not affine in the lane's index (as for a swizzle).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARP = 32
 
 FAR = 1 << 60  # larger offsets would overflow
 MOST = 1 << 62
-"""The largest power of two used: the multiple of base 0."""
+"""The largest power of two used; it stands for the divisor of base 0."""
 
 
 @frozen
@@ -54,7 +54,7 @@ class Lanes:
     base: the identity of an unknown common base; None if the offsets are the value itself.
     multiple: a power of two that divides the base.
     reason: why the offsets are not known.
-    by_warp: without offsets, True if the lanes of each warp are known to agree.
+    by_warp: True if the offsets are unknown but equal within each warp.
     """
 
     offsets: Array | None

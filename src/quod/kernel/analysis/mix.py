@@ -1,4 +1,4 @@
-"""The instruction mix of a kernel: what one instance computes and moves."""
+"""The instruction mix of a kernel: the operations and memory traffic of one instance."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from quod.kernel.ir.nodes import Block, Location, Op
 class Mix:
     """The instruction mix of one instance.
 
-    counts: by kind. Ops: multiply-adds (32 by 32 to 64 bits; both halves of a product are one),
-        additions, floats, other ops, barriers, atomics, shuffles. Bytes: accessed in device memory
-        (`loaded`, `stored`) and shared memory (`shared`), and the instance's share of the sectors
-        transferred (`moved`).
-    loops: the mix of one round of each loop of unknown length, not included in `counts`.
+    counts: counts by kind. Ops: multiply-adds (32 by 32 to 64 bits; both halves of a product count
+        as one), additions, floats, other ops, barriers, atomics, shuffles. Bytes: accessed in
+        device memory (`loaded`, `stored`) and shared memory (`shared`), and the instance's share of
+        the sectors transferred (`moved`).
+    loops: location and mix of one iteration of each loop of unknown length, not included in
+        `counts`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -45,7 +46,7 @@ def count_products(ops: Iterable[Op]) -> int:
         factors, high_half = op.definition.factors, op.definition.cost == "high product"
         if factors is None or not op.results[0].type.is_integer:
             continue
-        a, b = (op.operands[at] for at in factors)
+        a, b = (op.operands[index] for index in factors)
         if op.name == "mul" and _is_shift(a.constant, b.constant):
             continue
         key = (min(id(a), id(b)), max(id(a), id(b)))

@@ -60,16 +60,16 @@ class _Live:
         return other
 
 
-class _Counter:
+class _PressureCounter:
     def __init__(self, location: Location) -> None:
-        self.most = 0
+        self.max_words = 0
         self.location = location
         self.live: tuple[Value, ...] = ()
-        self._functions: dict[int, _Counter] = {}
+        self._functions: dict[int, _PressureCounter] = {}
 
     def _record(self, live: _Live, extra: int, location: Location, inner: Sequence[Value]) -> None:
-        if live.words + extra > self.most:
-            self.most = live.words + extra
+        if live.words + extra > self.max_words:
+            self.max_words = live.words + extra
             self.location = location
             self.live = (*live.values, *inner)
 
@@ -92,32 +92,32 @@ class _Counter:
         function: Function = op.attributes["function"]
         inner = self._functions.get(id(function))
         if inner is None:
-            inner = _Counter(function.location)
+            inner = _PressureCounter(function.location)
             inner._functions = self._functions
             inner.visit(function.block, _Live())
             self._functions[id(function)] = inner
         # A value that the caller both passes and keeps counts once while the function needs it.
         passed = sum(_words(operand) for operand in set(op.operands) & live.values)
-        self._record(live, max(0, inner.most - passed), inner.location, inner.live)
+        self._record(live, max(0, inner.max_words - passed), inner.location, inner.live)
 
     def _regions(self, op: Op, live: _Live) -> None:
         if not op.definition.repeats:
-            sides = []
+            live_before = []
             for region in op.regions:
-                side = live.copy()
-                self.visit(region, side)
-                sides.append(side)
-            for side in sides:
-                for value in side.values:
+                live_in_region = live.copy()
+                self.visit(region, live_in_region)
+                live_before.append(live_in_region)
+            for live_in_region in live_before:
+                for value in live_in_region.values:
                     live.add(value)
             return
-        # Values from before a loop that it reads are live in all its rounds.
+        # Values that a loop reads but does not define are live in all its iterations.
         for region in op.regions:
             for value in _read(region):
                 live.add(value)
         for region in reversed(op.regions):
-            inside = live.copy()
-            self.visit(region, inside)
+            live_in_loop = live.copy()
+            self.visit(region, live_in_loop)
 
 
 def _read(block: Block) -> set[Value]:
@@ -134,11 +134,11 @@ def _read(block: Block) -> set[Value]:
 
 def pressure(kernel: Kernel) -> Pressure:
     """Estimate the register pressure of a kernel."""
-    counter = _Counter(kernel.location)
+    counter = _PressureCounter(kernel.location)
     counter.visit(kernel.block, _Live())
     sources: Counter[Location] = Counter()
     for value in counter.live:
-        where = value.op.location if value.op is not None else kernel.location
-        sources[where] += _words(value)
-    most = tuple((where, words) for where, words in sources.most_common(5) if words)
-    return Pressure(counter.most, counter.location, most)
+        location = value.op.location if value.op is not None else kernel.location
+        sources[location] += _words(value)
+    main_sources = tuple((location, words) for location, words in sources.most_common(5) if words)
+    return Pressure(counter.max_words, counter.location, main_sources)

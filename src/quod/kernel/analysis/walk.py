@@ -104,7 +104,7 @@ class _Walker:
         elif row.derives_pointer:
             self._derive(op)
         elif row.varies == "always" and not operands:
-            # The index of the lane.
+            # An id of the instance: its index in the workgroup.
             self._set(op.results, [known(np.arange(self._size))])
         elif row.varies == "always":
             self._set(op.results, [varying("data", op.location)] * len(op.results))

@@ -46,14 +46,14 @@ def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
         return int(number)
     try:
         with np.errstate(all="ignore"):
-            held = float(NUMPY_TYPES[type_](number))
+            rounded = float(NUMPY_TYPES[type_](number))
     except OverflowError:
-        held = math.inf
-    if math.isinf(held) and not (isinstance(number, float) and math.isinf(number)):
+        rounded = math.inf
+    if math.isinf(rounded) and not (isinstance(number, float) and math.isinf(number)):
         raise TraceError(f"{number} does not fit {type_}")
-    if isinstance(number, int) and held != number:
+    if isinstance(number, int) and rounded != number:
         raise TraceError(f"{number} is not exact in {type_}; write {float(number)!r} to round it")
-    return held
+    return rounded
 
 
 _DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
@@ -142,9 +142,9 @@ class Builder(ValueBuilder):
         linear = self.emit("local_id", ())
         if axis is None or len(self._along(axis)) == 1:
             return linear
-        before, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
-        place = linear if before == 1 else linear // before
-        return place if axis == len(self._tracer.shape) - 1 else place % extent
+        lower_extents, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
+        index = linear if lower_extents == 1 else linear // lower_extents
+        return index if axis == len(self._tracer.shape) - 1 else index % extent
 
     def workgroup_id(self, axis: int | None = None) -> Value:
         """Return the index of this workgroup in the grid, or along one of its axes."""
@@ -238,7 +238,7 @@ class Builder(ValueBuilder):
         check_type(element)
         if element in types.NARROW_FLOATS:
             raise TraceError(f"there are no tables of {element}; make one of f32")
-        holder = types.loaded_type(element)
+        value_type = types.loaded_type(element)
         if not isinstance(numbers, Iterable):
             raise TraceError(f"a table is a list of numbers, not {an(type(numbers).__name__)}")
         numbers = list(numbers)
@@ -248,12 +248,12 @@ class Builder(ValueBuilder):
                     f"{an(type(number).__name__)} is no number; a table holds numbers that are "
                     "known while tracing"
                 )
-        kept = [_fitting(number, holder) for number in numbers]
-        data = np.array(kept, NUMPY_TYPES[holder])
+        converted = [_fitting(number, value_type) for number in numbers]
+        data = np.array(converted, NUMPY_TYPES[value_type])
         stored = data.astype(NUMPY_TYPES[element])
-        if (stored != data).any() and element is not holder:
+        if (stored != data).any() and element is not value_type:
             raise TraceError(f"{data[stored != data][0]} does not fit {element}")
-        pointer = self._declared("constant", element, len(kept))
+        pointer = self._declared("constant", element, len(converted))
         assert pointer.op is not None
         pointer.op.attributes["data"] = (
             stored.astype(stored.dtype.newbyteorder("<")).tobytes().hex()
@@ -263,7 +263,7 @@ class Builder(ValueBuilder):
     def _declared(self, space: Space, element: Type, count: int) -> Value:
         candidate: object = count
         check_type(element)
-        what = "a table" if space == "constant" else f"{space} memory"
+        noun = "a table" if space == "constant" else f"{space} memory"
         if isinstance(candidate, Value):
             raise TraceError(
                 f"the size of {space} memory is fixed while the kernel is traced; give a Python "
@@ -271,11 +271,11 @@ class Builder(ValueBuilder):
             )
         if not self._tracer.is_at_top:
             raise TraceError(
-                f"{what} is declared at the top of a kernel, outside any region or function"
+                f"{noun} is declared at the top of a kernel, outside any region or function"
             )
-        count = whole_number(f"the elements of {what}", count, error=TraceError)
+        count = whole_number(f"the elements of {noun}", count, error=TraceError)
         if count < 1:
-            raise TraceError(f"{what} holds at least one element, not {count}")
+            raise TraceError(f"{noun} holds at least one element, not {count}")
         result = types.pointer(element, space)
         return self._tracer.record(_DECLARING[space], (), (result,), {"count": count})[0]
 

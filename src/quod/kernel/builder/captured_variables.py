@@ -1,10 +1,10 @@
-"""Globals and captured variables that a kernel's Python code reads.
+"""Globals and captured variables that a kernel's Python code reads, and checks for changes.
 
-A traced kernel is cached with the values that these variables had then, so later changes would be
-ignored silently. The values are recorded at the first trace and compared whenever the kernel is
-requested again. Kernels of the package itself read constants only and are not checked.
+A cached trace of a kernel depends on the values that these variables had during the trace, so later
+changes would be ignored silently. The values are recorded at the first trace and compared whenever
+the kernel is requested again. Quod's own kernels read constants only and are not checked.
 
-Recorded are the names in the kernel's code and in the user's functions and classes that it reaches.
+The record covers the kernel's code and the user's functions and classes that it reaches.
 Numbers, strings and containers are compared by content, other objects by identity. Names that the
 kernel itself changes during the trace are left out.
 """
@@ -30,7 +30,7 @@ from quod.kernel.errors import OWN_FILES, TraceError
 from quod.kernel.ir.nodes import Location
 
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
-_DEEPEST = 6
+_MAX_DEPTH = 6
 _MISSING = object()
 
 
@@ -64,11 +64,11 @@ class _CapturedVariable:
 
     def is_same(self) -> bool:
         """Return whether the variable has kept its value."""
-        now = self.current()
-        if now is self.value and isinstance(now, (*_ATOMS, ModuleType, type)):
+        current_value = self.current()
+        if current_value is self.value and isinstance(current_value, (*_ATOMS, ModuleType, type)):
             return True
-        same: bool = _frozen(now) == self.frozen
-        return same
+        is_equal: bool = _frozen(current_value) == self.frozen
+        return is_equal
 
 
 class CapturedVariables:
@@ -111,25 +111,25 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# --- what code reads
+# --- the variables that code reads
 
 
 def _reads_of(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
     seen: set[int] = set()
-    waiting: list[Any] = [function]
-    while waiting:
-        item = _unwrapped(waiting.pop())
+    pending: list[Any] = [function]
+    while pending:
+        item = _unwrapped(pending.pop())
         if id(item) in seen:
             continue
         seen.add(id(item))
         if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename):
             for read in _reads_in(item):
                 yield read
-                waiting.append(read.value)
+                pending.append(read.value)
         elif isinstance(item, type) and _is_authors(_file_of(item)):
-            waiting += vars(item).values()
+            pending += vars(item).values()
         elif _is_authors(_file_of(type(item))):
-            waiting.append(type(item))
+            pending.append(type(item))
 
 
 def _unwrapped(item: Any) -> Any:
@@ -298,7 +298,7 @@ class _Freezer:
             return value.dtype.str, value.tobytes()
         if isinstance(value, range):
             return range, value.start, value.stop, value.step
-        if depth >= _DEEPEST:
+        if depth >= _MAX_DEPTH:
             return _IdentityKey(value)
         inner = functools.partial(self.freeze, depth=depth + 1)
         if isinstance(value, FunctionType):

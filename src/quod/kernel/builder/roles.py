@@ -51,7 +51,7 @@ def has_roles(kernel: Kernel) -> bool:
 
 
 def is_of_role(op: Op) -> bool:
-    """Return whether an op must, in a kernel with roles, be reached by all instances of one."""
+    """Return whether, in a kernel with roles, all instances of a role must reach an op."""
     return op.definition.capability in _IN_ROLES and op.definition.effect != "none"
 
 
@@ -73,10 +73,10 @@ class Roles:
         self._uniformity = uniformity
         self._known: dict[Value, Array | None] = {}
         self.arrivals: list[BarrierArrival] = []
-        self.come: dict[Op, Array] = {}
+        self.lanes_at: dict[Op, Array] = {}
         """The mask of the instances that reach each op of a role."""
-        self.under: dict[Op, Op] = {}
-        """For an op of a role inside other control flow: the innermost op that makes no roles."""
+        self.enclosing: dict[Op, Op] = {}
+        """The innermost enclosing branch or loop that makes no roles, for each op inside one."""
         self.branches: set[Op] = set()
         self.sides: list[Array] = []
         """The mask of the first side, for each branch that contains ops of roles."""
@@ -93,19 +93,19 @@ class Roles:
         """Return masks of the instances that take the same sides of branches that make roles."""
         masks = [np.ones(self._size, np.bool_)]
         for side in self.sides:
-            masks = [half for part in masks for half in (part & side, part & ~side) if half.any()]
+            masks = [half for mask in masks for half in (mask & side, mask & ~side) if half.any()]
         return masks
 
     def first_instance(self, op: Op) -> int:
         """Return the index of the first instance that reaches an op of a role."""
-        return int(np.argmax(self.come[op]))
+        return int(np.argmax(self.lanes_at[op]))
 
     def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
         """Visit a region that `lanes` may reach; return whether it contains ops of roles."""
-        has = False
+        contains_role_ops = False
         for op in block.ops:
             if is_of_role(op):
-                has = True
+                contains_role_ops = True
                 if divergent is not None:
                     raise VerificationFailure(
                         f"{op.name} under the {divergent.name} of line {divergent.location.line}, "
@@ -113,26 +113,26 @@ class Roles:
                         "k.subgroup_id() with a constant",
                         op.location,
                     )
-                self.come[op] = lanes
+                self.lanes_at[op] = lanes
                 if under is not None:
-                    self.under[op] = under
+                    self.enclosing[op] = under
                 if _is_named_barrier(op):
                     self.arrivals.append(BarrierArrival(op, lanes))
             side = self._side(op)
             if side is not None:
                 inner = [
-                    self._visit(region, lanes & of_region, divergent, under)
-                    for region, of_region in zip(op.regions, (side, ~side), strict=True)
+                    self._visit(region, lanes & region_lanes, divergent, under)
+                    for region, region_lanes in zip(op.regions, (side, ~side), strict=True)
                 ]
                 self.branches.add(op)
                 if any(inner):
                     self.sides.append(side)
-                    has = True
+                    contains_role_ops = True
                 continue
             apart = op if self._uniformity.diverges(op) else divergent
             for region in op.regions:
-                has |= self._visit(region, lanes, apart, op)
-        return has
+                contains_role_ops |= self._visit(region, lanes, apart, op)
+        return contains_role_ops
 
     def _side(self, op: Op) -> Array | None:
         """Return the mask of a branch's first side if the branch makes roles, else None."""

@@ -171,7 +171,7 @@ class TileBuilder(MemoryBuilder):
         self, element: Type, a: TileOperand, b: TileOperand, sums: Sequence[Value], *,
         other: Type | None = None,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Start adding A B to accumulators: per instance of four subgroups, n/2 of 64 by n.
+        """Start adding A B, of 64 by n elements, to accumulators: n/2 per instance of a warpgroup.
 
         Shapes are 64 by 16 and 16 by n for f16 and bf16; 64 by 32 and 32 by n for i8 (sums of i32)
         and for e4m3 and e5m2, where `other` is the type of B if it differs; 64 by 8 and 8 by n for

@@ -33,7 +33,7 @@ def _location_of(body: FunctionBody) -> Location:
 
 
 def _identity(body: FunctionBody) -> Hashable:
-    """Return a key that identifies a body among those of the same name."""
+    """Return a key that identifies a body among bodies of the same name."""
     if isinstance(body, functools.partial):
         keywords = tuple(sorted(body.keywords.items()))
         return functools.partial, _identity(body.func), body.args, keywords
@@ -46,8 +46,9 @@ class Tracer:
     block: the kernel's body.
     functions: its device functions.
     shared_bytes: shared memory per workgroup.
-    resident: the workgroups that should fit on a multiprocessor; 0 leaves it to the assembler.
-    cluster: workgroups in a cluster.
+    resident: the number of workgroups that should fit on a multiprocessor; 0 leaves it to the
+        assembler.
+    cluster: the number of workgroups in a cluster.
     shape: the extents of a workgroup.
     grid: the extents of the grid along all axes but the last.
     """
@@ -191,7 +192,7 @@ class Tracer:
             raise self._abandoned[0]
 
     def await_otherwise(self, branch: Branch) -> None:
-        """Mark a branch that gave values as lacking its other side."""
+        """Register a branch that has values on one side and needs its other side."""
         self._awaiting.append(branch)
 
     def complete(self, branch: Branch) -> None:

@@ -202,14 +202,16 @@ class ValueBuilder(TileBuilder):
         _check_float8("k.unpack_float8", element, word)
         if element is types.e5m2:
             # Each is the upper half of an f16.
-            even, odd = (self.unpack_f16(each & 0xFF00FF00) for each in (word << 8, word))
+            even, odd = (
+                self.unpack_f16(shifted_word & 0xFF00FF00) for shifted_word in (word << 8, word)
+            )
             return even[0], odd[0], even[1], odd[1]
         if self.machine.has(Capability.FLOATS8):
             pairs = (self.emit("unpack_e4m3", (half,)) for half in (word, word >> 16))
             low, high = (self.unpack_f16(pair) for pair in pairs)
             return *low, *high
         shifted = (word, word >> 8, word >> 16)
-        first, second, third = (self._narrow("e4m3_value", each & 0xFF) for each in shifted)
+        first, second, third = (self._narrow("e4m3_value", shifted & 0xFF) for shifted in shifted)
         return first, second, third, self._narrow("e4m3_value", word >> 24)
 
     def pack_float8(self, element: Type, *values: Value) -> Value:
@@ -224,9 +226,9 @@ class ValueBuilder(TileBuilder):
         if self.machine.has(Capability.FLOATS8):
             low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
             return low | high << 16
-        word, *above = (self._narrow(f"{element}_bits", value) for value in values)
-        for number, bits in enumerate(above, 1):
-            word = word | bits << 8 * number
+        word, *upper_bytes = (self._narrow(f"{element}_bits", value) for value in values)
+        for index, bits in enumerate(upper_bytes, 1):
+            word = word | bits << 8 * index
         return word
 
     def _narrow(self, name: str, value: Value) -> Value:
@@ -242,13 +244,13 @@ class ValueBuilder(TileBuilder):
         return unpack(bits)[0]
 
     def _narrowed(self, value: Value, element: Type) -> Value:
-        nothing = self.constant(0.0, types.f32)
+        zero = self.constant(0.0, types.f32)
         if element in types.FLOATS8:
             if self.machine.has(Capability.FLOATS8):
-                return self.emit(_PACKING[element], (value, nothing))
+                return self.emit(_PACKING[element], (value, zero))
             return self._narrow(f"{element}_bits", value)
         pack = self.pack_f16 if element is types.f16 else self.pack_bf16
-        return pack(value, nothing)
+        return pack(value, zero)
 
     # --- on devices that check
 
@@ -359,11 +361,11 @@ class ValueBuilder(TileBuilder):
             raise TraceError(
                 f"k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not {product}"
             )
-        for name, fragment, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
+        for name, fragment, count in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
             if not isinstance(fragment, (list, tuple)):
                 raise TraceError(f"{name} is a list of values, not {an(type(fragment).__name__)}")
-            if len(fragment) != wanted:
-                raise TraceError(f"an instance has {wanted} values of {name}, not {len(fragment)}")
+            if len(fragment) != count:
+                raise TraceError(f"an instance has {count} values of {name}, not {len(fragment)}")
         return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
 
     def uniform(self, value: Value) -> Value:

@@ -1,7 +1,8 @@
 """Vector clocks of subgroups that synchronise at named barriers and mbarriers.
 
 Everything that happens before an arrival at a barrier happens before the continuation of the
-instances that wait there. Instances that only arrive learn nothing. Copies counted by an mbarrier
+instances that wait there. Instances that only arrive are not
+ordered after other arrivals. Copies counted by an mbarrier
 belong to no instance and are visible to those that waited for it, so an mbarrier has a clock like a
 subgroup. Sources: Fidge, "Timestamps in message-passing systems that preserve the partial ordering"
 (1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory Consistency Model".
@@ -99,7 +100,8 @@ class Clocks:
     def arrive(self, mbarrier: int, lanes: Array) -> bool:
         """Record the arrival of the subgroups in a mask at an mbarrier.
 
-        Returns whether the order is safe, as `come`, and none has arrived in this phase before.
+        Returns whether the order is safe, as in `come`, and no subgroup of the mask has arrived in
+        this phase before.
         """
         previous_arrivals = self._arrival_times.get(~mbarrier)
         is_first = previous_arrivals is None or not previous_arrivals[self.subgroup_of[lanes]].any()
@@ -209,13 +211,13 @@ class OrderedAccesses(Accesses):
 
     def record_copy(self, units: Array, mbarrier: int) -> None:
         """Record the start of a copy to some units, counted by an mbarrier."""
-        # The copy is ordered after these accesses, so instances that know of it know of them.
+        # The copy is ordered after these accesses, so instances that know of the copy know of them.
         for record in self._records:
             record.forget(units)
         self._records[2].add_copy(units, mbarrier)
 
     def copied(self, units: slice) -> None:
-        pass  # waiting instances learn of it by the mbarrier's clock
+        pass  # waiting instances learn of the copy by the mbarrier's clock
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         if not products_only:

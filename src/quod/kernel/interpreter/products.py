@@ -165,7 +165,8 @@ def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
             ):
                 pending_readings.append(reading)
             elif run.parts is not None:
-                # The product may have read until now, after barriers that its instances passed.
+                # Record the reads now: the product may have read until its wait, even after
+                # barriers.
                 reading.room.read_tile(reading.places, reading.lane, run.place(op.location))
         tiles.readings = pending_readings
         # A result may have the slot of another operand.

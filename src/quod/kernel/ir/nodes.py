@@ -32,10 +32,10 @@ class Function:
 class Kernel:
     """A traced kernel: one specialisation of one Python function for one target.
 
-    resident: a hint to limit registers so that as many workgroups fit on a multiprocessor; 0 leaves
-        it to the assembler.
-    cluster: workgroups in a cluster.
-    constant: parameters with arrays that no concurrent launch stores to.
+    resident: a hint to limit registers so that this many workgroups fit on a multiprocessor; 0
+        leaves the number of registers to the assembler.
+    cluster: the number of workgroups in a cluster.
+    constant: names of the parameters whose arrays no overlapping launch stores to.
     """
 
     def __init__(

@@ -68,10 +68,10 @@ def parse(text: str, name: str = "<text>") -> Kernel:
 
 def _tokens(text: str, name: str) -> list[_Token]:
     tokens = []
-    line, start, position = 1, 0, 0
+    line, line_start, position = 1, 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
-        column = position - start + 1
+        column = position - line_start + 1
         if match is None:
             raise ParseError(f"{text[position]!r} begins nothing", name, line, column)
         kind = str(match.lastgroup)
@@ -79,8 +79,8 @@ def _tokens(text: str, name: str) -> list[_Token]:
             tokens.append(_Token(kind, match.group(), line, column))
         position = match.end()
         if kind == "newline":
-            line, start = line + 1, position
-    tokens.append(_Token("end", "the end of the text", line, len(text) - start + 1))
+            line, line_start = line + 1, position
+    tokens.append(_Token("end", "the end of the text", line, len(text) - line_start + 1))
     return tokens
 
 
@@ -161,7 +161,7 @@ class _Parser:
     def kernel(self) -> Kernel:
         while self._accept("function"):
             self._function()
-        begin = self._next
+        first_token = self._next
         self._expect("kernel")
         name = self._global_name()
         self._values = {}
@@ -172,26 +172,27 @@ class _Parser:
             parameters.append(token.text[1:])
             arguments.append(value)
         self._expect("workgroup")
-        size = self._integer("the workgroup size")
+        workgroup_size = self._integer("the workgroup size")
         self._expect("shared")
-        shared = self._integer("the bytes of shared memory")
-        subgroup = self._integer("the subgroup size") if self._accept("subgroup") else 1
+        shared_bytes = self._integer("the bytes of shared memory")
+        subgroup_size = self._integer("the subgroup size") if self._accept("subgroup") else 1
         resident = self._integer("the resident workgroups") if self._accept("resident") else 0
         cluster = self._integer("the workgroups of a cluster") if self._accept("cluster") else 1
         constant_parameters = (
             self._constant_parameters(parameters) if self._accept("constant") else ()
         )
-        location = self._location(begin)
+        location = self._location(first_token)
         block = self._block(tuple(arguments))
         self._take("end", "the end of the text")
         functions = list(self._functions.values())
         return Kernel(
-            name, tuple(parameters), block, size, functions, location, shared, subgroup, resident,
+            name, tuple(parameters), block, workgroup_size, functions, location, shared_bytes,
+            subgroup_size, resident,
             cluster, constant_parameters,
         )  # fmt: skip
 
     def _constant_parameters(self, parameters: list[str]) -> tuple[str, ...]:
-        """Parse the comma-separated names of the parameters in constant memory."""
+        """Parse the comma-separated names of the parameters that are declared constant."""
         names: list[str] = []
         while not names or self._accept(","):
             token = self._take("value", "a parameter")
@@ -201,10 +202,10 @@ class _Parser:
         return tuple(names)
 
     def _function(self) -> None:
-        begin = self._next
+        first_token = self._next
         name = self._global_name()
         if name in self._functions:
-            raise self._error(f"the function {name} is defined twice", begin)
+            raise self._error(f"the function {name} is defined twice", first_token)
         self._values = {}
         self._expect("(")
         arguments = tuple(value for _, value in self._list(")", self._definition))
@@ -212,15 +213,17 @@ class _Parser:
         self._expect("(")
         results = self._list(")", self._type)
         inline = self._accept("inline")
-        location = self._location(begin)
+        location = self._location(first_token)
         block = self._block(arguments)
         function = Function(name, block, location, inline)
         if function.result_types != results:
-            yielded, wanted = (
+            yielded, declared = (
                 ", ".join(type_.name for type_ in value_types)
                 for value_types in (function.result_types, results)
             )
-            raise self._error(f"the function {name} yields ({yielded}), not ({wanted})", begin)
+            raise self._error(
+                f"the function {name} yields ({yielded}), not ({declared})", first_token
+            )
         self._functions[name] = function
 
     def _location(self, begin: _Token) -> Location:
@@ -291,9 +294,9 @@ class _Parser:
         return block
 
     def _op(self) -> Op:
-        begin = self._next
+        first_token = self._next
         results: list[Value] = []
-        if begin.kind == "value":
+        if first_token.kind == "value":
             results.append(self._definition()[1])
             while self._accept(","):
                 results.append(self._definition()[1])
@@ -301,7 +304,7 @@ class _Parser:
         token = self._take("word", "an op")
         if token.text not in OPS:
             raise self._error(f"there is no op {token.text}", token)
-        op = Op(token.text, (), tuple(results), {}, (), Location(self._name, begin.line))
+        op = Op(token.text, (), tuple(results), {}, (), Location(self._name, first_token.line))
         for result in results:
             result.op = op
         self._unnamed_attribute(op)
@@ -310,7 +313,7 @@ class _Parser:
             op.attributes.update(self._list("]", self._attribute))
         self._derived_attributes(op)
         op.regions = self._regions(op.name)
-        op.location = self._location(begin)
+        op.location = self._location(first_token)
         return op
 
     def _operands(self) -> list[Value]:

@@ -12,7 +12,7 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     A call, branch or counted loop has no side effect if its ops have none. A `while` loop is never
     removed, as it may not terminate.
     """
-    sweep = _Sweep()
+    sweep = _DeadCodeElimination()
     for body in (kernel.block, *(function.block for function in kernel.functions)):
         sweep.block(body, set())
     called: set[int] = set()
@@ -40,11 +40,11 @@ def only_computes(op: Op) -> bool:
 
 def is_without_effect(block: Block) -> bool:
     """Return whether a region with unused results can be removed or executed again."""
-    return _Sweep().without_effect(block)
+    return _DeadCodeElimination().without_effect(block)
 
 
-class _Sweep:
-    """Dead-code elimination from the last op to the first."""
+class _DeadCodeElimination:
+    """Dead-code elimination, which visits ops from the last to the first."""
 
     def __init__(self) -> None:
         self._pure_functions: dict[int, bool] = {}

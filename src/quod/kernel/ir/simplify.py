@@ -23,7 +23,11 @@ def fold(
     definition = OPS[name]
     evaluate = definition.evaluate
     is_constant = operands[0].constant is not None
-    if is_constant and evaluate is not None and all(each.constant is not None for each in operands):
+    if (
+        is_constant
+        and evaluate is not None
+        and all(value.constant is not None for value in operands)
+    ):
         arrays = [np.array([value.constant], NUMPY_TYPES[value.type]) for value in operands]
         with np.errstate(all="ignore"):
             result = evaluate(*arrays)
@@ -42,7 +46,7 @@ def fold(
     number = b.constant
     if number is None:
         return None
-    # Modulo the width: -1 is all ones.
+    # Compare modulo 2**bits: -1 stands for all ones.
     mask = (1 << b.type.bits) - 1
     for constant, value in ((definition.identity, a), (definition.absorber, b)):
         if constant is not None and (int(number) ^ constant) & mask == 0:

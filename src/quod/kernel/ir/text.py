@@ -13,13 +13,14 @@
       yield
     }
 
-Each line is `results = op operands [attributes] regions`. The arguments of a region stand in round
-brackets before it; `else` and `do` come before the second region of an `if` and of a `while`.
+Each line is `results = op operands [attributes] regions`. The arguments of a region are in
+parentheses before it; `else` and `do` come before the second region of an `if` and of a `while`.
 `const` is followed by its value, `shared` and `private` by the count, `call` by the name of the
-function; what other attributes say is in the types of the results. With locations a line ends in
-`at "file":line`.
-A kernel's head goes on with `subgroup`, `resident` and `cluster` where these are not 1, 0 and 1,
-and with `constant` and the parameters that are it.
+function. Attributes that follow from the types of the results are omitted. With locations, a line
+ends in `at "file":line`.
+
+After `shared`, a kernel's first line has `subgroup`, `resident` and `cluster` if these are not 1, 0
+and 1, and `constant` with the names of the constant parameters.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def _function(function: Function, locations: bool) -> str:
 
 def _name(name: str) -> str:
     """Quote a name unless it consists of letters, digits, `_` and `.`."""
-    plain = name.replace("_", "a").replace(".", "a")
-    if plain.isascii() and plain.isalnum() and not name[0].isdigit():
+    letters = name.replace("_", "a").replace(".", "a")
+    if letters.isascii() and letters.isalnum() and not name[0].isdigit():
         return name
     return json.dumps(name)
 
@@ -92,8 +93,8 @@ class _Body:
         self._count = 0
 
     def text(self, head: str, block: Block, location: Location) -> str:
-        self._number(block)
-        self._lines.append(f"{head}{self._at(location)} {{")
+        self._name_values(block)
+        self._lines.append(f"{head}{self._location_text(location)} {{")
         self._block(block, "  ")
         self._lines.append("}")
         return "\n".join(self._lines) + "\n"
@@ -103,12 +104,12 @@ class _Body:
             self.names[value] = f"%{self._count}"
             self._count += 1
 
-    def _number(self, block: Block) -> None:
+    def _name_values(self, block: Block) -> None:
         for op in block.ops:
             self.define(op.results)
             for region in op.regions:
                 self.define(region.arguments)
-                self._number(region)
+                self._name_values(region)
 
     def _typed(self, values: tuple[Value, ...]) -> str:
         return ", ".join(f"{self.names[value]}: {value.type.name}" for value in values)
@@ -116,31 +117,31 @@ class _Body:
     def arguments(self, block: Block) -> str:
         return f"({self._typed(block.arguments)})"
 
-    def _at(self, location: Location) -> str:
+    def _location_text(self, location: Location) -> str:
         return f" at {json.dumps(location.file)}:{location.line}" if self._locations else ""
 
     def _block(self, block: Block, indent: str) -> None:
         for op in block.ops:
             line = indent + self._statement(op)
-            for number, region in enumerate(op.regions):
-                if number:
+            for index, region in enumerate(op.regions):
+                if index:
                     line = f"{indent}}} {op.definition.separator}"
                 if region.arguments:
                     line += " " + self.arguments(region)
                 self._lines.append(line + " {")
                 self._block(region, indent + "  ")
                 line = indent + "}"
-            self._lines.append(line + self._at(op.location))
+            self._lines.append(line + self._location_text(op.location))
 
     def _statement(self, op: Op) -> str:
         words = [op.name]
         row = op.definition
-        attributes = {key: it for key, it in op.attributes.items() if key not in row.derived}
-        bare = attributes.pop(row.unnamed_attribute, None)
-        if isinstance(bare, Function):
-            words.append(f"@{_name(bare.name)}")
-        elif bare is not None:
-            words.append(_literal(bare))
+        attributes = {key: value for key, value in op.attributes.items() if key not in row.derived}
+        unnamed = attributes.pop(row.unnamed_attribute, None)
+        if isinstance(unnamed, Function):
+            words.append(f"@{_name(unnamed.name)}")
+        elif unnamed is not None:
+            words.append(_literal(unnamed))
         if op.operands:
             words.append(", ".join(self.names[value] for value in op.operands))
         if attributes:

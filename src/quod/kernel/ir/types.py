@@ -69,11 +69,11 @@ NUMBERS = INTEGERS + FLOATS
 SCALARS = (bool_, *NUMBERS)
 STORAGE = (u8, u16, i8, i16)
 HALVES = (f16, bf16)
-"""Floats of 16 bits: IEEE 754's binary16, and an f32's upper half. In IR accesses are u16."""
+"""Floats of 16 bits: IEEE 754's binary16, and an f32's upper half. IR accesses are of u16."""
 FLOATS8 = (e4m3, e5m2)
 """Floats of 8 bits of the OCP 8-bit Floating Point Specification (1.0, 2023), named by the bits of
 exponent and mantissa: e4m3 has no infinity, NaN is 0x7f and 0xff, and 448 the greatest number; e5m2
-is as IEEE 754 would have it, up to 57344. In IR accesses are u8."""
+follows IEEE 754's rules, up to 57344. In the IR, accesses are of u8."""
 NARROW_FLOATS = HALVES + FLOATS8
 """Floats that exist in memory only; loads widen them to f32."""
 
@@ -118,7 +118,7 @@ def parse_type(text: str) -> Type:
 
 
 def bits_type(element: Type) -> Type:
-    """Return the integer type that stands for a narrow float in memory in IR."""
+    """Return the integer type by which the IR accesses a narrow float in memory."""
     return u16 if element in HALVES else u8
 
 

@@ -323,7 +323,8 @@ class Composite(ABC):
     def resolved(self, static: Mapping[str, Any]) -> Composite:
         """Return the type with its dependencies resolved from the kernel's static arguments.
 
-        ValueError if they do not determine it; the text is appended to the parameter's name.
+        Raises ValueError if they do not determine it; the error's text completes a message that
+        begins with the parameter's name.
         """
 
     @property
@@ -331,12 +332,12 @@ class Composite(ABC):
     def slots(self) -> Mapping[str, Type]:
         """The types of the scalars and pointers, by the suffixes of their slots' names.
 
-        Only for the result of `resolved`.
+        Available only on the result of `resolved`.
         """
 
     @abstractmethod
     def split(self, argument: object) -> tuple[Any, ...]:
-        """Split an argument into one item per slot; ValueError, as above, if it does not fit."""
+        """Split an argument into an item per slot; raises ValueError, as `resolved` does."""
 
     @abstractmethod
     def joined(self, k: Any, numbers: Sequence[Value]) -> Any:

@@ -30,9 +30,10 @@ _inferred: dict[tuple[str, tuple[Type, ...]], list[Type]] = {}
 class OpDefinition:
     """One row of the op table.
 
-    `operands` and `results` are type names; a name in `variables` stands for any one of the types
-    that it lists, the same one throughout the row. The signature is the type rule unless
-    `type_rule` names a function of `type_rules`, for types that depend on attributes or regions.
+    `operands` and `results` are type names. A name in `variables` is a type variable: it stands for
+    any one of the listed types, the same one throughout the row. The signature is the type rule
+    unless `type_rule` names a function of `type_rules`, for types that depend on attributes or
+    regions.
     """
 
     name: str
@@ -46,12 +47,12 @@ class OpDefinition:
     """The section of docs/kernel-ops.md."""
     effect: Effect = "none"
     cost: Cost = "other"
-    """The kind of instruction that the op counts as; a high product needs the upper half."""
+    """The kind of instruction that the op counts as; a high product gives the upper half."""
     type_rule: str = ""
     step: str = ""
     """The interpreter's function for an op that does not compute, if not named like the op."""
     evaluate_as: Callable[[Array, Type], Array] | None = None
-    """The op's NumPy function if it depends on the result type: takes an array and that type."""
+    """The NumPy function of an op that depends on the result type; takes an array and that type."""
     evaluate_in_range: Evaluate | None = None
     """The NumPy function of a shift whose amount is known to be below the width."""
     update: Evaluate | None = None
@@ -61,9 +62,9 @@ class OpDefinition:
     commutative: bool = False
     """True if the op's two operands can be swapped."""
     identity: int | None = None
-    """The right identity, an integer modulo the width; -1 is all ones."""
+    """The second operand x for which op(a, x) = a, an integer modulo 2**width; -1 is all ones."""
     absorber: int | None = None
-    """The right absorbing element, an integer modulo the width: as second operand, the result."""
+    """The second operand x for which op(a, x) = x, an integer modulo 2**width."""
     factors: tuple[int, int] | None = None
     """The indices of the operands that are multiplied."""
     lanes: str = ""
@@ -73,9 +74,9 @@ class OpDefinition:
     makes_roles: bool = False
     """True if the op makes a kernel warp-specialised: its subgroups may diverge."""
     arrives: Literal["", "one", "each"] = ""
-    """Arrivals at an mbarrier: one in all, or one for each subgroup that executes the op."""
+    """Arrivals at an mbarrier per execution: one in all, or one per subgroup."""
     stays: bool = False
-    """True if the op blocks instances until others have arrived or data has come."""
+    """True if the op blocks instances until others have arrived or copied data is there."""
     is_asynchronous: bool = False
     """True if the op accesses shared memory asynchronously: earlier stores need a proxy fence."""
     capability: Capability | None = None
@@ -85,8 +86,8 @@ class OpDefinition:
     declares: Space | None = None
     """The memory space of the array that the op declares."""
     varies: Varies = "operands"
-    """Condition under which results differ between instances: if operands do, always, never, or as
-    memory does.
+    """When results differ between instances: if operands differ, always, never, or if the loaded
+    memory may differ.
     """
     varies_in_subgroup: tuple[int, ...] | None = None
     """The operands on which uniformity within one subgroup depends, if not on all."""
@@ -104,8 +105,8 @@ class OpDefinition:
     separator: str = ""
     """The keyword before the second region in the text form."""
     tied: int | None = None
-    """The first operand whose register a result takes over. These are accumulators of asynchronous
-    products, which no other op may use before a wait."""
+    """The index of the first operand whose register a result takes over. From this one on, operands
+    are accumulators of asynchronous products, which no other op may use before a wait."""
     waits: bool = False
     """True if the op waits for asynchronous products."""
     ulps: Mapping[str, float] = MappingProxyType({})
@@ -135,7 +136,7 @@ class OpDefinition:
     @property
     def pointers(self) -> tuple[int, ...]:
         """The indices of pointer operands; each pointer's index, if any, is the next operand."""
-        return tuple(at for at, name in enumerate(self.operands) if name.startswith("ptr<"))
+        return tuple(index for index, name in enumerate(self.operands) if name.startswith("ptr<"))
 
     @property
     def derives_pointer(self) -> bool:
@@ -155,8 +156,8 @@ class OpDefinition:
     @functools.cached_property
     def varies_plainly(self) -> bool:
         """True if the results vary exactly where an operand does, at any workgroup size."""
-        plain = self.varies == "operands" and self.varies_in_subgroup is None
-        return plain and not self.regions and self.name != "call"
+        depends_on_operands = self.varies == "operands" and self.varies_in_subgroup is None
+        return depends_on_operands and not self.regions and self.name != "call"
 
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Return the result types for operand types; TypeError names an operand of wrong type."""
@@ -171,24 +172,26 @@ class OpDefinition:
             raise TypeError(
                 f"{self.name} takes {len(self.operands)} operands, not {len(operand_types)}"
             )
-        bound: dict[str, Type] = {}
+        bindings: dict[str, Type] = {}
         for position, (name, type_) in enumerate(zip(self.operands, operand_types, strict=True)):
             if name not in self.variables:
-                wanted = types.parse_type(name)
-                if wanted is not type_:
+                expected = types.parse_type(name)
+                if expected is not type_:
                     raise TypeError(
-                        f"operand {position + 1} of {self.name} must be {wanted}, not {type_}"
+                        f"operand {position + 1} of {self.name} must be {expected}, not {type_}"
                     )
-            elif name not in bound:
+            elif name not in bindings:
                 allowed = self.variables[name]
                 if type_ not in allowed:
                     names = ", ".join(t.name for t in allowed)
                     raise TypeError(
                         f"operand {position + 1} of {self.name} must be one of {names}, not {type_}"
                     )
-                bound[name] = type_
-            elif bound[name] is not type_:
+                bindings[name] = type_
+            elif bindings[name] is not type_:
                 raise TypeError(
-                    f"operands of {self.name} must have one type, not {bound[name]} and {type_}"
+                    f"operands of {self.name} must have one type, not {bindings[name]} and {type_}"
                 )
-        return [bound[name] if name in bound else types.parse_type(name) for name in self.results]
+        return [
+            bindings[name] if name in bindings else types.parse_type(name) for name in self.results
+        ]

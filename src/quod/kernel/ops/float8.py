@@ -23,9 +23,9 @@ NAN = 0x7F
 
 @frozen
 class _Format:
-    """A type's mantissa bits, exponent bias, and the bits of its largest number."""
+    """A type's number of mantissa bits, exponent bias, and the bits of its largest number."""
 
-    digits: int
+    mantissa_bits: int
     bias: int
     greatest: int
 
@@ -34,31 +34,32 @@ _E4M3, _E5M2 = _Format(3, 7, 0x7E), _Format(2, 15, 0x7B)
 
 
 @functools.cache
-def _sizes(element: Type) -> Array:
-    """Return the f32 values of the bit patterns 0 to 0x7f."""
-    of = _E4M3 if element is e4m3 else _E5M2
+def _magnitudes(element: Type) -> Array:
+    """Return the f32 values of the bit patterns 0 to 0x7f, those without sign."""
+    format_ = _E4M3 if element is e4m3 else _E5M2
     bits = np.arange(128)
-    exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)
-    significand = np.where(exponent == 0, digits, digits | 1 << of.digits)
-    sizes: Array = np.ldexp(
-        significand.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits
+    exponent, mantissa = bits >> format_.mantissa_bits, bits & ((1 << format_.mantissa_bits) - 1)
+    significand = np.where(exponent == 0, mantissa, mantissa | 1 << format_.mantissa_bits)
+    magnitudes: Array = np.ldexp(
+        significand.astype(np.float32),
+        np.maximum(exponent, 1) - format_.bias - format_.mantissa_bits,
     )
-    sizes[of.greatest + 1 :] = np.nan
+    magnitudes[format_.greatest + 1 :] = np.nan
     if element is not e4m3:
-        sizes[of.greatest + 1] = np.inf
-    return sizes
+        magnitudes[format_.greatest + 1] = np.inf
+    return magnitudes
 
 
 @functools.cache
 def _values(element: Type) -> Array:
-    sizes = _sizes(element)
-    values: Array = np.concatenate([sizes, -sizes])
+    magnitudes = _magnitudes(element)
+    values: Array = np.concatenate([magnitudes, -magnitudes])
     return values
 
 
 def greatest(element: Type) -> float:
     """Return the largest number of an 8-bit float type."""
-    return float(np.nanmax(_sizes(element)[np.isfinite(_sizes(element))]))
+    return float(np.nanmax(_magnitudes(element)[np.isfinite(_magnitudes(element))]))
 
 
 def values_of(element: Type, bits: Array) -> Array:
@@ -69,19 +70,21 @@ def values_of(element: Type, bits: Array) -> Array:
 
 def nearest(element: Type, numbers: Array) -> Array:
     """Encode f32 to uint8, rounding to nearest even and saturating."""
-    sizes = _sizes(element)[np.isfinite(_sizes(element))]
-    middles = (sizes[1:] + sizes[:-1]) / np.float32(2)
-    size = np.abs(numbers)
-    codes = np.searchsorted(middles, size)
-    tied = (codes < len(middles)) & (middles[np.minimum(codes, len(middles) - 1)] == size)
-    codes = codes + (tied & (codes % 2 == 1))
+    magnitudes = _magnitudes(element)[np.isfinite(_magnitudes(element))]
+    midpoints = (magnitudes[1:] + magnitudes[:-1]) / np.float32(2)
+    magnitude = np.abs(numbers)
+    codes = np.searchsorted(midpoints, magnitude)
+    is_tie = (codes < len(midpoints)) & (
+        midpoints[np.minimum(codes, len(midpoints) - 1)] == magnitude
+    )
+    codes = codes + (is_tie & (codes % 2 == 1))
     codes = np.where(np.signbit(numbers), codes | 0x80, codes)
     return np.where(np.isnan(numbers), NAN, codes).astype(np.uint8)
 
 
 def pack(element: Type, low: Array, high: Array) -> Array:
     """Pack two numbers as elements into the low half of each word."""
-    words = [nearest(element, each).astype(np.uint32) for each in (low, high)]
+    words = [nearest(element, numbers).astype(np.uint32) for numbers in (low, high)]
     result: Array = words[0] | words[1] << np.uint32(8)
     return result
 

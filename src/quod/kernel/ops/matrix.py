@@ -21,16 +21,16 @@ def define_matrix_ops() -> None:
     )  # fmt: skip
     row(
         "load_matrices", "ptr<T> I -> u32 u32 u32 u32",
-        "Four matrices of 8 by 8 halves out of shared memory. Instance i of the subgroup points to "
-        "row i % 8 of matrix i // 8: 16 bytes, at a multiple of as many, stored before the last "
-        "barrier. Of each matrix it gets elements 2 * (i % 4) and the next one of row i // 4, in "
-        "one word.",
+        "Loads four matrices of 8 by 8 16-bit elements from shared memory. Instance i of the "
+        "subgroup points to row i % 8 of matrix i // 8: 16 aligned bytes, stored before the last "
+        "barrier. Of each matrix, instance i gets one word with elements 2 * (i % 4) and 2 * (i % "
+        "4) + 1 of row i // 4.",
         T=(types.u32,), I=(types.u32,),
     )  # fmt: skip
     row(
         "load_matrices_transposed", "ptr<T> I -> u32 u32 u32 u32",
-        "The same of the transposed matrices: of column i // 4, from rows 2 * (i % 4) and the "
-        "next.",
+        "As `load_matrices`, but instance i gets column i // 4 of rows 2 * (i % 4) and "
+        "2 * (i % 4) + 1.",
         T=(types.u32,), I=(types.u32,),
     )  # fmt: skip
     row = partial(
@@ -40,10 +40,10 @@ def define_matrix_ops() -> None:
     )  # fmt: skip
     row(
         "store_matrices", "ptr<T> I ... ->",
-        "Stores 1, 2 or 4 matrices of 8 by 8 halves, of which each instance of the subgroup has a "
-        "word, to shared memory: as `load_matrices` would give them. Instance i points to row i % "
-        "8 of matrix i // 8; what those behind the last matrix point to does not matter. Where "
-        "`transposed` holds it is as `load_matrices_transposed` would give them.",
+        "Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements to shared memory. Each instance of "
+        "the subgroup has a word of each matrix, in the layout of `load_matrices` (of "
+        "`load_matrices_transposed` if `transposed` is true). Instance i points to row i % 8 of "
+        "matrix i // 8; the pointers of instances beyond the last matrix are ignored.",
         T=(types.u32,), I=(types.u32,),
     )  # fmt: skip
     row = partial(
@@ -54,27 +54,30 @@ def define_matrix_ops() -> None:
     of_a_product = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"
     row(
         "mma_f16", of_a_product,
-        "A B + C of a subgroup, with A of 16 by 16 f16, B of 16 by 8 and C of 16 by 8 f32. Words "
-        "of two elements, the first in the low half. With g = i // 4 and t = i % 4, instance i has "
-        "A[g, 2t], A[g + 8, 2t], A[g, 2t + 8] and A[g + 8, 2t + 8] with the next of the row each, "
-        "B[2t, g] and B[2t + 8, g] with the next of the column, C[g, 2t], C[g, 2t + 1], C[g + 8, "
-        "2t] and C[g + 8, 2t + 1]. Products are exact; sums may be truncated at each step.",
+        "A B + C by a subgroup, with f16 A of 16 by 16 and B of 16 by 8, and f32 C of 16 by 8. A "
+        "word has two elements, the first in the low half. With g = i // 4 and t = i % 4, the "
+        "words of instance i begin with A[g, 2t], A[g + 8, 2t], A[g, 2t + 8] and A[g + 8, 2t + "
+        "8], each followed by the next element of its row, and with B[2t, g] and B[2t + 8, g], "
+        "each followed by the next element of its column. Its sums are C[g, 2t], C[g, 2t + 1], "
+        "C[g + 8, 2t] and C[g + 8, 2t + 1]. Products are exact; sums may be truncated at each "
+        "step.",
     )  # fmt: skip
-    row("mma_bf16", of_a_product, "The same of bf16.")
+    row("mma_bf16", of_a_product, "As `mma_f16`, with bf16.")
     row(
         "mma_tf32", of_a_product,
-        "The same of f32, of which 10 bits behind the point count: A is 16 by 8 and B 8 by 8. "
+        "As `mma_f16`, with f32 truncated to 10 mantissa bits: A is 16 by 8 and B 8 by 8. "
         "Instance i has A[g, t], A[g + 8, t], A[g, t + 4] and A[g + 8, t + 4], B[t, g] and B[t + "
         "4, g].",
     )  # fmt: skip
     row(
         "mma_i8", "u32 u32 u32 u32 u32 u32 i32 i32 i32 i32 -> i32 i32 i32 i32",
-        "The same of i8, four in a word, with sums of i32, modulo 2**32: A is 16 by 32 and B 32 by "
-        "8. Instance i has A[g, 4t], A[g + 8, 4t], A[g, 4t + 16] and A[g + 8, 4t + 16] with the "
-        "next three of the row each, B[4t, g] and B[4t + 16, g] with the next three of the column.",
+        "As `mma_f16`, with i8, four in a word, and i32 sums modulo 2**32: A is 16 by 32 and B 32 "
+        "by 8. The words of instance i begin with A[g, 4t], A[g + 8, 4t], A[g, 4t + 16] and A[g + "
+        "8, 4t + 16], each followed by the next three elements of its row, and with B[4t, g] and "
+        "B[4t + 16, g], each followed by the next three of its column.",
     )  # fmt: skip
     row = partial(row, capability=Capability.FLOAT8_CORES)
-    row("mma_e4m3", of_a_product, "The same of e4m3, four in a word as i8, with sums of f32.")
-    row("mma_e5m2", of_a_product, "The same of e5m2.")
-    row("mma_e4m3_e5m2", of_a_product, "The same of e4m3 in A and e5m2 in B.")
-    row("mma_e5m2_e4m3", of_a_product, "The same of e5m2 in A and e4m3 in B.")
+    row("mma_e4m3", of_a_product, "As `mma_i8`, with e4m3 and f32 sums.")
+    row("mma_e5m2", of_a_product, "As `mma_i8`, with e5m2 and f32 sums.")
+    row("mma_e4m3_e5m2", of_a_product, "As `mma_e4m3`, with e5m2 in B.")
+    row("mma_e5m2_e4m3", of_a_product, "As `mma_e4m3`, with e5m2 in A.")

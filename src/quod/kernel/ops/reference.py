@@ -21,7 +21,7 @@ A letter in a signature stands for any one of the types given after it, the same
 row; `cc` is a carry, and `...` stands for any number of values.
 
 Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each
-op, with subnormal numbers; which bits a NaN has is not specified. An op can be *pure* (it may be
+op, with subnormal numbers; the bits of a NaN are unspecified. An op can be *pure* (it may be
 folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an exchange within a
 *subgroup*, a *barrier* or *control*. Errors are by target: `llvm` is the CPU, `ptx` an NVIDIA GPU,
 `wgsl` WebGPU.
@@ -30,10 +30,11 @@ folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an 
 _FUNCTIONS = """
 ## Functions of f32
 
-Made of ops (`src/quod/kernel/builder/float_functions.py`), so that devices with IEEE 754 agree on
-each bit; but for `k.exp2`, which is the op where there is that instruction. The errors are the
-greatest ones in ULP, in WGSL of normal operands and results, for it may take subnormal numbers for
-zero; `python -m tools.float_errors --device cuda` measures them and those of the ops.
+These functions consist of ops (`src/quod/kernel/builder/float_functions.py`), so devices with IEEE
+754 give the same bits. The exception is `k.exp2`, which is the op `exp2` on devices that have it.
+Errors are maxima in ULP. For WGSL they hold for normal operands and results, as WGSL may flush
+subnormal numbers to zero. `python -m tools.float_errors --device cuda` measures these errors and
+those of the ops.
 
 | function | meaning | error | error in WGSL |
 |---|---|---|---|

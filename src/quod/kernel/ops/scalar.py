@@ -42,20 +42,22 @@ _row(
 )  # fmt: skip
 _row(
     "div", "T T -> T",
-    "Quotient; of integers rounded down, as Python's //. An integer by zero gives all ones.",
+    "Quotient; for integers rounded down, as Python's //, and all ones if b is 0.",
     semantics.divide, T=_N, identity=1, lanes="quotient", ulps={"wgsl": 2.5},
 )  # fmt: skip
 _row(
     "rem", "T T -> T",
-    "Remainder, with the sign of the second operand, as Python's %; by zero the first operand.",
+    "Remainder with the sign of the second operand, as Python's %. If b is 0, it is a.",
     semantics.remainder, T=_I, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(
-    "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
+    "min", "T T -> T",
+    "The smaller operand. For floats: NaN if an operand is NaN, and -0 is below +0.",
     semantics.minimum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
 _row(
-    "max", "T T -> T", "The larger operand; of floats NaN if one is, and -0 is below +0.",
+    "max", "T T -> T",
+    "The larger operand. For floats: NaN if an operand is NaN, and -0 is below +0.",
     semantics.maximum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
 _row(
@@ -63,7 +65,7 @@ _row(
     lanes="negation",
 )  # fmt: skip
 _row(
-    "abs", "T -> T", "The absolute value; of the least integer that integer.", np.abs,
+    "abs", "T -> T", "The absolute value; that of the least integer wraps to itself.", np.abs,
     T=(types.i32, types.i64, *types.FLOATS),
 )  # fmt: skip
 _row(
@@ -75,21 +77,21 @@ _row(
     ulps={"wgsl": 3},
 )  # fmt: skip
 _row(
-    "rsqrt", "T -> T", "One by the square root.", semantics.inverse_square_root, T=(types.f32,),
+    "rsqrt", "T -> T", "1 / sqrt(a).", semantics.inverse_square_root, T=(types.f32,),
     ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
 )  # fmt: skip
 _row(
-    "rcp", "T -> T", "One by it.", semantics.reciprocal, T=(types.f32,),
+    "rcp", "T -> T", "1 / a.", semantics.reciprocal, T=(types.f32,),
     ulps={"ptx": 1, "wgsl": 2.5},
 )  # fmt: skip
-_row("floor", "T -> T", "The whole number at or below it.", np.floor, T=types.FLOATS)
-_row("ceil", "T -> T", "The whole number at or above it.", np.ceil, T=types.FLOATS)
+_row("floor", "T -> T", "The largest integer not above a, as a float.", np.floor, T=types.FLOATS)
+_row("ceil", "T -> T", "The smallest integer not below a, as a float.", np.ceil, T=types.FLOATS)
 _row(
-    "exp2", "T -> T", "Two to the power of it.", semantics.power_of_two, T=(types.f32,),
+    "exp2", "T -> T", "`2**a`.", semantics.power_of_two, T=(types.f32,),
     capability=Capability.EXP2, ulps={"ptx": 3},
 )  # fmt: skip
 _row(
-    "exp2_normal", "T -> T", "Two to the power of it, 0 where that is below 2**-126.",
+    "exp2_normal", "T -> T", "`2**a`; results below `2**-126` are 0.",
     semantics.normal_power_of_two, T=(types.f32,), capability=Capability.EXP2, ulps={"ptx": 3},
 )  # fmt: skip
 
@@ -140,7 +142,7 @@ _row(
 )  # fmt: skip
 _row(
     "dot4", "u32 u32 i32 -> i32",
-    "c + the products of the four signed bytes of a with those of b; the sum wraps.",
+    "c + the dot product of the four signed bytes of a and of b; the sum wraps.",
     semantics.dot_of_bytes,
 )  # fmt: skip
 
@@ -213,20 +215,20 @@ _row = partial(
 )  # fmt: skip
 _row(
     "named_barrier", "->",
-    "Waits until `count` instances have come to the barrier `number`, 1 to 15. Which subgroups "
-    "come to it is known before the kernel runs.", stays=True,
+    "Waits until `count` instances have arrived at the barrier `number`, 1 to 15. The subgroups "
+    "that arrive must be known before the kernel runs.", stays=True,
 )  # fmt: skip
 _row(
     "named_barrier_arrive", "->",
-    "Comes to the barrier `number`, and goes on: what this instance did before comes before what "
-    "those do that wait there.", step="named_barrier",
+    "Arrives at the barrier `number` without waiting. Instances that wait there see this "
+    "instance's earlier stores.", step="named_barrier",
 )  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", requires_uniformity=True)
 _row(
     "registers", "->",
-    "Gives each instance of its warpgroups, of four subgroups, `count` registers from here on: 24 "
-    "to 256, a multiple of 8. Those of all together are at most what the workgroup began with. "
-    "Machines that cannot move registers do nothing.",
+    "Sets the number of registers of each instance of the executing warpgroups (four subgroups) to "
+    "`count`, a multiple of 8 from 24 to 256. The workgroup's total must not exceed its initial "
+    "total. Machines that cannot redistribute registers do nothing.",
     effect="write", type_rule="registers", capability=Capability.NAMED_BARRIERS, makes_roles=True,
 )  # fmt: skip
 _row(
@@ -235,33 +237,34 @@ _row(
 )  # fmt: skip
 _row(
     "uniform", "T -> T",
-    "The same value, which every instance of the workgroup has: branches and loops on it are "
-    "uniform.", effect="subgroup", cost="free", varies="never", renames=True, T=_S,
+    "The operand, which must be equal in all instances of the workgroup: branches and loops that "
+    "depend on the result are uniform.",
+    effect="subgroup", cost="free", varies="never", renames=True, T=_S,
 )  # fmt: skip
 _row = partial(_row, effect="subgroup", cost="shuffles", capability=Capability.SUBGROUPS)
 _row(
     "shuffle", "T u32 -> T",
-    "The first operand's value in the instance of the same subgroup whose index in it the second "
-    "gives, modulo the subgroup's size.", varies_in_subgroup=(1,), T=_N,
+    "The first operand's value in another instance of the subgroup: the second operand, modulo the "
+    "subgroup's size, is that instance's index in the subgroup.", varies_in_subgroup=(1,), T=_N,
 )  # fmt: skip
 _row(
     "ballot", "bool -> u32",
-    "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
+    "Bit i is 1 if the operand is true in instance i of the subgroup.",
     varies_in_subgroup=(),
 )  # fmt: skip
 _row = partial(_row, varies_in_subgroup=(), step="combined", T=_N)
 _row(
     "subgroup_sum", "T -> T",
-    "The sum over the instances of the subgroup. Floats are added in pairs that lie half the "
-    "subgroup apart, the sums in pairs a quarter apart, and so on; one whose partner is beyond the "
-    "workgroup stays as it is, and what the first instance gets is the sum.", combines="add",
+    "The sum over the instances of the subgroup. Floats are added in pairs half the subgroup "
+    "apart, these sums in pairs a quarter apart, and so on. A value whose partner is beyond the "
+    "workgroup is unchanged; the first instance's result is the sum for all.", combines="add",
 )  # fmt: skip
 _row(
-    "subgroup_min", "T -> T", "The least of the instances of the subgroup, as `min` has it.",
+    "subgroup_min", "T -> T", "The minimum over the subgroup, as `min` defines it.",
     combines="min",
 )  # fmt: skip
 _row(
-    "subgroup_max", "T -> T", "The greatest of the instances of the subgroup, as `max` has it.",
+    "subgroup_max", "T -> T", "The maximum over the subgroup, as `max` defines it.",
     combines="max",
 )  # fmt: skip
 
@@ -275,9 +278,9 @@ _row(
 )  # fmt: skip
 _row(
     "convert", "S -> T",
-    "A number as another type. Integer to integer: the low bits, extended by the sign of the "
-    "source. To float: to nearest even. Float to integer: toward zero, the nearest end of the "
-    "range if out of it, 0 for NaN. To bool: whether it differs from 0.",
+    "A number as another type. Integer to integer: the low bits, sign-extended if the source is "
+    "signed. To float: rounded to nearest even. Float to integer: rounded toward zero, saturating; "
+    "NaN becomes 0. To bool: true unless 0.",
     type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
     renames=True, S=_S, T=_S,
 )  # fmt: skip
@@ -294,26 +297,27 @@ _row(
 )  # fmt: skip
 _row(
     "pack_f16", "f32 f32 -> u32",
-    "Two numbers as f16, the first in the low half: each to nearest even, infinity beyond the "
-    "range, 0x7fff of NaN.", semantics.pack_f16,
+    "Two numbers as f16 in a word, the first in the low half. Each is rounded to nearest even; "
+    "numbers out of range become infinite, and NaN 0x7fff.", semantics.pack_f16,
 )  # fmt: skip
 _row(
-    "pack_bf16", "f32 f32 -> u32", "The same as bf16.", semantics.pack_bf16,
+    "pack_bf16", "f32 f32 -> u32", "As `pack_f16`, with bf16.", semantics.pack_bf16,
     capability=Capability.BF16,
 )  # fmt: skip
 
 _row = partial(_define, "Constants and conversions", capability=Capability.FLOATS8)
 _row(
     "unpack_e4m3", "u32 -> u32",
-    "The two e4m3 in the low half of a word as two f16 in a word, 0x7fff of NaN.",
+    "The two e4m3 in the low half of a word as two f16 in a word; NaN becomes 0x7fff.",
     semantics.unpack_e4m3,
 )  # fmt: skip
 _row(
     "pack_e4m3", "f32 f32 -> u32",
-    "Two numbers as e4m3 in the low half of a word, the first lowest: each to nearest even, the "
-    "greatest number beyond the range, 0x7f of NaN.", semantics.pack_e4m3,
+    "Two numbers as e4m3 in the low half of a word, the first in the lowest byte. Each is rounded "
+    "to nearest even; numbers out of range become the greatest number, and NaN 0x7f.",
+    semantics.pack_e4m3,
 )  # fmt: skip
-_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", semantics.pack_e5m2)
+_row("pack_e5m2", "f32 f32 -> u32", "As `pack_e4m3`, with e5m2.", semantics.pack_e5m2)
 
 _row = partial(_define, "Memory")
 _row(
@@ -333,20 +337,21 @@ _row(
 )  # fmt: skip
 _row(
     "store", "ptr<T> I T... ->",
-    "Stores values at pointer[index] and the places after it; narrow integers keep the low bits.",
+    "Stores values at pointer[index] and the following elements; narrow integers keep the low "
+    "bits.",
     effect="write", access="store", cost="memory", type_rule="store", T=_E, I=_U,
 )  # fmt: skip
 
 _row = partial(_define, "Launches that overlap", effect="write", cost="free")
 _row(
     "dependency_wait", "->",
-    "Waits until the launches before this one have ended and what they stored is there. Before it "
-    "a kernel reaches only arrays that are constant across the stream.",
+    "Waits until the preceding launches have ended and their stores are visible. Before this op, "
+    "a kernel may access only arrays that it declares constant.",
 )  # fmt: skip
 _row(
     "launch_dependents", "->",
-    "Says that the launch behind this one may begin, up to its `dependency_wait`, once all "
-    "workgroups of this one have said so or ended.", step="nothing",
+    "Allows the next launch to start, up to its `dependency_wait`, once all workgroups of this "
+    "launch have executed this op or ended.", step="nothing",
 )  # fmt: skip
 
 _row = partial(
@@ -354,55 +359,59 @@ _row = partial(
     type_rule="atomic", step="atomic", T=_U, I=_U,
 )  # fmt: skip
 _row(
-    "atomic_add", "ptr<T> I T -> T", "Adds to pointer[index] atomically; gives the value before.",
+    "atomic_add", "ptr<T> I T -> T",
+    "Adds to pointer[index] atomically; returns the previous value.",
     update=np.add,
 )  # fmt: skip
 _row(
     "atomic_max", "ptr<T> I T -> T",
-    "Makes pointer[index] the larger of it and the value, atomically; gives the value before.",
+    "Sets pointer[index] to the larger of it and the value, atomically; returns the previous "
+    "value.",
     update=np.maximum,
 )  # fmt: skip
 _row(
     "atomic_min", "ptr<T> I T -> T",
-    "Makes pointer[index] the smaller of it and the value, atomically; gives the value before.",
+    "Sets pointer[index] to the smaller of it and the value, atomically; returns the previous "
+    "value.",
     update=np.minimum,
 )  # fmt: skip
 _row(
     "atomic_or", "ptr<T> I T -> T",
-    "Sets bits of pointer[index] atomically; gives the value before.", update=np.bitwise_or,
+    "Sets bits of pointer[index] atomically; returns the previous value.", update=np.bitwise_or,
 )  # fmt: skip
 _row(
     "atomic_exchange", "ptr<T> I T -> T",
-    "Replaces pointer[index] atomically; gives the value before.", update=lambda old, value: value,
+    "Replaces pointer[index] atomically; returns the previous value.",
+    update=lambda old, value: value,
 )  # fmt: skip
 _row(
     "atomic_compare_exchange", "ptr<T> I T T -> T",
-    "Where pointer[index] is the third operand, replaces it by the fourth, atomically; gives the "
-    "value before.", update=lambda old, expected, value: np.where(old == expected, value, old),
+    "Replaces pointer[index] by the fourth operand if it equals the third, atomically; returns the "
+    "previous value.", update=lambda old, expected, value: np.where(old == expected, value, old),
 )  # fmt: skip
 
 _row = partial(_define, "Memory", effect="write")
 _row(
     "fence", "->",
-    "What this instance loaded and stored before comes, for the whole device, before what it loads "
-    "and stores after.", step="nothing",
+    "Orders this instance's earlier loads and stores before its later ones, for the whole device.",
+    step="nothing",
 )  # fmt: skip
 _row(
     "copy_async", "ptr<T,shared> I ptr<T,global> I ->",
-    "Begins to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
-    "addresses are multiples of that number of bytes. What arrives is there for this instance once "
-    "it has waited, and for others after a barrier behind that.",
+    "Starts to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
+    "addresses are multiples of that number of bytes. The data is visible to this instance after "
+    "its wait, and to other instances after a barrier that follows the wait.",
     access="copy", cost="memory", type_rule="copy_async", T=_E, I=_U,
 )  # fmt: skip
 _row(
     "copy_async_or_zero", "ptr<T,shared> I ptr<T,global> I bool ->",
-    "The same; where the last operand is false, zeros come and nothing is read.",
+    "As `copy_async`; if the last operand is false, stores zeros and reads nothing.",
     access="copy", cost="memory", type_rule="copy_async", step="copy_async", T=_E, I=_U,
     capability=Capability.ASYNC_COPIES,
 )  # fmt: skip
 _row(
     "copy_async_commit", "->",
-    "Makes one group of the copies that this instance began since the last group.",
+    "Forms a group of the copies that this instance started since the last group.",
 )  # fmt: skip
 _row(
     "copy_async_wait", "->",
@@ -424,28 +433,28 @@ _row = partial(
     T=_E,
 )
 _row(
-    "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
+    "shared", "-> ptr<T>", "An uninitialised array of `count` elements for the workgroup.",
     declares="shared",
 )  # fmt: skip
 _row(
-    "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
+    "private", "-> ptr<T>", "An uninitialised array of `count` elements for the instance.",
     declares="private", varies="always",
 )  # fmt: skip
 _row(
     "table", "-> ptr<T>",
-    "A table of `count` elements that the kernel only reads; `data` are their bytes in hex, each "
-    "element's lowest first.", declares="constant", type_rule="table",
+    "A read-only table of `count` elements; `data` has their bytes in hex, little-endian.",
+    declares="constant", type_rule="table",
 )  # fmt: skip
 
 _row = partial(
     _define, "On devices that check", effect="write", cost="free", capability=Capability.CHECKS
 )
 _row(
-    "print", "... ->", "Prints `text`, with numbers for its {}, a line for each instance.",
+    "print", "... ->", "Prints `text` with the operands in place of {}, one line per instance.",
     type_rule="shown", step="shown",
 )  # fmt: skip
 _row(
-    "assert", "bool ->", "Stops the launch with `message` where the operand is false.",
+    "assert", "bool ->", "Stops the launch with `message` if the operand is false.",
     step="checked",
 )  # fmt: skip
 
@@ -459,8 +468,8 @@ _row(
 )  # fmt: skip
 _row(
     "for", "I I I ... -> ...",
-    "Start, stop and step of a counted loop, then its carried values. The step is above zero, and "
-    "the index may not pass the end of its type.",
+    "A counted loop: operands are start, stop, step and the carried values. The step must be above "
+    "zero, and the index must not overflow its type.",
     type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, condition_operands=3,
     I=_I,
 )  # fmt: skip
@@ -470,7 +479,7 @@ _row(
     type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, separator="do",
 )  # fmt: skip
 _row(
-    "yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end",
+    "yield", "... ->", "Ends a region, returning its operands.", type_rule="region_end",
     unwritten=True,
 )  # fmt: skip
 

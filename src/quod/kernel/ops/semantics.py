@@ -25,7 +25,7 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.i8: np.int8,
     types.i16: np.int16,
     types.f16: np.float16,
-    types.bf16: np.uint16,  # their bits: NumPy has no such floats
+    types.bf16: np.uint16,  # as bits: NumPy has no type for these floats
     types.e4m3: np.uint8,
     types.e5m2: np.uint8,
     types.u32: np.uint32,
@@ -172,8 +172,8 @@ def _fused_f32(a: Array, b: Array, c: Array) -> Array:
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
     total = product + addend
-    part = total - product
-    error = (product - (total - part)) + (addend - part)
+    recovered_addend = total - product
+    error = (product - (total - recovered_addend)) + (addend - recovered_addend)
     inexact = np.isfinite(total) & (error != 0)
     even = total.view(np.uint64) & np.uint64(1) == 0
     odd = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
@@ -181,9 +181,10 @@ def _fused_f32(a: Array, b: Array, c: Array) -> Array:
     return rounded
 
 
-def _fused_one(a: float, b: float, c: float) -> float:
+def _fused_f64(a: float, b: float, c: float) -> float:
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        # A finite product may overflow to an infinity that c must not meet.
+        # Without a product: that of finite a and b is finite in exact arithmetic, but may overflow
+        # here, and would then turn an infinite c into NaN.
         if math.isfinite(a) and math.isfinite(b):
             return c
         return a * b + c
@@ -204,7 +205,7 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     if a.dtype == np.float32:
         return _fused_f32(a, b, c)
     rows = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
-    return np.array([_fused_one(*row) for row in rows], np.float64)
+    return np.array([_fused_f64(*row) for row in rows], np.float64)
 
 
 def dot_of_bytes(a: Array, b: Array, c: Array) -> Array:
@@ -242,7 +243,7 @@ def reciprocal(a: Array) -> Array:
 # --- floats of 16 bits, two in a word
 
 _NAN16 = np.uint32(0x7FFF)
-"""The bits of NaN, of either type, as GPUs give them."""
+"""The bits of NaN that GPUs return, as f16 and as bf16."""
 
 
 def unpack_f16_low(word: Array) -> Array:
@@ -301,7 +302,7 @@ def pack_e5m2(low: Array, high: Array) -> Array:
 
 def _float_to_integer(a: Array, target: np.dtype[Any]) -> Array:
     limits = np.iinfo(target)
-    # Both ends of the range are exact in either float type once one is added to the greatest.
+    # min and max + 1 are powers of two (or 0), exact in f32 and f64.
     low, high = a.dtype.type(limits.min), a.dtype.type(limits.max + 1)
     inside = (a > low) & (a < high)
     result = np.where(inside, a, a.dtype.type(0)).astype(target)

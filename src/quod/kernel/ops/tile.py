@@ -22,7 +22,7 @@ PATTERN = 8 * LINE
 """The period of the 128-byte swizzle, in bytes."""
 
 MATRIX_ROWS, MATRIX_DEPTH = 64, 16
-"""The shape of A in one product: rows, and elements along K for 16-bit types."""
+"""The shape of A in one product: rows, and elements along K (of 16-bit types)."""
 
 
 SHORT = ("i8", "e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")
@@ -55,42 +55,42 @@ def define_tile_ops() -> None:
         effect="write", cost="memory", requires_uniformity=True,
     )  # fmt: skip
     row(
-        "cluster_rank", "-> u32", "Index of this workgroup among those of its cluster.",
+        "cluster_rank", "-> u32", "Index of this workgroup in its cluster.",
         effect="none", cost="other", requires_uniformity=False, step="identity",
     )  # fmt: skip
     row(
         "cluster_barrier", "->",
-        "Waits for all instances of all workgroups of the cluster. Without `memory` it orders what "
-        "tiles and products did with shared memory, and no loads and stores of instances.",
+        "Waits for all instances of all workgroups of the cluster. Without `memory` it orders only "
+        "accesses of tile copies and products to shared memory, not instances' loads and stores.",
         effect="barrier", cost="barriers", type_rule="cluster_barrier", stays=True,
     )  # fmt: skip
     row(
         "mbarrier_init", "ptr<T,shared> I ->",
-        "Makes pointer[index] an mbarrier. A phase of it ends after `count` arrivals, when as "
-        "many bytes have come as those said. Others may use it after a barrier, those of other "
-        "workgroups after one of the cluster.",
+        "Makes pointer[index] an mbarrier. A phase ends when `count` arrivals have been made and "
+        "all expected bytes have been copied. Other instances may use the mbarrier after a "
+        "barrier, other workgroups after a cluster barrier.",
         type_rule="mbarrier_init", T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_expect", "ptr<T,shared> I u32 ->",
-        "Says how many bytes come in this phase of the mbarrier pointer[index]: one arrival.",
+        "Adds to the expected bytes of the phase of the mbarrier pointer[index], and arrives once.",
         type_rule="with_mbarrier", arrives="one", T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_arrive", "ptr<T,shared> I ->",
-        "Each subgroup arrives once at the mbarrier pointer[index]: what it did before comes "
-        "before what those do that have waited for the phase.",
+        "Each subgroup arrives once at the mbarrier pointer[index]. Instances that wait for the "
+        "phase see the subgroup's earlier stores.",
         type_rule="with_mbarrier", arrives="each", makes_roles=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_wait", "ptr<T,shared> I u32 ->",
-        "Waits until the phase of the mbarrier pointer[index] that the last operand counts, modulo "
-        "2 and from 0, has ended: what was copied with it is there for all.",
+        "Waits until a phase of the mbarrier pointer[index] has ended; the last operand, modulo "
+        "2, is the phase's number, from 0. All instances then see what was copied in the phase.",
         cost="barriers", type_rule="with_mbarrier", stays=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "tensor_map_acquire", "ptr<T,global> ->",
-        "Makes a tensor map that the host wrote before the launch known to `copy_tile`.",
+        "Makes a tensor map that the host wrote before the launch visible to `copy_tile`.",
         type_rule="tensor_map_acquire", step="nothing", T=(types.u64,),
     )  # fmt: skip
     row(
@@ -111,7 +111,7 @@ def define_tile_ops() -> None:
         requires_uniformity=True,
     )  # fmt: skip
     row(
-        "mma_begin", "->", "Comes before products after anything else was done with their sums.",
+        "mma_begin", "->", "Must precede products whose sums other ops have set or changed.",
         step="nothing",
     )  # fmt: skip
     row(
@@ -131,16 +131,18 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "mma_rows", "... -> ...",
-        "The same with A in registers: operands are four words of two elements each, the first in "
-        "the low half, a pointer and an index for B, and the sums. Instance i of four subgroups "
-        "has A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + 8], with the next of a row "
-        "each: what sums of two blocks of columns are, if they are rounded.",
+        "As `mma_tiles` with A in registers: operands are four words of two elements each, the "
+        "first in the low half, a pointer and an index for B, and the sums. The words of instance "
+        "i of four subgroups begin with A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + "
+        "8], each followed by the next element of its row: the layout of rounded sums of two "
+        "column blocks.",
         type_rule="mma_rows", varies="always", tied=6, is_asynchronous=True,
     )  # fmt: skip
-    row("mma_commit", "->", "Makes one group of the products begun since the last group.")
+    row("mma_commit", "->", "Forms a group of the products started since the last group.")
     row(
         "mma_wait", "... -> ...",
-        "Waits until all groups of products but the last `pending` are done; gives the sums that "
-        "it takes, which are of groups before those.", type_rule="mma_wait", cost="barriers",
+        "Waits until all groups of products except the last `pending` are done; returns its "
+        "operands, the sums of groups that are done.",
+        type_rule="mma_wait", cost="barriers",
         tied=0, waits=True,
     )  # fmt: skip

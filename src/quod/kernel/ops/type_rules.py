@@ -1,4 +1,4 @@
-"""The type rules of the ops that a signature cannot state, by the names in `type_rule` of the rows.
+"""Type rules of ops whose types a signature cannot state; a row's `type_rule` names its function.
 
 Each raises VerificationFailure if operands, results, attributes or regions do not fit the op.
 """
@@ -28,17 +28,17 @@ def _fail(op: Op, message: str) -> VerificationFailure:
     return VerificationFailure(message, op.location)
 
 
-def _counts(op: Op, operands: int, results: int) -> None:
-    for what, wanted, actual in (
+def _check_counts(op: Op, operands: int, results: int) -> None:
+    for noun, expected, actual in (
         ("operands", operands, len(op.operands)),
         ("results", results, len(op.results)),
     ):
-        if wanted != actual:
-            raise _fail(op, f"{op.name} has {wanted} {what}, not {actual}")
+        if expected != actual:
+            raise _fail(op, f"{op.name} has {expected} {noun}, not {actual}")
 
 
 def constant(op: Op) -> None:
-    _counts(op, 0, 1)
+    _check_counts(op, 0, 1)
     type_, value = op.results[0].type, op.attributes.get("value")
     if type_ is types.bool_:
         fits = isinstance(value, bool)
@@ -53,14 +53,14 @@ def constant(op: Op) -> None:
 
 
 def conversion(op: Op) -> None:
-    _counts(op, 1, 1)
+    _check_counts(op, 1, 1)
     source, target = op.operands[0].type, op.results[0].type
     if source not in types.SCALARS or target not in types.SCALARS:
         raise _fail(op, f"cannot convert {source} to {target}")
 
 
 def bitcast(op: Op) -> None:
-    _counts(op, 1, 1)
+    _check_counts(op, 1, 1)
     source, target = op.operands[0].type, op.results[0].type
     numbers = source in types.NUMBERS and target in types.NUMBERS
     if not numbers or source.bits != target.bits:
@@ -84,14 +84,14 @@ def _place(op: Op) -> PointerType:
 
 
 def pointer_cast(op: Op) -> None:
-    _counts(op, 1, 1)
+    _check_counts(op, 1, 1)
     source, target = _pointer(op), op.results[0].type
     if not isinstance(target, PointerType) or source.space != target.space:
         raise _fail(op, f"cannot cast {source} to {target}")
 
 
 def pointer_add(op: Op) -> None:
-    _counts(op, 2, 1)
+    _check_counts(op, 2, 1)
     if op.results[0].type is not _place(op):
         raise _fail(op, f"pointer_add gives {_place(op)}, not {op.results[0].type}")
 
@@ -107,7 +107,7 @@ def _element(op: Op) -> Type:
 
 def load(op: Op) -> None:
     element = _element(op)
-    _counts(op, 2, max(1, len(op.results)))
+    _check_counts(op, 2, max(1, len(op.results)))
     if any(result.type is not element for result in op.results):
         raise _fail(
             op, f"load through {_place(op)} gives {element}, not {names_of(types_of(op.results))}"
@@ -126,7 +126,7 @@ def _refuse_constant(op: Op) -> None:
 def store(op: Op) -> None:
     _refuse_constant(op)
     element = _element(op)
-    _counts(op, max(3, len(op.operands)), 0)
+    _check_counts(op, max(3, len(op.operands)), 0)
     values = types_of(op.operands[2:])
     if any(type_ is not element for type_ in values):
         raise _fail(op, f"store through {_place(op)} takes {element}, not {names_of(values)}")
@@ -135,7 +135,7 @@ def store(op: Op) -> None:
 def atomic(op: Op) -> None:
     _refuse_constant(op)
     element = _place(op).element
-    _counts(op, len(op.definition.operands), 1)
+    _check_counts(op, len(op.definition.operands), 1)
     if element not in types.UNSIGNED:
         raise _fail(op, f"{op.name} works on u32 and u64, not on {element}")
     for value in (*op.operands[2:], op.results[0]):
@@ -145,7 +145,7 @@ def atomic(op: Op) -> None:
 
 def copy_async(op: Op) -> None:
     """Check an asynchronous copy, with an optional condition."""
-    _counts(op, len(op.definition.operands), 0)
+    _check_counts(op, len(op.definition.operands), 0)
     shared, to, source, start, *condition = types_of(op.operands)
     if any(kind is not types.bool_ for kind in condition):
         raise _fail(op, f"the condition of {op.name} must be bool, not {condition[0]}")
@@ -170,7 +170,7 @@ def copy_async(op: Op) -> None:
 
 
 def load_matrices(op: Op) -> None:
-    _counts(op, 2, 4)
+    _check_counts(op, 2, 4)
     pointer, index = types_of(op.operands)
     if pointer is not types.pointer(types.u32, "shared") or index is not types.u32:
         raise _fail(
@@ -182,7 +182,7 @@ def load_matrices(op: Op) -> None:
 
 
 def named_barrier(op: Op) -> None:
-    _counts(op, 0, 0)
+    _check_counts(op, 0, 0)
     number, count = op.attributes.get("number"), op.attributes.get("count")
     if type(number) is not int or not 1 <= number <= 15:
         raise _fail(op, f"a named barrier has a number from 1 to 15, not {number}")
@@ -191,7 +191,7 @@ def named_barrier(op: Op) -> None:
 
 
 def registers(op: Op) -> None:
-    _counts(op, 0, 0)
+    _check_counts(op, 0, 0)
     count = op.attributes.get("count")
     if type(count) is not int or count not in REGISTER_COUNTS:
         raise _fail(op, f"an instance gets 24 to 256 registers, a multiple of 8, not {count}")
@@ -201,39 +201,39 @@ def store_matrices(op: Op) -> None:
     pointer, words = types.pointer(types.u32, "shared"), op.operands[2:]
     if len(words) not in (1, 2, 4):
         raise _fail(op, f"{op.name} stores 1, 2 or 4 matrices, not {len(words)}")
-    _counts(op, 2 + len(words), 0)
+    _check_counts(op, 2 + len(words), 0)
     _expect(op, [pointer, types.u32, *[types.u32] * len(words)])
     if type(op.attributes.get("transposed")) is not bool:
         raise _fail(op, f"{op.name} says whether matrices are transposed")
 
 
 def copy_async_wait(op: Op) -> None:
-    _counts(op, 0, 0)
+    _check_counts(op, 0, 0)
     pending = op.attributes.get("pending")
     if type(pending) is not int or not 0 <= pending < 1 << 16:
         raise _fail(op, f"0 to 65535 groups of copies may be pending, not {pending}")
 
 
-def _expect(op: Op, wanted: Sequence[Type]) -> None:
+def _expect(op: Op, expected: Sequence[Type]) -> None:
     actual = types_of(op.operands)
-    if actual != list(wanted):
-        raise _fail(op, f"{op.name} takes {names_of(wanted)}, not {names_of(actual)}")
+    if actual != list(expected):
+        raise _fail(op, f"{op.name} takes {names_of(expected)}, not {names_of(actual)}")
 
 
-_APART = range(0, 1 << 16, 256)
+_BLOCK_DISTANCES = range(0, 1 << 16, 256)
 """The valid distances in words between blocks of a matrix in shared memory."""
 
 
 def cluster_barrier(op: Op) -> None:
-    _counts(op, 0, 0)
+    _check_counts(op, 0, 0)
     if type(op.attributes.get("memory")) is not bool:
         raise _fail(op, "cluster_barrier says whether it orders loads and stores")
 
 
 def with_mbarrier(op: Op) -> None:
-    _counts(op, len(op.definition.operands), 0)
-    further = [types.u32] * (len(op.operands) - 1)
-    _expect(op, [types.pointer(types.u64, "shared"), *further])
+    _check_counts(op, len(op.definition.operands), 0)
+    other_types = [types.u32] * (len(op.operands) - 1)
+    _expect(op, [types.pointer(types.u64, "shared"), *other_types])
 
 
 def mbarrier_init(op: Op) -> None:
@@ -248,10 +248,20 @@ def tensor_map_acquire(op: Op) -> None:
 
 
 def copy_tile(op: Op) -> None:
-    _counts(op, 12, 0)
-    places = [types.pointer(types.u32, "shared"), types.pointer(types.u64, "shared")]
-    memory = [types.pointer(types.u64), types.pointer(types.u32)]
-    _expect(op, [places[0], types.u32, places[1], types.u32, *memory, *[types.u32] * 6])
+    _check_counts(op, 12, 0)
+    shared_pointers = [types.pointer(types.u32, "shared"), types.pointer(types.u64, "shared")]
+    global_pointers = [types.pointer(types.u64), types.pointer(types.u32)]
+    _expect(
+        op,
+        [
+            shared_pointers[0],
+            types.u32,
+            shared_pointers[1],
+            types.u32,
+            *global_pointers,
+            *[types.u32] * 6,
+        ],
+    )
     lines = op.attributes.get("lines")
     if type(lines) is not int or not 8 <= lines <= 256 or lines % 8:
         raise _fail(op, f"a tile has 8 to 256 lines, a multiple of 8, not {lines}")
@@ -275,28 +285,32 @@ def mma_rows(op: Op) -> None:
     _product(op, [types.u32] * 4, "b", ("f16", "bf16"))
 
 
-def _product(op: Op, of_a: Sequence[Type], tiles: str, elements: Sequence[str]) -> None:
-    """Check a product; `of_a` are the types of A's operands, `tiles` names the factors in tiles."""
+def _product(op: Op, a_types: Sequence[Type], tiles: str, elements: Sequence[str]) -> None:
+    """Check a product; `a_types` are the types of A's operands, `tiles` the factors in tiles."""
     element = op.attributes.get("element")
     if element not in elements:
         raise _fail(op, f"products are of {alternatives(elements)}, not of {element}")
-    wanted = [*of_a, types.pointer(types.u32, "shared"), types.u32]
-    sums = op.operands[len(wanted) :]
-    _expect(op, [*wanted, *[types.i32 if element == "i8" else types.f32] * len(sums)])
+    expected_types = [*a_types, types.pointer(types.u32, "shared"), types.u32]
+    sums = op.operands[len(expected_types) :]
+    _expect(op, [*expected_types, *[types.i32 if element == "i8" else types.f32] * len(sums)])
     if types_of(op.results) != types_of(sums):
         raise _fail(op, f"{op.name} gives its sums, not {names_of(types_of(op.results))}")
     if not 4 <= len(sums) <= 128 or len(sums) % 4:
         raise _fail(op, f"an instance has 4 to 128 sums, a multiple of 4, not {len(sums)}")
     for name in tiles:
-        along, apart = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
-        if type(along) is not bool or type(apart) is not int or apart not in _APART:
+        is_along, distance = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
+        if (
+            type(is_along) is not bool
+            or type(distance) is not int
+            or distance not in _BLOCK_DISTANCES
+        ):
             raise _fail(
                 op, f"{name}_along is a bool, and {name}_apart a multiple of 256 words below 65536"
             )
 
 
 def mma_wait(op: Op) -> None:
-    _counts(op, len(op.operands), len(op.operands))
+    _check_counts(op, len(op.operands), len(op.operands))
     if types_of(op.operands) != types_of(op.results):
         raise _fail(op, "mma_wait gives what it takes")
     pending = op.attributes.get("pending")
@@ -306,7 +320,7 @@ def mma_wait(op: Op) -> None:
 
 def prefetch(op: Op) -> None:
     _place(op)
-    _counts(op, 2, 0)
+    _check_counts(op, 2, 0)
     count = op.attributes.get("count")
     if type(count) is not int or count < 1:
         raise _fail(op, f"prefetch is for at least one element, not {count}")
@@ -314,7 +328,7 @@ def prefetch(op: Op) -> None:
 
 def array(op: Op) -> None:
     """Check the declaration of an array in the memory space that the op is named after."""
-    _counts(op, 0, 1)
+    _check_counts(op, 0, 1)
     result, count = op.results[0].type, op.attributes.get("count")
     if not isinstance(result, PointerType) or result.space != op.definition.declares:
         space = op.definition.declares
@@ -332,9 +346,11 @@ _ALIGNMENTS = (16, 128, 1024)
 def table(op: Op) -> None:
     array(op)
     element, data = _pointer_of(op).element, op.attributes.get("data")
-    wanted = 2 * element.bytes * int(op.attributes["count"])
-    if not isinstance(data, str) or len(data) != wanted or not set(data) <= set(_DIGITS):
-        raise _fail(op, f"a table of {op.attributes['count']} {element} has {wanted} digits of hex")
+    digit_count = 2 * element.bytes * int(op.attributes["count"])
+    if not isinstance(data, str) or len(data) != digit_count or not set(data) <= set(_DIGITS):
+        raise _fail(
+            op, f"a table of {op.attributes['count']} {element} has {digit_count} digits of hex"
+        )
 
 
 _DIGITS = "0123456789abcdef"
@@ -348,7 +364,7 @@ def _pointer_of(op: Op) -> PointerType:
 
 
 def shown(op: Op) -> None:
-    _counts(op, len(op.operands), 0)
+    _check_counts(op, len(op.operands), 0)
     for operand in op.operands:
         if operand.type not in types.SCALARS:
             raise _fail(op, f"print shows numbers, not {operand.type}")
@@ -383,7 +399,7 @@ def _signature(op: Op, what: str, values: Sequence[Value], wanted: Sequence[Type
 
 
 def branch(op: Op) -> None:
-    _counts(op, 1, len(op.results))
+    _check_counts(op, 1, len(op.results))
     _regions(op, 2)
     if op.operands[0].type is not types.bool_:
         raise _fail(op, f"the condition of if must be bool, not {op.operands[0].type}")
@@ -394,7 +410,7 @@ def branch(op: Op) -> None:
 
 def counted_loop(op: Op) -> None:
     _regions(op, 1)
-    _counts(op, max(3, len(op.operands)), max(0, len(op.operands) - 3))
+    _check_counts(op, max(3, len(op.operands)), max(0, len(op.operands) - 3))
     bounds, initial = types_of(op.operands[:3]), types_of(op.operands[3:])
     if bounds[0] not in types.INTEGERS or bounds != [bounds[0]] * 3:
         raise _fail(op, f"the bounds of for must be of one integer type, not {names_of(bounds)}")
@@ -426,4 +442,4 @@ def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
 
 
 def region_end(op: Op) -> None:
-    _counts(op, len(op.operands), 0)
+    _check_counts(op, len(op.operands), 0)

@@ -73,8 +73,9 @@ def _check_returned(function: Function, pending: set[Value]) -> None:
 def _check_registers(block: Block, iteration_values: set[Value]) -> None:
     """Raise VerificationFailure for an accumulator in a register not private to this iteration.
 
-    A register from outside a loop holds the result of the previous iteration, and a function's
-    argument is in a register of its caller.
+    From its second iteration on, a loop would find its own result in a register from outside it; a
+    function's argument is in a register of its caller.
+
     iteration_values: the values defined so far in this iteration or function; updated.
     """
     for op in block.ops:
@@ -217,7 +218,7 @@ def _check_registers_fenced(block: Block, unfenced: set[Value], *, has_begun: bo
 
 
 def _is_product(op: Op) -> bool:
-    """Return whether an op starts products."""
+    """Return whether an op starts an asynchronous product."""
     return op.definition.tied is not None and not op.definition.waits
 
 
@@ -240,7 +241,7 @@ def _pending_widths(products: list[Op], ops: list[Op]) -> dict[Value, int]:
 
 
 def _check_yielded(op: Op, yielded: tuple[Value, ...], pending: set[Value]) -> None:
-    """Raise VerificationFailure for a pending accumulator yielded to another register."""
+    """Raise VerificationFailure if a yield would move a pending accumulator to another register."""
     if not pending.intersection(yielded):
         return
     carried = op.carried if op.definition.repeats else (None,) * len(yielded)

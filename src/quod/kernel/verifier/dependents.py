@@ -2,8 +2,9 @@
 
 A launch with a wait may start while preceding launches run; only after the wait have they ended.
 So all paths through the kernel wait, and before that the kernel may access only those arrays in
-global memory that it declares constant. The next launch waits for the end of this one, which must
-imply the end of all before it. Hence a kernel that lets its successor start early must wait, too.
+global memory that it declares constant. The next launch waits only for the end of this one, which
+must therefore imply the end of all launches before it. Hence a kernel that lets its successor start
+early must wait, too.
 Source: PTX ISA 9.0, "griddepcontrol".
 """
 
@@ -20,18 +21,18 @@ from quod.kernel.verifier.pointer_roots import pointer_roots
 
 def waits(kernel: Kernel) -> bool:
     """Return whether a kernel waits for preceding launches."""
-    return _first(kernel, "dependency_wait") is not None
+    return _first_op(kernel, "dependency_wait") is not None
 
 
-def _first(kernel: Kernel, name: str) -> Op | None:
+def _first_op(kernel: Kernel, name: str) -> Op | None:
     blocks = (kernel.block, *(function.block for function in kernel.functions))
     return next((op for block in blocks for op in walk(block) if op.name == name), None)
 
 
 def check_dependents(kernel: Kernel) -> None:
-    """Raise VerificationFailure, naming the Python line, for a kernel that breaks the rule."""
-    wait = _first(kernel, "dependency_wait")
-    early = _first(kernel, "launch_dependents")
+    """Raise VerificationFailure, naming the Python line, for an early access or a missing wait."""
+    wait = _first_op(kernel, "dependency_wait")
+    early = _first_op(kernel, "launch_dependents")
     if early is not None and wait is None:
         raise VerificationFailure(
             "k.launch_dependents() is for kernels that wait themselves: what it lets begin waits "
@@ -40,7 +41,7 @@ def check_dependents(kernel: Kernel) -> None:
         )
     if wait is None and not kernel.constant:
         return
-    rule = _Rule(kernel)
+    rule = _AccessCheck(kernel)
     rule.check_constant(kernel)
     if wait is not None and not rule.check(kernel.block, waited=False):
         raise VerificationFailure(
@@ -50,14 +51,14 @@ def check_dependents(kernel: Kernel) -> None:
         )
 
 
-class _Rule:
+class _AccessCheck:
     """The check of one kernel's accesses before its wait."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._names = kernel.parameters
         self._constant = {kernel.parameters.index(name) for name in kernel.constant}
         self._roots, self._bodies = pointer_roots(kernel)
-        self._after: dict[int, bool] = {}
+        self._waits_by_function: dict[int, bool] = {}
 
     def check_constant(self, kernel: Kernel) -> None:
         """Raise VerificationFailure for a constant parameter that is no array or is stored to."""
@@ -84,33 +85,35 @@ class _Rule:
             if op.name == "dependency_wait":
                 waited = True
             elif op.name == "call":
-                waited = self._call(op)
+                waited = self._check_call(op)
             elif op.regions:
-                waited = self._regions(op)
+                waited = self._check_regions(op)
             elif op.definition.reaches_memory:
-                self._reach(op)
+                self._check_access(op)
         return waited
 
-    def _call(self, op: Op) -> bool:
+    def _check_call(self, op: Op) -> bool:
         function = op.attributes["function"]
-        if id(function) not in self._after:
-            self._after[id(function)] = self.check(function.block, waited=False)
-        return self._after[id(function)]
+        if id(function) not in self._waits_by_function:
+            self._waits_by_function[id(function)] = self.check(function.block, waited=False)
+        return self._waits_by_function[id(function)]
 
-    def _regions(self, op: Op) -> bool:
-        ends = [self.check(region, waited=False) for region in op.regions[:1]]
+    def _check_regions(self, op: Op) -> bool:
+        waited_after = [self.check(region, waited=False) for region in op.regions[:1]]
         if op.definition.repeats:
             # The condition of a `while` loop runs at least once, its body perhaps never.
-            checked = ends[0] and not op.definition.condition_operands
+            waited_at_body = waited_after[0] and not op.definition.condition_operands
             for region in op.regions[1:]:
-                self.check(region, waited=checked)
-            return checked
-        return all([*ends, *(self.check(region, waited=False) for region in op.regions[1:])])
+                self.check(region, waited=waited_at_body)
+            return waited_at_body
+        return all(
+            [*waited_after, *(self.check(region, waited=False) for region in op.regions[1:])]
+        )
 
-    def _reach(self, op: Op) -> None:
-        for pointer in _in_global_memory(op.operands[at] for at in op.definition.pointers):
-            others = self._roots.get(pointer, set()) - self._constant
-            for index in sorted(others):
+    def _check_access(self, op: Op) -> None:
+        for pointer in _in_global_memory(op.operands[index] for index in op.definition.pointers):
+            unsafe_parameters = self._roots.get(pointer, set()) - self._constant
+            for index in sorted(unsafe_parameters):
                 raise VerificationFailure(
                     f"{op.name} reaches {self._names[index]} before k.dependency_wait(), where the "
                     "launches before may not have ended; wait first, or name what nothing stores "

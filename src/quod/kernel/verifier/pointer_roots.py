@@ -15,10 +15,11 @@ Root = TypeVar("Root", bound=Hashable)
 def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
     """Map each pointer to the indices of the parameters that it may be derived from.
 
-    Follows pointer arithmetic, loops, branches and calls; a pointer may have several parameters.
+    Follows pointer arithmetic, loops, branches and calls; a pointer may be derived from several
+    parameters.
     Also returns the bodies that run: the kernel's and those of called functions.
     """
-    return _followed(
+    return _propagate(
         kernel,
         {
             argument: {index}
@@ -32,10 +33,10 @@ def array_roots(kernel: Kernel) -> tuple[dict[Value, set[Value]], list[Block]]:
     """Map each pointer to the declared arrays it may be derived from, as `pointer_roots` does."""
     blocks = [kernel.block, *(function.block for function in kernel.functions)]
     declared = (op for block in blocks for op in walk(block) if op.definition.declares)
-    return _followed(kernel, {op.results[0]: {op.results[0]} for op in declared})
+    return _propagate(kernel, {op.results[0]: {op.results[0]} for op in declared})
 
 
-def _followed(
+def _propagate(
     kernel: Kernel, roots: dict[Value, set[Root]]
 ) -> tuple[dict[Value, set[Root]], list[Block]]:
     functions: dict[int, Function] = {}
@@ -52,7 +53,7 @@ def _followed(
 
 
 def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
-    """Yield pairs of a pointer and a pointer equal to or derived from it."""
+    """Yield pairs of a pointer and another pointer that equals it or is derived from it."""
     for op in walk(block):
         for sources, targets in _flows(op, functions):
             for source, target in zip(sources, targets, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from quod.kernel.ops.tile import REGISTER_COUNTS, SUBGROUP
 
 _QUARTERS = 4
-_OF_QUARTER = 1 << 14
+_REGISTERS_PER_QUARTER = 1 << 14
 
 
 def at_entry(workgroup_size: int, resident: int) -> int:
@@ -19,5 +19,7 @@ def at_entry(workgroup_size: int, resident: int) -> int:
     `resident` of 0 counts as 1.
     """
     subgroups = -(-workgroup_size // SUBGROUP) * max(resident, 1)
-    each = _OF_QUARTER // (-(-subgroups // _QUARTERS) * SUBGROUP)
-    return min(each // REGISTER_COUNTS.step * REGISTER_COUNTS.step, REGISTER_COUNTS[-1])
+    registers_per_instance = _REGISTERS_PER_QUARTER // (-(-subgroups // _QUARTERS) * SUBGROUP)
+    return min(
+        registers_per_instance // REGISTER_COUNTS.step * REGISTER_COUNTS.step, REGISTER_COUNTS[-1]
+    )

@@ -1,4 +1,6 @@
-"""Verification of roles that use tiles and registers: mbarrier arrivals and whole warpgroups.
+"""Verification of roles, the code that a part of a workgroup's subgroups runs.
+
+The checks are of mbarrier arrivals, of ops that need whole warpgroups, and of register counts.
 
 All mbarriers in one shared array have the same number of arrivals per phase, so arrivals are
 counted per array, whichever of its mbarriers a role uses.
@@ -21,36 +23,38 @@ from quod.kernel.verifier.registers import at_entry
 
 
 def check_roles(kernel: Kernel, roles: Roles) -> None:
-    """Raise VerificationFailure for a misuse of mbarriers, products or registers by roles.
+    """Raise VerificationFailure if roles misuse mbarriers, warpgroup products or register counts.
 
-    The arrivals at an array's mbarriers match the count of a phase; products and register counts
-    apply to whole warpgroups; each instance sets its registers once, before any wait if it gives
-    some up, and the total does not exceed the workgroup's registers.
+    The arrivals at an array's mbarriers must match the count of a phase. Whole warpgroups run
+    products and set register counts. Each instance sets its register count at most once, before
+    any wait if it gives registers up. The total must not exceed the workgroup's registers.
     """
-    parts = roles.parts()
-    for op, lanes in roles.come.items():
+    role_masks = roles.parts()
+    for op, lanes in roles.lanes_at.items():
         if op.name == "cluster_barrier":
             raise VerificationFailure(
-                f"{op.name} is of the whole workgroup, whose subgroups go their own ways; "
-                "k.barrier() is where all of them meet",
+                f"{op.name} needs the whole workgroup, but its subgroups have roles here; use "
+                "k.barrier(), for which all of them wait",
                 op.location,
             )
         if kernel.cluster > 1 and op.definition.capability is Capability.TILE_COPIES:
             raise VerificationFailure(
-                f"{op.name} is of a role, and workgroups of a cluster have no roles", op.location
+                f"{op.name} is inside a role, which a kernel with clusters cannot have", op.location
             )
-        of_four = op.definition.capability is Capability.WARPGROUPS or op.name == "registers"
-        if of_four and not _are_whole(lanes):
+        needs_whole_warpgroups = (
+            op.definition.capability is Capability.WARPGROUPS or op.name == "registers"
+        )
+        if needs_whole_warpgroups and not _are_whole(lanes):
             raise VerificationFailure(
-                f"{op.name} is of whole warpgroups, {WARPGROUP} instances each, of which only some "
-                "come here",
+                f"{op.name} needs all {WARPGROUP} instances of a warpgroup, and only some of them "
+                "reach this line",
                 op.location,
             )
         multiplies = op.definition.capability is Capability.WARPGROUPS
-        if multiplies and not all(_are_whole(lanes & part) for part in parts):
+        if multiplies and not all(_are_whole(lanes & role_mask) for role_mask in role_masks):
             raise VerificationFailure(
-                f"{op.name} is of warpgroups, and subgroups of one have roles of their own "
-                "elsewhere; let a warpgroup that multiplies have one role",
+                f"{op.name} needs a warpgroup with a single role, and subgroups of this one have "
+                "different roles elsewhere",
                 op.location,
             )
     _check_mbarriers(kernel, roles)
@@ -65,48 +69,53 @@ def _are_whole(lanes: Array) -> bool:
 
 
 def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
-    counts: dict[Value, Op] = {}
+    first_inits: dict[Value, Op] = {}
     for op, array in _at_mbarriers(roles):
         if op.name != "mbarrier_init":
             continue
-        first = counts.setdefault(array, op)
+        first = first_inits.setdefault(array, op)
         if op.attributes["count"] != first.attributes["count"]:
             raise VerificationFailure(
-                f"an mbarrier has {op.attributes['count']} arrivals here, and one of the same "
-                f"array {first.attributes['count']} on line {first.location.line}; let it be in an "
-                "array of its own",
+                f"this mbarrier has {op.attributes['count']} arrivals, and another in the same "
+                f"array has {first.attributes['count']} (line {first.location.line}); put it "
+                "in an array of its own",
                 op.location,
             )
     arrivals: dict[Value, list[tuple[Op, Array]]] = {}
     for op, array in _at_mbarriers(roles):
         if not op.definition.arrives:
             continue
-        lanes, others = roles.come[op], arrivals.setdefault(array, [])
-        same = [it for it in others if it[0].name == op.name and np.array_equal(it[1], lanes)]
-        if same:
+        lanes, earlier = roles.lanes_at[op], arrivals.setdefault(array, [])
+        counted_before = [
+            arrival
+            for arrival in earlier
+            if arrival[0].name == op.name and np.array_equal(arrival[1], lanes)
+        ]
+        # Further arrivals of the same instances by the same op belong to other phases.
+        if counted_before:
             continue
-        if any((lanes & other).any() for _, other in others):
+        if any((lanes & other).any() for _, other in earlier):
             raise VerificationFailure(
-                f"some of the instances of this {op.name} arrive at the mbarriers of the array "
-                "elsewhere with others, or in another way; let each arrive in one role",
+                f"some of the instances of this {op.name} also arrive at this array's mbarriers "
+                "elsewhere, with other instances or by another op; let each arrive in one role",
                 op.location,
             )
-        others.append((op, lanes))
+        earlier.append((op, lanes))
     for array, ops_and_lanes in arrivals.items():
-        init = counts.get(array)
-        come = sum(_arrivals(kernel, op, lanes) for op, lanes in ops_and_lanes)
-        if init is not None and come != init.attributes["count"]:
+        init = first_inits.get(array)
+        arrival_count = sum(_arrivals(kernel, op, lanes) for op, lanes in ops_and_lanes)
+        if init is not None and arrival_count != init.attributes["count"]:
             raise VerificationFailure(
-                f"a phase of these mbarriers has {init.attributes['count']} arrivals, and {come} "
-                "come to it: one of each k.mbarrier_expect, and one of each subgroup that comes to "
+                f"a phase of these mbarriers expects {init.attributes['count']} arrivals and gets "
+                f"{arrival_count}: one per k.mbarrier_expect, and one per subgroup at "
                 "k.mbarrier_arrive",
                 init.location,
             )
 
 
 def _at_mbarriers(roles: Roles) -> Iterator[tuple[Op, Value]]:
-    """Yield the ops of mbarriers with their arrays, if those are known."""
-    for op in roles.come:
+    """Yield mbarrier initialisations and arrivals whose pointer leads to a declared array."""
+    for op in roles.lanes_at:
         if op.definition.arrives or op.name == "mbarrier_init":
             array = op.operands[0]
             while array.op is not None and array.op.definition.derives_pointer:
@@ -127,43 +136,45 @@ def _waits(op: Op) -> bool:
 
 
 def _check_registers(kernel: Kernel, roles: Roles) -> None:
-    entry = at_entry(kernel.workgroup_size, kernel.resident)
+    entry_registers = at_entry(kernel.workgroup_size, kernel.resident)
     everyone = np.ones(kernel.workgroup_size, np.bool_)
-    registers = np.full(kernel.workgroup_size, entry)
+    register_counts = np.full(kernel.workgroup_size, entry_registers)
     assigned = np.zeros(kernel.workgroup_size, np.bool_)
     waited = np.zeros(kernel.workgroup_size, np.bool_)
-    last: Op | None = None
+    last_op: Op | None = None
     for op in walk(kernel.block):
         if _waits(op):
-            lanes = roles.come.get(op, everyone)
+            lanes = roles.lanes_at.get(op, everyone)
             # Before the first register op, waits of the whole workgroup are harmless.
-            waited |= lanes & (last is not None or not lanes.all())
+            waited |= lanes & (last_op is not None or not lanes.all())
         if op.name != "registers":
             continue
-        lanes = roles.come[op]
-        if op in roles.under:
+        lanes = roles.lanes_at[op]
+        if op in roles.enclosing:
             raise VerificationFailure(
-                f"registers under the {roles.under[op].name} of line "
-                f"{roles.under[op].location.line}; a role says once, and always, how many it has",
+                f"registers are set under the {roles.enclosing[op].name} of line "
+                f"{roles.enclosing[op].location.line}; a role sets them "
+                "outside conditions and loops",
                 op.location,
             )
         if (assigned & lanes).any():
             raise VerificationFailure(
-                "some instances are given registers twice; a role says once how many it has",
+                "some instances set their registers twice; a role sets them once",
                 op.location,
             )
-        if op.attributes["count"] < entry and (waited & lanes).any():
+        if op.attributes["count"] < entry_registers and (waited & lanes).any():
             raise VerificationFailure(
-                "registers are given up here behind a wait, for others who may wait for these "
-                "registers; a role says how many it has before it waits for anybody",
+                "registers are given up here after a wait, perhaps a wait for a role that needs "
+                "these registers; set the count before the first wait",
                 op.location,
             )
         assigned |= lanes
-        registers[lanes] = op.attributes["count"]
-        last = op
-    if last is not None and registers.sum() > entry * kernel.workgroup_size:
+        register_counts[lanes] = op.attributes["count"]
+        last_op = op
+    if last_op is not None and register_counts.sum() > entry_registers * kernel.workgroup_size:
         raise VerificationFailure(
-            f"instances have {int(registers.sum())} registers in all, and a workgroup of "
-            f"{kernel.workgroup_size} begins with {entry} each, {entry * kernel.workgroup_size}",
-            last.location,
+            f"instances have {int(register_counts.sum())} registers in all, and a workgroup of "
+            f"{kernel.workgroup_size} begins with {entry_registers} each, "
+            f"{entry_registers * kernel.workgroup_size} in all",
+            last_op.location,
         )

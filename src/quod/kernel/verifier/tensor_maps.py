@@ -1,8 +1,8 @@
 """Verification that a kernel acquires tensor maps before it copies with them.
 
 The host writes a map as ordinary memory, and the copy engine may have an older version cached:
-without `tensor_map_acquire` it may use that. The interpreter cannot detect it. Source: PTX ISA 9.0,
-"fence.proxy.tensormap".
+without `tensor_map_acquire` it may use the older version, which the interpreter cannot detect.
+Source: PTX ISA 9.0, "fence.proxy.tensormap".
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from quod.kernel.ops.definition import OpDefinition
 class Uniformity:
     """The varying values of a region, given which of its arguments vary.
 
-    trust_loads: treat loads from uniform addresses as uniform, which holds if the instances of a
-        workgroup run in lockstep. WGSL does not allow it, so the verifier does not use it.
+    trust_loads: treat loads from uniform addresses as uniform. That holds if the instances of a
+        workgroup run in lockstep; WGSL does not allow it, so the verifier sets False.
     one_subgroup: the workgroup is a single subgroup, so a ballot is uniform.
     """
 
@@ -99,9 +99,9 @@ class Uniformity:
         if definition.varies == "memory":
             untrusted = is_private(op.operands[0].type) or not self._trust_loads
             return untrusted or self._any(op.operands)
-        alone = definition.varies_in_subgroup
-        if self._one_subgroup and alone is not None:
-            return self._any(op.operands[at] for at in alone)
+        subgroup_operands = definition.varies_in_subgroup
+        if self._one_subgroup and subgroup_operands is not None:
+            return self._any(op.operands[index] for index in subgroup_operands)
         return self._any(op.operands)
 
     def _loop(self, op: Op) -> None:
@@ -110,7 +110,7 @@ class Uniformity:
             self._mark((*op.regions[0].arguments, *op.results))
         self._repeat_until_stable(op.regions, op.carried, op.initial)
         if not diverges_at_entry and self.diverges(op):
-            # Instances leave in different rounds, so the carried values differ.
+            # Instances leave in different iterations, so the carried values differ.
             self._mark((*op.carried, *op.results))
             self._repeat_until_stable(op.regions, op.carried, op.initial)
         self._mark_where(op.results, op.carried)

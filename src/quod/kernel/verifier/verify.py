@@ -26,7 +26,7 @@ MAX_PRIVATE_BYTES = 8192
 """The private memory per instance that every WGSL implementation has (its section "Limits")."""
 
 
-_OF_SUBGROUPS = {
+_SUBGROUP_FEATURES = {
     Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
     Capability.MATRIX_STORES: "stores of matrices", Capability.TILE_COPIES: "copies of tiles",
     Capability.WARPGROUPS: "products of tiles", Capability.NAMED_BARRIERS: "named barriers",
@@ -35,7 +35,7 @@ _OF_SUBGROUPS = {
 """Names for messages of the capabilities whose ops involve subgroups."""
 
 
-_TOGETHER = {
+_SUBGROUPS_PER_OP = {
     Capability.TENSOR_CORES: 1, Capability.FLOAT8_CORES: 1, Capability.MATRIX_STORES: 1,
     Capability.WARPGROUPS: 4,
 }  # fmt: skip
@@ -50,7 +50,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     - Functions are not recursive.
     - All instances of a workgroup reach barriers and subgroup ops.
     - Shared memory and features are within the machine's limits.
-    - Only further products and waits use the sums of pending products.
+    - Only further products and waits use the accumulators of pending products.
     - Before the wait for preceding launches, only constant arrays are accessed.
     - Tile copies use tensor maps that were acquired.
     - Roles match the counts of their barriers and stay within the available registers.
@@ -99,7 +99,7 @@ def _check_calls(kernel: Kernel) -> None:
 
 
 class _Scope:
-    """The checks of one body: structure, types, scopes and the carry rule."""
+    """The checks of a kernel's or function's body: structure, types, scopes and the carry rule."""
 
     def __init__(self, kernel: Kernel, block: Block, location: Location) -> None:
         self._kernel = kernel
@@ -221,31 +221,32 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
             f"a cluster has 1, 2, 4 or 8 workgroups, not {kernel.cluster}", kernel.location
         )
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
-    used = private = 0
+    shared_bytes = private_bytes = 0
     for op in kernel.block.ops:
         space, pointer = op.definition.declares, op.results[0].type if op.results else None
         if not space or not isinstance(pointer, PointerType):
             continue
         nbytes = pointer.element.bytes * int(op.attributes["count"])
         if space == "private":
-            private += nbytes
-            if private > MAX_PRIVATE_BYTES:
+            private_bytes += nbytes
+            if private_bytes > MAX_PRIVATE_BYTES:
                 raise VerificationFailure(
-                    f"the kernel needs {private} bytes of private memory, and an instance has "
-                    f"{MAX_PRIVATE_BYTES}; take shared or global memory",
+                    f"the kernel needs {private_bytes} bytes of private memory, and an "
+                    f"instance has {MAX_PRIVATE_BYTES}; take shared or global memory",
                     op.location,
                 )
         if space == "shared":
-            used += nbytes
-            if used > limit:
+            shared_bytes += nbytes
+            if shared_bytes > limit:
                 raise VerificationFailure(
-                    f"the kernel needs {used} bytes of shared memory, and the machine has {limit}",
+                    f"the kernel needs {shared_bytes} bytes of shared memory, and the "
+                    f"machine has {limit}",
                     op.location,
                 )
-    if used != kernel.shared_bytes:
+    if shared_bytes != kernel.shared_bytes:
         raise VerificationFailure(
             f"the kernel says that it needs {kernel.shared_bytes} bytes of shared memory, but "
-            f"declares {used}",
+            f"declares {shared_bytes}",
             kernel.location,
         )
 
@@ -253,29 +254,31 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
 def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
     """Raise VerificationFailure if subgroup ops need features or sizes that are not available."""
     blocks = (kernel.block, *(function.block for function in kernel.functions))
-    first: dict[Capability, Op] = {}
+    first_ops: dict[Capability, Op] = {}
     for block in blocks:
         for op in walk(block):
-            needed = op.definition.capability
-            if needed in _OF_SUBGROUPS:
-                first.setdefault(needed, op)
-    if not first:
+            capability = op.definition.capability
+            if capability in _SUBGROUP_FEATURES:
+                first_ops.setdefault(capability, op)
+    if not first_ops:
         return
     size = kernel.subgroup_size
-    for needed, op in first.items():
-        if machine is not None and not machine.has(needed):
+    for capability, op in first_ops.items():
+        if machine is not None and not machine.has(capability):
             raise VerificationFailure(
-                f"{op.name} needs {_OF_SUBGROUPS[needed]}, which the machine for {machine.target} "
-                "has not",
+                f"{op.name} needs {_SUBGROUP_FEATURES[capability]}, which the machine for "
+                f"{machine.target} has not",
                 op.location,
             )
-    for needed, many in _TOGETHER.items():
-        if needed in first and (size != 32 or kernel.workgroup_size % (32 * many)):
-            op = first[needed]
-            what = "whole subgroups of 32" if many == 1 else f"{many} subgroups of 32 each"
+    for capability, subgroups in _SUBGROUPS_PER_OP.items():
+        if capability in first_ops and (size != 32 or kernel.workgroup_size % (32 * subgroups)):
+            op = first_ops[capability]
+            requirement = (
+                "whole subgroups of 32" if subgroups == 1 else f"{subgroups} subgroups of 32 each"
+            )
             raise VerificationFailure(
-                f"{op.name} is for {what}, not for a workgroup of {kernel.workgroup_size} in "
-                f"subgroups of {size}",
+                f"{op.name} is for {requirement}, not for a workgroup of "
+                f"{kernel.workgroup_size} in subgroups of {size}",
                 op.location,
             )
     if not 1 <= size <= MAXIMUM_SUBGROUP_SIZE:
@@ -289,7 +292,7 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
         )
 
 
-_OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MATRIX_STORES)
+_SINGLE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MATRIX_STORES)
 """The capabilities whose ops involve a single subgroup."""
 
 
@@ -307,15 +310,19 @@ class _UniformityCheck:
     def check(
         self, block: Block, uniformity: Uniformity, divergent: Op | None, in_subgroup: Op | None
     ) -> None:
-        """Check a region inside a divergent op, if any, and inside one that splits subgroups."""
+        """Check a region.
+
+        divergent: the enclosing op at which instances of the workgroup diverge, if any.
+        in_subgroup: the enclosing op at which instances of one subgroup diverge, if any.
+        """
         for op in block.ops:
-            alone = op.definition.capability in _OF_ONE_SUBGROUP
-            alone = alone or (self._has_roles and is_of_role(op))
-            over = in_subgroup if alone else divergent
-            if op.definition.requires_uniformity and over is not None:
+            is_for_subgroup = op.definition.capability in _SINGLE_SUBGROUP
+            is_for_subgroup = is_for_subgroup or (self._has_roles and is_of_role(op))
+            enclosing = in_subgroup if is_for_subgroup else divergent
+            if op.definition.requires_uniformity and enclosing is not None:
                 raise VerificationFailure(
                     f"{an(op.name)} that not every instance reaches: it stands under the "
-                    f"{over.name} of line {over.location.line}, whose condition differs "
+                    f"{enclosing.name} of line {enclosing.location.line}, whose condition differs "
                     "between instances",
                     op.location,
                 )

@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table that indices pick, and the table's gradient."""
+"""Embeddings: rows of a table selected by indices, and the table's gradient."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def embedding(
     source = tensor(device, "table", table)
     if len(source.shape) != 2:
         raise InputError(f"table must have the axes rows and size, not {source.text}")
-    picked = _indices(device, indices)
+    index_tensor = _indices(device, indices)
     if check:
-        _checked(device, picked, source.rows)
-    shape = (*picked.shape, source.columns)
+        _checked(device, index_tensor, source.rows)
+    shape = (*index_tensor.shape, source.columns)
     target = shaped(device, table, source, shape) if out is None else out
     out_tensor = of_shape(device, "out", target, source, shape)
-    check_apart(out_tensor, source, picked)
+    check_apart(out_tensor, source, index_tensor)
     if not math.prod(shape):
         return target
     if not source.rows:
@@ -54,8 +54,8 @@ def embedding(
     compiled = device.compile(
         EMBEDDING[source.element], lanes=plan.lanes, element=source.element, plan=plan
     )
-    rows, width = math.prod(picked.shape), source.columns // plan.vector
-    last = device.upload(np.array([source.rows - 1], np.uint32))
+    rows, width = math.prod(index_tensor.shape), source.columns // plan.vector
+    last_row = device.upload(np.array([source.rows - 1], np.uint32))
     device.launch(
         compiled,
         plan.groups(rows),
@@ -63,8 +63,8 @@ def embedding(
         width,
         source.memory,
         out_tensor.memory,
-        picked.memory,
-        last,
+        index_tensor.memory,
+        last_row,
     )
     return target
 
@@ -74,73 +74,75 @@ def embedding_backward(
 ) -> Any:
     """Return the gradient of a table, from the gradient of embedding(table, indices)."""
     device = resolve_device(device)
-    slopes = tensor(device, "gradient", gradient)
-    picked = _indices(device, indices)
+    gradient_tensor = tensor(device, "gradient", gradient)
+    index_tensor = _indices(device, indices)
     rows = whole_number("rows", rows, 0, _MOST)
-    if slopes.shape[:-1] != picked.shape:
+    if gradient_tensor.shape[:-1] != index_tensor.shape:
         raise InputError(
-            f"indices must be of shape {slopes.shape[:-1]}, as the rows of gradient are, not "
-            f"{picked.shape}"
+            f"indices must be of shape {gradient_tensor.shape[:-1]}, as the rows of gradient are, "
+            f"not {index_tensor.shape}"
         )
-    places = _checked(device, picked, rows).reshape(-1)
-    shape = (rows, slopes.columns)
-    target = shaped(device, gradient, slopes, shape) if out is None else out
-    out_tensor = of_shape(device, "out", target, slopes, shape)
-    check_apart(out_tensor, slopes, picked)
+    row_indices = _checked(device, index_tensor, rows).reshape(-1)
+    shape = (rows, gradient_tensor.columns)
+    target = shaped(device, gradient, gradient_tensor, shape) if out is None else out
+    out_tensor = of_shape(device, "out", target, gradient_tensor, shape)
+    check_apart(out_tensor, gradient_tensor, index_tensor)
     if math.prod(shape):
-        _add_up(device, slopes, places, rows, out_tensor)
+        _add_up(device, gradient_tensor, row_indices, rows, out_tensor)
     return target
 
 
 def _add_up(
-    device: AnyDevice, slopes: Tensor, places: Array, rows: int, out_tensor: Tensor
+    device: AnyDevice, gradient_tensor: Tensor, row_indices: Array, rows: int, out_tensor: Tensor
 ) -> None:
-    order = np.argsort(places, kind="stable")
-    counts = np.bincount(places, minlength=rows)
-    firsts = np.cumsum(counts) - counts
-    many = np.flatnonzero(counts > SLAB)
-    few = np.flatnonzero(counts <= SLAB)
-    source, kind = slopes.memory, slopes.element
-    if few.size:
-        spans = firsts[few], firsts[few] + counts[few]
+    order = np.argsort(row_indices, kind="stable")
+    counts = np.bincount(row_indices, minlength=rows)
+    starts = np.cumsum(counts) - counts
+    long_rows = np.flatnonzero(counts > SLAB)
+    short_rows = np.flatnonzero(counts <= SLAB)
+    source, element = gradient_tensor.memory, gradient_tensor.element
+    if short_rows.size:
+        spans = starts[short_rows], starts[short_rows] + counts[short_rows]
         # Without selected rows nothing is read, but memory must not be empty.
         _launch(
             device,
             out_tensor,
             source,
-            kind,
+            element,
             order if order.size else [0],
             spans,
-            few,
+            short_rows,
             out_tensor.memory,
         )
-    firsts, counts = firsts[many], counts[many]
-    while many.size:
+    starts, counts = starts[long_rows], counts[long_rows]
+    while long_rows.size:
         if counts.max() <= SLAB:
-            spans = firsts, firsts + counts
-            _launch(device, out_tensor, source, kind, order, spans, many, out_tensor.memory)
+            spans = starts, starts + counts
+            _launch(device, out_tensor, source, element, order, spans, long_rows, out_tensor.memory)
             return
         slabs = -(-counts // SLAB)
         ends = np.cumsum(slabs)
-        number = np.arange(ends[-1])
-        within = number - np.repeat(ends - slabs, slabs)
-        begin = np.repeat(firsts, slabs) + within * SLAB
-        spans = begin, np.minimum(begin + SLAB, np.repeat(firsts + counts, slabs))
-        sums = device.allocate(number.size * out_tensor.columns * 4, zero=False)
-        _launch(device, out_tensor, source, kind, order, spans, number, sums, f32)
-        source, kind, order, firsts, counts = sums, f32, number, ends - slabs, slabs
+        slab_index = np.arange(ends[-1])
+        slab_in_row = slab_index - np.repeat(ends - slabs, slabs)
+        begin = np.repeat(starts, slabs) + slab_in_row * SLAB
+        spans = begin, np.minimum(begin + SLAB, np.repeat(starts + counts, slabs))
+        sums = device.allocate(slab_index.size * out_tensor.columns * 4, zero=False)
+        _launch(device, out_tensor, source, element, order, spans, slab_index, sums, f32)
+        source, element, order, starts, counts = sums, f32, slab_index, ends - slabs, slabs
 
 
 def _launch(
-    device: AnyDevice, out_tensor: Tensor, source: Any, kind: Type, order: Any,
+    device: AnyDevice, out_tensor: Tensor, source: Any, element: Type, order: Any,
     spans: tuple[Array, Array], targets: Array, memory: Any, stored: Type | None = None,
 ) -> None:  # fmt: skip
     stored = stored or out_tensor.element
     plan = plan_columns(device, f32, out_tensor.columns)
     compiled = device.compile(
-        EMBEDDING_SUMS[kind, stored], lanes=plan.lanes, element=kind, stored=stored, plan=plan
+        EMBEDDING_SUMS[element, stored], lanes=plan.lanes, element=element, stored=stored, plan=plan
     )
-    lists = [device.upload(np.asarray(each, np.uint32)) for each in (order, *spans, targets)]
+    lists = [
+        device.upload(np.asarray(u32_list, np.uint32)) for u32_list in (order, *spans, targets)
+    ]
     groups, width = (
         plan.blocks(out_tensor.columns) * len(targets),
         out_tensor.columns // plan.vector,
@@ -155,18 +157,18 @@ def _indices(device: AnyDevice, argument: Given) -> Tensor:
     return index_tensor
 
 
-def _checked(device: AnyDevice, picked: Tensor, rows: int) -> Array:
+def _checked(device: AnyDevice, index_tensor: Tensor, rows: int) -> Array:
     """Download the indices; InputError if one is out of range."""
-    host_indices = picked.memory
+    host_indices = index_tensor.memory
     if isinstance(host_indices, Buffer):
-        host_indices = np.empty(picked.shape, picked.dtype)
-        device.download(picked.memory, host_indices)
+        host_indices = np.empty(index_tensor.shape, index_tensor.dtype)
+        device.download(index_tensor.memory, host_indices)
     signed = np.array(host_indices, np.int64)
     wrong = np.argwhere((signed < 0) | (signed >= rows))
     if len(wrong):
-        place = tuple(map(int, wrong[0]))
+        first_wrong = tuple(map(int, wrong[0]))
         raise InputError(
-            f"indices[{', '.join(map(str, place))}] is {signed[place]}, and the {rows} rows are "
-            f"counted from 0; {len(wrong)} such"
+            f"indices[{', '.join(map(str, first_wrong))}] is {signed[first_wrong]}, and "
+            f"the {rows} rows are counted from 0; {len(wrong)} such"
         )
     return signed

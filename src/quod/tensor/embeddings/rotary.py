@@ -19,19 +19,19 @@ from quod.tensor.scalars import positive
 from quod.validation import choice, plain_array, whole_number
 
 Pairs = Literal["halves", "interleaved"]
-_MOST = 1 << 31
-_FURTHEST = 1 << 53
-"""Positions below it are exact as f64."""
+_MAX_POSITIONS = 1 << 31
+_MAX_POSITION = 1 << 53
+"""Integers up to this are exact as f64."""
 
 
 def rope_table(positions: int | range | Array, size: int, *, base: float = 10000.0) -> Array:
     """Return the table of `rope`: the cosines of each position's angles, followed by their sines.
 
-    `positions` are an array of whole numbers, a range, or a count from 0; `size`, which is even, is
-    the number of rotated elements of a row. Angle i of position p is p * base**(-2 * i / size) (Su
-    et al., RoFormer, 2021), computed in float64 with its cosine and sine. The result is f32 and
-    appends an axis of `size` to the shape of `positions`. Raises InputError for arguments that do
-    not fit.
+    `positions` are an array of whole numbers, a range, or a count n for positions 0 to n - 1;
+    `size`, which is even, is the number of rotated elements of a row. Angle i of position p is p *
+    base**(-2 * i / size) (Su et al., RoFormer, 2021), computed in float64 with its cosine and sine.
+    The result is f32 and appends an axis of `size` to the shape of `positions`. Raises InputError
+    for arguments that do not fit.
     """
     size = whole_number("size", size, 2, 1 << 20)
     half = size // 2
@@ -40,17 +40,23 @@ def rope_table(positions: int | range | Array, size: int, *, base: float = 10000
     base_factor = positive("base", base)
     requested = positions
     if isinstance(requested, (int, np.integer)) and not isinstance(requested, bool):
-        requested = range(whole_number("positions", requested, 0, _MOST))
-    if isinstance(requested, range) and requested[_MOST:]:
+        requested = range(whole_number("positions", requested, 0, _MAX_POSITIONS))
+    if isinstance(requested, range) and requested[_MAX_POSITIONS:]:
         raise InputError("positions must be a range of 2^31 at most")
-    places = plain_array(
+    position_array = plain_array(
         "positions", np.asarray(requested) if isinstance(requested, range) else requested
     )
-    if places.size and (places.dtype.kind not in "iu" or not places.ndim):
-        raise InputError(f"positions must be whole numbers in an array, not {places.dtype}")
-    if places.size and not -_FURTHEST <= int(places.min()) <= int(places.max()) <= _FURTHEST:
+    if position_array.size and (position_array.dtype.kind not in "iu" or not position_array.ndim):
+        raise InputError(f"positions must be whole numbers in an array, not {position_array.dtype}")
+    if (
+        position_array.size
+        and not -_MAX_POSITION
+        <= int(position_array.min())
+        <= int(position_array.max())
+        <= _MAX_POSITION
+    ):
         raise InputError("positions must be at most 2^53, so that angles are known")
-    angles = places[..., None].astype(np.float64) * base_factor ** (-np.arange(half) / half)
+    angles = position_array[..., None].astype(np.float64) * base_factor ** (-np.arange(half) / half)
     return np.concatenate([np.cos(angles), np.sin(angles)], -1).astype(np.float32)
 
 
@@ -62,11 +68,11 @@ def rope(
 
     `x` is as in `softmax`, with the tokens along `axis`: -2 for (..., heads, tokens, size), -3 for
     (..., tokens, heads, size). `table` is the f32 result of `rope_table`, of shape (tokens,
-    turned); for positions that differ between sequences it has all axes of `x` up to the tokens,
-    then `turned`. Elements from `turned` on are copied; both sizes are even. A pair (a, b) becomes
-    (a cos - b sin, b cos + a sin). Pairs are elements i and turned / 2 + i with "halves", as in
-    GPT-NeoX, and 2 i and 2 i + 1 with "interleaved", as in GPT-J and GGUF's llama. `out` is like
-    `x`, and may be the same memory.
+    turned); if positions differ between sequences, the table has all axes of `x` up to the tokens,
+    then `turned`. `turned` is the number of rotated elements of a row; those from `turned` on are
+    copied; both sizes are even. A pair (a, b) becomes (a cos - b sin, b cos + a sin). Pairs are
+    elements i and turned / 2 + i with "halves", as in GPT-NeoX, and 2 i and 2 i + 1 with
+    "interleaved", as in GPT-J and GGUF's llama. `out` is like `x`, and may be the same memory.
 
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
@@ -90,8 +96,8 @@ def _run(
     source, angles = tensor(device, name, x), tensor(device, "table", table)
     if len(source.shape) < 2:
         raise InputError(f"{name} must have the axes tokens and size at least, not {source.text}")
-    along = len(source.shape) + whole_number("axis", axis, -len(source.shape), -2)
-    _check_table(source, angles, along)
+    token_axis = len(source.shape) + whole_number("axis", axis, -len(source.shape), -2)
+    _check_table(source, angles, token_axis)
     target = result(device, x, source) if out is None else out
     out_tensor = like(device, "out", target, source)
     check_apart(out_tensor, source, same=True)
@@ -105,29 +111,29 @@ def _run(
         ROPE[source.element], lanes=plan.lanes, element=source.element, plan=plan,
         interleaved=interleaved,
     )  # fmt: skip
-    numbers = [each // 2 // plan.vector for each in (source.columns, angles.columns)]
-    inner = math.prod(source.shape[along + 1 : -1])
+    access_counts = [elements // 2 // plan.vector for elements in (source.columns, angles.columns)]
+    inner = math.prod(source.shape[token_axis + 1 : -1])
     device.launch(
-        compiled, plan.groups(source.rows), source.rows, *numbers, inner, angles.rows, sign,
+        compiled, plan.groups(source.rows), source.rows, *access_counts, inner, angles.rows, sign,
         source.memory, angles.memory, out_tensor.memory,
     )  # fmt: skip
     return target
 
 
-def _check_table(x: Tensor, table: Tensor, along: int) -> None:
+def _check_table(x: Tensor, table: Tensor, token_axis: int) -> None:
     if x.columns % 2:
         raise InputError(f"{x.name} must have rows of even length, not {x.text}")
-    leading = (x.shape[along : along + 1], x.shape[: along + 1])
-    fits = table.element is f32 and table.shape[:-1] in leading
+    leading_shapes = (x.shape[token_axis : token_axis + 1], x.shape[: token_axis + 1])
+    fits = table.element is f32 and table.shape[:-1] in leading_shapes
     if not fits or table.columns % 2 or not 0 < table.columns <= max(2, x.columns):
         raise InputError(
-            f"table must be f32 of shape ({x.shape[along]}, turned), turned even and from 2 to "
-            f"{x.columns}, to go with {x.name}, not {table.text}"
+            f"table must be f32 of shape ({x.shape[token_axis]}, turned), turned even and from 2 "
+            f"to {x.columns}, to go with {x.name}, not {table.text}"
         )
 
 
 def _vector(x: Tensor, turned: int, interleaved: bool) -> int:
-    """Return the number of pairs of an access."""
+    """Return the number of pairs per access."""
     vector = 2 if interleaved and x.element is f32 else 4
     while turned // 2 % vector or (x.columns - turned) // 2 % vector:
         vector //= 2

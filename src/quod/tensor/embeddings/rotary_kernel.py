@@ -22,26 +22,32 @@ def _rope(
     pairs, of which `turned` are rotated and the others copied; a token has `inner` rows. `sign` is
     1, or -1 for the inverse.
     """
-    each = 2 * plan.vector if interleaved else plan.vector
-    accesses, numbers = Accesses(k, element, each), Accesses(k, f32, plan.vector)
+    elements_per_access = 2 * plan.vector if interleaved else plan.vector
+    accesses, f32_accesses = (
+        Accesses(k, element, elements_per_access),
+        Accesses(k, f32, plan.vector),
+    )
     size = width if interleaved else width * 2
     with own_rows(k, plan, rows) as loop:
-        begin = loop.index.cast(u64) * size.cast(u64)
-        source, target = accesses.of(x, begin), accesses.of(y, begin)
+        row_start = loop.index.cast(u64) * size.cast(u64)
+        source, target = accesses.of(x, row_start), accesses.of(y, row_start)
         token = loop.index // inner % tokens
-        angles = numbers.of(table, token.cast(u64) * (turned * 2).cast(u64))
+        angles = f32_accesses.of(table, token.cast(u64) * (turned * 2).cast(u64))
         with own_accesses(k, plan, width) as items:
-            at = items.index
-            is_turned = at < turned
-            place = k.minimum(at, turned - 1)
-            cosines, sines = numbers.load(angles, place), numbers.load(angles, place + turned)
+            access = items.index
+            is_turned = access < turned
+            table_access = k.minimum(access, turned - 1)
+            cosines, sines = (
+                f32_accesses.load(angles, table_access),
+                f32_accesses.load(angles, table_access + turned),
+            )
             if interleaved:
-                both = accesses.load(source, at)
-                pairs = list(zip(both[::2], both[1::2], strict=True))
+                elements = accesses.load(source, access)
+                pairs = list(zip(elements[::2], elements[1::2], strict=True))
             else:
                 low, high = (
-                    k.select(is_turned, at, at * 2),
-                    k.select(is_turned, at + turned, at * 2 + 1),
+                    k.select(is_turned, access, access * 2),
+                    k.select(is_turned, access + turned, access * 2 + 1),
                 )
                 pairs = list(
                     zip(accesses.load(source, low), accesses.load(source, high), strict=True)
@@ -56,7 +62,7 @@ def _rope(
                     )
                 )
             if interleaved:
-                accesses.store(target, at, [value for pair in rotated for value in pair])
+                accesses.store(target, access, [value for pair in rotated for value in pair])
             else:
                 accesses.store(target, low, [pair[0] for pair in rotated])
                 accesses.store(target, high, [pair[1] for pair in rotated])

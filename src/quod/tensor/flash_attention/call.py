@@ -11,7 +11,7 @@ from quod.tensor.arrays import Given, Tensor, reached
 from quod.tensor.flash_attention.heads import Heads, heads_of, results_of
 from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
 from quod.tensor.flash_attention.plan import WarpgroupPlan, heads_together, plan_attention
-from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.rows.row import LOG2_E
 
 
@@ -79,7 +79,11 @@ def _by_warpgroups(
         *(TiledMemory(array.address, heads.of_keys, keys, head, columns) for array in memory[1:]),
     ))  # fmt: skip
     compiled = device.compile(
-        ATTENTION_TILES[element, form.sums], lanes=plan.lanes, element=element, plan=plan, form=form
+        WARPGROUP_ATTENTION[element, form.sums],
+        lanes=plan.lanes,
+        element=element,
+        plan=plan,
+        form=form,
     )
     results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
     device.launch(

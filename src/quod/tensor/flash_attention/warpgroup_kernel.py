@@ -1,4 +1,7 @@
-"""The kernel of attention by warpgroups, for floats of 16 bits and whole sequences of keys."""
+"""The kernel of attention by warpgroups, for f16 and bf16.
+
+Keys are contiguous (not in pages), and one workgroup reads all keys of its queries.
+"""
 
 from __future__ import annotations
 
@@ -40,27 +43,37 @@ def _attention(
 ) -> None:  # fmt: skip
     """out = softmax(scale * q k^T) v by warpgroups; `flash_attention.kernel` has the algorithm.
 
-    heads: The heads of queries of all sequences.
-    group: The heads of queries whose workgroups run together, so that their keys stay in the cache.
+    queries, keys: The number of queries and of keys of a sequence.
+    heads: The number of query heads, over all sequences.
+    shared_by: The number of query heads per key head.
+    group: The number of query heads whose workgroups run together, so that their keys stay in the
+        cache.
+    factor: scale * log2(e).
     maps: The tensor maps of queries, keys and values.
     """
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
     # Among a group's heads, tiles with the most keys run first.
-    block, index_in_block = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
-    width = k.minimum(heads - block * group, group)
-    head, tile = block * group + index_in_block % width, index_in_block // width
+    group_index, index_in_block = (
+        k.workgroup_id() // (group * tiles),
+        k.workgroup_id() % (group * tiles),
+    )
+    heads_in_group = k.minimum(heads - group_index * group, group)
+    head, tile = (
+        group_index * group + index_in_block % heads_in_group,
+        index_in_block // heads_in_group,
+    )
     first_query = (tiles - 1 - tile) * rows
     sequence = Sequence(k, form, (queries, keys), None, head)
-    size, of_keys = k.constant(plan.size, u32), heads // shared_by
+    size, key_heads = k.constant(plan.size, u32), heads // shared_by
     tensors = [
         HeadOf(
             TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * map_index), size, lines, count),
             head_index,
         )
         for map_index, (memory, lines, count, head_index) in enumerate((
-            (q, queries, heads, head), (keys_, keys, of_keys, head // shared_by),
-            (values, keys, of_keys, head // shared_by),
+            (q, queries, heads, head), (keys_, keys, key_heads, head // shared_by),
+            (values, keys, key_heads, head // shared_by),
         ))
     ]  # fmt: skip
     stop = sequence.seen(k.minimum(first_query + (rows - 1), queries - 1))
@@ -72,6 +85,8 @@ def _attention(
 
     def finish(state: SoftmaxState) -> None:
         if form.causal:
+            # A masked key has weight 0, but 0 times an infinite or NaN value is NaN: such sums are
+            # computed again without the masked keys.
             head_pointers = [
                 part_of(k, memory, head_index, lines, size)
                 for memory, head_index, lines in (
@@ -108,9 +123,9 @@ def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
     return KernelDefinition(f"attention_tiles_{element}", _attention, parameters, location)
 
 
-ATTENTION_TILES = {
+WARPGROUP_ATTENTION = {
     (element, sums): _kernel(element, sums=sums)
     for element in (f16, bf16)
     for sums in (False, True)
 }
-"""The kernel by the type of its elements, and by whether sums are stored."""
+"""The kernels by element type, and by whether log-sum-exps are stored."""

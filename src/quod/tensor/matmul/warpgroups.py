@@ -2,9 +2,9 @@
 
 Tiles of K are in a ring in shared memory. While the products of one tile run, the next tile's
 products are issued, and a copy overwrites the previous tile. The workgroups of a cluster compute
-tiles below each other and need the same tile of B, so each copies a part of it by multicast. The
-structure follows the main loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps
-that only copy.
+tiles of C in the same columns. They need the same tile of B, so each copies a part of it by
+multicast. The structure follows the main loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"),
+without its warps that only copy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WORDS = LINE // 4
 _GROUP = 8
 """Rows of tiles in a block that workgroups traverse column by column."""
 _WIDEST_STORE = 8
-"""Elements of the widest store, 16 bytes; they are one block of columns."""
+"""Elements of the widest store, 16 bytes: one block of eight columns."""
 
 
 def _gemm(
@@ -83,7 +83,7 @@ class MultipliedTile(NamedTuple):
     """The result of `multiply_tiles` in one instance.
 
     row, column: The tile's first row and column in C.
-    own: The instance's first row in the tile.
+    own: The index of the instance's first row within the tile.
     batch: The index of the product.
     sums: The accumulators of the instance.
     """
@@ -124,22 +124,22 @@ def multiply_tiles(
     maps, batches, batches_of_b = arrays.maps, arrays.batches, arrays.batches_of_b
     k.cluster(plan.cluster)
     rows, columns = plan.tile
-    right = (n + (columns - 1)) // columns
-    down = (m + (rows * plan.cluster - 1)) // (rows * plan.cluster)
+    tile_columns = (n + (columns - 1)) // columns
+    tile_rows = (m + (rows * plan.cluster - 1)) // (rows * plan.cluster)
     cluster = k.workgroup_id() // plan.cluster
-    tile, batch = cluster % (down * right), cluster // (down * right)
+    tile, batch = cluster % (tile_rows * tile_columns), cluster // (tile_rows * tile_columns)
     group = max(1, _GROUP // plan.cluster)
-    block, index_in_block = tile // (right * group), tile % (right * group)
-    height = k.minimum(down - block * group, group)
-    row = (block * group + index_in_block % height) * plan.cluster + k.cluster_rank()
-    row, column = row * rows, index_in_block // height * columns
+    group_index, index_in_block = tile // (tile_columns * group), tile % (tile_columns * group)
+    rows_in_group = k.minimum(tile_rows - group_index * group, group)
+    row = (group_index * group + index_in_block % rows_in_group) * plan.cluster + k.cluster_rank()
+    row, column = row * rows, index_in_block // rows_in_group * columns
     first_map, second_map = maps, k.pointer_add(maps, MAP_BYTES // 8)
     planes = k.maximum(batches * batches_of_b, k.constant(1, u32))
-    of_a = TiledArray(a, first_map, *_line_shape(along[0], depth, m), batches)
-    ring_a = _Ring(k, plan, of_a, row, batch, along=along[0], width=rows, shared_by=1)
-    of_b = TiledArray(b, second_map, *_line_shape(along[1], depth, n), planes)
+    a_array = TiledArray(a, first_map, *_line_shape(along[0], depth, m), batches)
+    ring_a = _Ring(k, plan, a_array, row, batch, along=along[0], width=rows, shared_by=1)
+    b_array = TiledArray(b, second_map, *_line_shape(along[1], depth, n), planes)
     ring_b = _Ring(
-        k, plan, of_b, column, batch * batches_of_b, along=along[1], width=columns,
+        k, plan, b_array, column, batch * batches_of_b, along=along[1], width=columns,
         shared_by=plan.cluster,
     )  # fmt: skip
     for tensor_map in (first_map, second_map):
@@ -265,7 +265,7 @@ def _multiply(
 
 
 def _stage_and_phase(step: Value, stages: int) -> tuple[Value, Value]:
-    """Return a step's stage, and how often the ring was filled before it.
+    """Return a step's stage, and how often the whole ring was filled before the step.
 
     `stages` is a power of two; assemblers would not replace a division by a shift.
     """

@@ -9,7 +9,7 @@ from quod.frozen import frozen
 
 @frozen
 class Permutation:
-    """Axis j of the result is axis `order[j]` of an array of a shape, contiguous in C order."""
+    """A permutation of axes: axis j of the result is axis `order[j]` of a contiguous array."""
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
@@ -21,18 +21,18 @@ class Permutation:
         Axes of length 1 are dropped, and axes that stay adjacent are merged; at least one axis
         remains.
         """
-        long = [axis for axis in self.order if self.shape[axis] != 1]
+        long_axes = [axis for axis in self.order if self.shape[axis] != 1]
         runs: list[list[int]] = []
-        number = {axis: at for at, axis in enumerate(sorted(long))}
-        for axis in long:
-            if runs and number[axis] == number[runs[-1][-1]] + 1:
+        rank = {axis: index for index, axis in enumerate(sorted(long_axes))}
+        for axis in long_axes:
+            if runs and rank[axis] == rank[runs[-1][-1]] + 1:
                 runs[-1].append(axis)
             else:
                 runs.append([axis])
-        firsts = sorted(run[0] for run in runs)
+        first_axes = sorted(run[0] for run in runs)
         sizes = {run[0]: math.prod(self.shape[axis] for axis in run) for run in runs}
-        shape = tuple(sizes[first] for first in firsts)
-        order = tuple(firsts.index(run[0]) for run in runs)
+        shape = tuple(sizes[axis] for axis in first_axes)
+        order = tuple(first_axes.index(run[0]) for run in runs)
         return Permutation(shape or (1,), order or (0,))
 
     @property

@@ -1,7 +1,7 @@
 """The kernels of transpositions: tiles through shared memory, and rows copied whole.
 
 Elements are moved as unsigned words of their size. Four 8-bit or two 16-bit elements share a word,
-and an instance transposes the block of words that it loads in registers. Columns of the tile in
+and an instance transposes a block of as many words in registers. Columns of the tile in
 shared memory are XORed with the line number, so that neither lines nor columns have bank conflicts
 (after Ruetsch and Micikevicius, Optimizing matrix transpose in CUDA, 2009, who pad the tile).
 """
@@ -40,14 +40,14 @@ class TransposePlan:
         return -(-rows // self.side) * -(-columns // self.side)
 
 
-def _load_stride(k: Builder, layout: Value, at: int) -> Value:
+def _load_stride(k: Builder, layout: Value, offset: int) -> Value:
     """Load a 64-bit stride, stored as two words of the layout."""
-    low, high = k.load(layout, at, 2)
+    low, high = k.load(layout, offset, 2)
     return low.cast(u64) | high.cast(u64) << 32
 
 
 def _offset(index: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Value:
-    """Return the offset of the flat `index`; the first axis varies fastest."""
+    """Return the offset of element `index` of axes `sizes`, of which the first varies fastest."""
     offset = index.cast(u64) * 0
     for size, stride in zip(sizes, strides, strict=True):
         offset += (index % size).cast(u64) * stride
@@ -62,7 +62,7 @@ def _rows(
     """Copy permuted rows of `width` accesses; with `cut`, in chunks of `piece` accesses.
 
     layout: For each other axis of y, the last one first, its size and its 64-bit stride in x, in
-    units.
+    units of the type `unit`.
     """
     words = plan.vector
     sizes = [k.load(layout, 3 * axis)[0] for axis in range(axes)]
@@ -140,22 +140,27 @@ def _tiles(
     strides in x and y; in words.
     """
     side, vector = plan.side, plan.vector
-    right, down = (columns + (side - 1)) // side, (rows + (side - 1)) // side
-    tile, batch_index = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
-    row, column = tile // right * side, tile % right * side
+    tile_columns, tile_rows = (columns + (side - 1)) // side, (rows + (side - 1)) // side
+    tile, batch_index = (
+        k.workgroup_id() % (tile_rows * tile_columns),
+        k.workgroup_id() // (tile_rows * tile_columns),
+    )
+    row, column = tile // tile_columns * side, tile % tile_columns * side
     sizes = [k.load(layout, 4 + 5 * axis)[0] for axis in range(axes)]
-    lines, pitches = [], []
+    lines, line_strides = [], []
     for side_index, memory in enumerate((x, y)):
         strides = [_load_stride(k, layout, 5 + 5 * axis + 2 * side_index) for axis in range(axes)]
         lines.append(k.pointer_add(memory.cast(unit), _offset(batch_index, sizes, strides)))
-        pitches.append(_load_stride(k, layout, 2 * side_index))
+        line_strides.append(_load_stride(k, layout, 2 * side_index))
     shared = _Tile(k, unit, plan)
 
     def below(side_index: int, block: Value) -> list[Value]:
         """Return pointers to the `vector` lines of a block."""
         first_line = (block * vector).cast(u64)
         return [
-            k.pointer_add(lines[side_index], (first_line + line_in_block) * pitches[side_index])
+            k.pointer_add(
+                lines[side_index], (first_line + line_in_block) * line_strides[side_index]
+            )
             for line_in_block in range(vector)
         ]
 

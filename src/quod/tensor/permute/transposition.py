@@ -21,15 +21,19 @@ from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, plan_groups
 from quod.validation import in_order, shown, whole_number
 
 _MAX_AXES = 8
-_MOST = (1 << 31) - 1
+_MAX_COUNT = (1 << 31) - 1
 _LANES = 256
-"""Instances of a tile on a GPU."""
-_SIDE, _SIDE_OF_BYTES = 32, 16
-"""Words of a tile's lines; four words of a block fill the shared memory of WebGPU."""
-_PIECE = 1024
-"""The most accesses of a row that a workgroup copies, so that few long rows keep a device busy."""
-_FEW = 8
-"""Lines, or words of a line, below which most of a tile would be empty."""
+"""Instances per workgroup, which transposes one tile, on a GPU."""
+_SIDE, _BYTE_SIDE = 32, 16
+"""Blocks along a side of a tile, for wider elements and for bytes.
+
+A block of bytes is 4 words; 32 by 32 such blocks would fill the 16 KiB of shared memory that WebGPU
+guarantees.
+"""
+_CHUNK = 1024
+"""Rows are cut into chunks of at most so many accesses; then a few long rows fill a device."""
+_MIN_SIDE = 8
+"""If a side of the matrix has fewer elements, most of a tile would be empty, so rows are copied."""
 
 
 def transpose(
@@ -38,8 +42,9 @@ def transpose(
     """Copy `x` with its axes in another order, to `out` or to new memory.
 
     Axis j of the result is axis `axes[j]` of `x`, as in NumPy; by default the order is reversed.
-    `x` is contiguous in C order, has up to 8 axes and elements of 1, 2, 4 or 8 bytes, whose bits
-    are moved; otherwise it is as in `softmax`. `out` is of the same type, and does not overlap `x`.
+    `x` is contiguous in C order, has up to 8 axes and elements of 1, 2, 4 or 8 bytes, copied bit
+    for bit; `x` may be any array that `softmax` takes. `out` is of the same type, and does not
+    overlap `x`.
 
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
@@ -68,8 +73,8 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
         return tuple(reversed(range(count)))
     listed = list(in_order("axes", axes))
     order = tuple(
-        whole_number(f"axes[{at}]", each, -count, count - 1) % count
-        for at, each in enumerate(listed)
+        whole_number(f"axes[{index}]", axis, -count, count - 1) % count
+        for index, axis in enumerate(listed)
     )
     if sorted(order) != list(range(count)):
         raise InputError(f"axes must have each of {count} axes once, not {shown(str(order))}")
@@ -79,47 +84,53 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
 def _launch(
     device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor
 ) -> None:
-    processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    is_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     rows, columns = permutation.result[-1], permutation.shape[-1]
     if permutation.order[-1] == len(permutation.order) - 1:
         _launch_rows(device, permutation, source, out_tensor, columns)
-    elif min(rows, columns) < _FEW and not processor:
-        # Each element is a separate row; consecutive elements are stored together.
+    elif min(rows, columns) < _MIN_SIDE and not is_cpu:
+        # Each element is a row of its own; adjacent instances store adjacent elements of the
+        # result.
         order = permutation.order
-        single = Permutation((*permutation.shape, 1), (*order, len(order)))
-        _launch_rows(device, single, source, out_tensor, 1)
+        element_permutation = Permutation((*permutation.shape, 1), (*order, len(order)))
+        _launch_rows(device, element_permutation, source, out_tensor, 1)
     else:
-        _launch_tiles(device, permutation, source, out_tensor, processor=processor)
+        _launch_tiles(device, permutation, source, out_tensor, is_cpu=is_cpu)
 
 
 def _launch_rows(
     device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor, columns: int
 ) -> None:
-    """Launch the copy of rows of `columns` elements, whose order within a row stays."""
-    size = source.element.bytes
+    """Launch a copy of whole rows of `columns` elements: only the order of the rows changes."""
+    element_bytes = source.element.bytes
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
-        unit, access = source.element, size
+        unit, access_bytes = source.element, element_bytes
     else:
-        access = math.gcd(columns * size, WIDEST)
-        unit = WORDS[min(access, u32.bytes)]
-    others = permutation.order[-2::-1]
-    strides = [permutation.strides[axis] * size // unit.bytes for axis in others]
+        access_bytes = math.gcd(columns * element_bytes, WIDEST)
+        unit = WORDS[min(access_bytes, u32.bytes)]
+    other_axes = permutation.order[-2::-1]
+    strides = [permutation.strides[axis] * element_bytes // unit.bytes for axis in other_axes]
     layout = [
         number
-        for axis, stride in zip(others, strides, strict=True)
+        for axis, stride in zip(other_axes, strides, strict=True)
         for number in (permutation.shape[axis], *_halves(stride))
     ]
-    width, rows = columns * size // access, math.prod(permutation.shape) // columns
-    pieces = -(-width // _PIECE)
-    _check(source, rows * pieces, width)
-    vector = access // unit.bytes
-    plan = plan_groups(device, vector, min(width, _PIECE) * vector)
+    width, rows = columns * element_bytes // access_bytes, math.prod(permutation.shape) // columns
+    chunks = -(-width // _CHUNK)
+    _check(source, rows * chunks, width)
+    vector = access_bytes // unit.bytes
+    plan = plan_groups(device, vector, min(width, _CHUNK) * vector)
     compiled = device.compile(
-        ROWS[size], lanes=plan.lanes, unit=unit, axes=len(others), cut=pieces > 1, plan=plan
+        ROWS[element_bytes],
+        lanes=plan.lanes,
+        unit=unit,
+        axes=len(other_axes),
+        cut=chunks > 1,
+        plan=plan,
     )
     device.launch(
-        compiled, plan.groups(rows * pieces), rows * pieces, width, _PIECE,
-        *_memory(source, out_tensor), _words(device, layout),
+        compiled, plan.groups(rows * chunks), rows * chunks, width, _CHUNK,
+        *_memory(source, out_tensor), _upload_u32(device, layout),
     )  # fmt: skip
 
 
@@ -129,36 +140,42 @@ def _launch_tiles(
     source: Tensor,
     out_tensor: Tensor,
     *,
-    processor: bool,
+    is_cpu: bool,
 ) -> None:
     """Launch the transposition by tiles, for permutations that move the last axis."""
-    shape, size = permutation.shape, source.element.bytes
-    down, along = permutation.order[-1], len(shape) - 1
-    vector = 1 if processor else max(1, u32.bytes // size)
-    if shape[down] % vector or shape[along] % vector:
+    shape, element_bytes = permutation.shape, source.element.bytes
+    result_last, source_last = permutation.order[-1], len(shape) - 1
+    vector = 1 if is_cpu else max(1, u32.bytes // element_bytes)
+    if shape[result_last] % vector or shape[source_last] % vector:
         vector = 1
     unit: Type = source.element if vector == 1 else u32
-    lanes = max(device.lanes, VECTOR_LANES) if processor else _LANES
-    plan = TransposePlan(lanes, vector, _SIDE_OF_BYTES if vector == 4 else _SIDE)
-    others = [axis for axis in reversed(permutation.order) if axis not in (down, along)]
-    first = [each // vector for each in permutation.strides]
-    second = [each // vector for each in permutation.result_strides]
-    layout = [*_halves(first[down]), *_halves(second[along])]
-    for axis in others:
-        layout += [shape[axis], *_halves(first[axis]), *_halves(second[axis])]
-    rows, columns = shape[down] // vector, shape[along] // vector
+    lanes = max(device.lanes, VECTOR_LANES) if is_cpu else _LANES
+    plan = TransposePlan(lanes, vector, _BYTE_SIDE if vector == 4 else _SIDE)
+    other_axes = [
+        axis for axis in reversed(permutation.order) if axis not in (result_last, source_last)
+    ]
+    source_strides = [stride // vector for stride in permutation.strides]
+    result_strides = [stride // vector for stride in permutation.result_strides]
+    layout = [*_halves(source_strides[result_last]), *_halves(result_strides[source_last])]
+    for axis in other_axes:
+        layout += [shape[axis], *_halves(source_strides[axis]), *_halves(result_strides[axis])]
+    rows, columns = shape[result_last] // vector, shape[source_last] // vector
     groups = (
-        -(-rows // plan.side) * -(-columns // plan.side) * math.prod(shape[axis] for axis in others)
+        -(-rows // plan.side)
+        * -(-columns // plan.side)
+        * math.prod(shape[axis] for axis in other_axes)
     )
     _check(source, groups)
-    compiled = device.compile(TILES[size], lanes=plan.lanes, unit=unit, axes=len(others), plan=plan)
+    compiled = device.compile(
+        TILES[element_bytes], lanes=plan.lanes, unit=unit, axes=len(other_axes), plan=plan
+    )
     device.launch(
-        compiled, groups, rows, columns, *_memory(source, out_tensor), _words(device, layout)
+        compiled, groups, rows, columns, *_memory(source, out_tensor), _upload_u32(device, layout)
     )
 
 
 def _check(source: Tensor, *counts: int) -> None:
-    if max(counts) > _MOST:
+    if max(counts) > _MAX_COUNT:
         raise InputError(f"x has the shape {source.shape}, which has too many elements at once")
 
 
@@ -166,8 +183,8 @@ def _halves(number: int) -> tuple[int, int]:
     return number & 0xFFFFFFFF, number >> 32
 
 
-def _words(device: AnyDevice, numbers: list[int]) -> Buffer:
-    """Upload numbers as u32; an empty list becomes one 0."""
+def _upload_u32(device: AnyDevice, numbers: list[int]) -> Buffer:
+    """Upload numbers as u32; an empty list is uploaded as one 0, as memory must not be empty."""
     return device.upload(np.array(numbers or [0], np.uint32))
 
 

@@ -32,20 +32,20 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """The ways to dequantise weights: on the way to shared memory, or once to memory for all rows."""
 
-_DEQUANTISED = 31, 96
-"""Microseconds of a product of few rows with dequantised weights, for 16 and 32 bits.
+_DEQUANTISED_TIMES = 31, 96
+"""Microseconds of a product of few rows with dequantised weights: f16 or bf16, and f32.
 
-Measured as `VectorTimes` are.
+Measured on the same GPU and matrix as `VectorTimes`.
 """
-_SHARE = 0.9
-"""The maximum time of products by vectors, as a fraction of `_DEQUANTISED`."""
-_AT_ONCE, _BATCH = 2, 4
-"""Rows of the matrix, and the maximum of activations, of a workgroup that multiplies bytes."""
-_ROWS_OF_CORES = 16
-"""Rows from which tensor cores multiply bytes: 15 take 31 us without them, 16 take 19 with."""
-_TILE, _TILE_OF_FEW = (32, 32), (16, 32)
-"""Rows of activations and of the matrix of a workgroup on tensor cores."""
-_MOST = (1 << 32) - 1
+_MAX_TIME_FRACTION = 0.9
+"""Rows are multiplied as vectors if that takes at most this fraction of `_DEQUANTISED`."""
+_ROWS_PER_WORKGROUP, _MAX_BATCH_ROWS = 2, 4
+"""Rows of the matrix, and at most so many of activations, per workgroup of `MULTIPLY_BYTES`."""
+_MIN_CORE_ROWS = 16
+"""Tensor cores multiply bytes from so many rows: 15 take 31 us without them, 16 take 19 with."""
+_TILE, _SMALL_TILE = (32, 32), (16, 32)
+"""Rows of activations and of the matrix per workgroup on tensor cores."""
+_MAX_U32 = (1 << 32) - 1
 
 
 def is_batch(x: object) -> bool:
@@ -56,7 +56,7 @@ def is_batch(x: object) -> bool:
 
 
 def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
-    """Return a tensor with rows of `depth` elements; InputError if it differs."""
+    """Return `x` as a tensor; InputError unless its rows have `depth` elements."""
     x_rows = tensor(device, "x", x)
     if x_rows.columns != depth:
         raise InputError(f"x must have rows of {depth} elements, not {x_rows.text}")
@@ -64,20 +64,24 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 
 
 def max_vectors(form: str, element: Type, *, on_cores: bool) -> int:
-    """Return the maximum number of rows that are faster as vectors than dequantised."""
-    row = QUANTISED_TYPES[form]
-    times = row.vector_times
-    if on_cores and row.core_vector_times is not None:
-        times = row.core_vector_times
+    """Return up to how many rows are faster as vectors than with dequantised weights."""
+    block_type = QUANTISED_TYPES[form]
+    times = block_type.vector_times
+    if on_cores and block_type.core_vector_times is not None:
+        times = block_type.core_vector_times
     narrow = element in HALVES
-    dequantised, further = _DEQUANTISED[not narrow], times.narrow if narrow else times.wide
-    return 1 + int((_SHARE * dequantised - times.first) / further)
+    dequantised_time, time_per_row = (
+        _DEQUANTISED_TIMES[not narrow],
+        times.narrow if narrow else times.wide,
+    )
+    return 1 + int((_MAX_TIME_FRACTION * dequantised_time - times.first) / time_per_row)
 
 
 def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) -> bool:
     """Return true if rows are multiplied one by one as vectors.
 
-    That requires warpgroups, few rows, and rows of n results that begin at multiples of 16 bytes.
+    That requires warpgroups and, unless there is one row, few rows of which each has n results
+    in a multiple of 16 bytes, so that rows of the result are aligned.
     """
     if not device.machine(device.lanes).has(Capability.WARPGROUPS):
         return False
@@ -88,10 +92,11 @@ def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) 
 def stored_bytes(
     device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
 ) -> int:  # fmt: skip
-    """Return the bytes of dequantised weights in memory for an exact product; 0 if it is fused.
+    """Return the bytes that an exact product needs for dequantised weights; 0 if it is fused.
 
     GPUs with warpgroups multiply weights in memory up to four times as fast as weights that they
-    dequantise on the way, for any number of rows, on tensor cores and with FMA units.
+    dequantise on the way to shared memory. That holds for any number of rows, on tensor cores and
+    with FMA units.
     """
     warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
     faster = DEQUANTISED if warpgroups else FUSED
@@ -102,26 +107,26 @@ def _rows_of(batch: Tensor) -> list[Any]:
     memory, count = batch.memory, batch.rows
     if not isinstance(memory, Buffer):
         return list(memory.reshape(count, -1))
-    size = memory.nbytes // count
-    return [memory.slice(at * size, (at + 1) * size) for at in range(count)]
+    row_bytes = memory.nbytes // count
+    return [memory.slice(index * row_bytes, (index + 1) * row_bytes) for index in range(count)]
 
 
 class Batch:
-    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and memory of Y."""
+    """Activation rows X and their result Y, checked against a matrix of shape (rows, columns)."""
 
     def __init__(
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
     ) -> None:
         self._device, (self._n, self._depth) = device, shape
         self._x = rows(device, x, self._depth)
-        wanted = (*self._x.shape[:-1], self._n)
-        self.y = shaped(device, x, self._x, wanted) if y is None else y
-        """The caller's result."""
-        self._out_tensor: Tensor = of_shape(device, "y", self.y, self._x, wanted)
+        result_shape = (*self._x.shape[:-1], self._n)
+        self.y = shaped(device, x, self._x, result_shape) if y is None else y
+        """The result: the caller's `y`, or new memory."""
+        self._out_tensor: Tensor = of_shape(device, "y", self.y, self._x, result_shape)
         check_apart(self._out_tensor, self._x)
         if overlap(self._out_tensor.memory, weights):
             raise InputError("y is in memory that is read for it; take other memory")
-        self.empty = not math.prod(wanted)
+        self.empty = not math.prod(result_shape)
         """True if there is nothing to compute."""
         self._weights = weights
 
@@ -136,13 +141,13 @@ class Batch:
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """Return each row of X with its row of Y."""
-        of_x, of_y = (_rows_of(each) for each in (self._x, self._out_tensor))
-        return list(zip(of_x, of_y, strict=True))
+        x_rows, y_rows = (_rows_of(operand) for operand in (self._x, self._out_tensor))
+        return list(zip(x_rows, y_rows, strict=True))
 
     def recorded_plan(self, plan: Plan | None) -> Plan | None:
-        """Return the plan for recordings, which dequantise only for rows whose address is known.
+        """Return the plan for recordings, which dequantise only if `x` is in memory of the device.
 
-        Raises DeviceError if `plan` requires dequantised weights for other rows.
+        Raises DeviceError if `plan` is "dequantised" and `x` is elsewhere.
         """
         device_space, x = self._device.space, self._x.memory
         if self._device.host_memory or (isinstance(x, Buffer) and x.space is device_space):
@@ -158,12 +163,18 @@ class Batch:
     ) -> tuple[tuple[Any, ...], ...]:
         """Return the launches of the product, to run in order with `device.launch`."""
         if activations != EXACT:
-            return self._of_bytes(form)
+            return self._byte_launches(form)
         nbytes = stored_bytes(self._device, self._x, (self._n, self._depth), plan)
-        room = self._room(plan, workspace, nbytes) if nbytes else None
-        return (self._fused(form),) if room is None else self._dequantised(form, room)
+        weight_memory = self._weight_memory(plan, workspace, nbytes) if nbytes else None
+        return (
+            (self._fused_launch(form),)
+            if weight_memory is None
+            else self._dequantised_launches(form, weight_memory)
+        )
 
-    def _room(self, plan: Plan | None, workspace: Buffer | None, nbytes: int) -> Buffer | None:
+    def _weight_memory(
+        self, plan: Plan | None, workspace: Buffer | None, nbytes: int
+    ) -> Buffer | None:
         """Return memory for the weights, or None if the device lacks it and `plan` is None."""
         if workspace is None:
             try:
@@ -176,24 +187,26 @@ class Batch:
             raise InputError(
                 f"workspace must have {nbytes} bytes at least, and begin at a multiple of {WIDEST}"
             )
-        room = workspace.slice(0, nbytes)
-        others = {"x": self._x.memory, "y": self._out_tensor.memory, "the matrix": self._weights}
-        for name, memory in others.items():
-            if overlap(room, memory):
+        weight_memory = workspace.slice(0, nbytes)
+        operands = {"x": self._x.memory, "y": self._out_tensor.memory, "the matrix": self._weights}
+        for name, memory in operands.items():
+            if overlap(weight_memory, memory):
                 raise InputError(f"workspace is in the memory of {name}; take other memory")
-        return room
+        return weight_memory
 
-    def _dequantised(self, form: str, room: Buffer) -> tuple[tuple[Any, ...], ...]:
+    def _dequantised_launches(
+        self, form: str, weight_memory: Buffer
+    ) -> tuple[tuple[Any, ...], ...]:
         device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
-        row = QUANTISED_TYPES[form]
-        nbytes = self._n * self._depth // row.elements * row.bytes
-        operands, turned = [self._x.memory, room], GemmForm(transpose_b=True)
+        block_type = QUANTISED_TYPES[form]
+        nbytes = self._n * self._depth // block_type.elements * block_type.bytes
+        operands, transposed = [self._x.memory, weight_memory], GemmForm(transpose_b=True)
         return (
-            dequantise_launch(device, form, nbytes, self._weights, room, element),
-            product_launch(device, element, operands, self._out_tensor.memory, sizes, turned),
+            dequantise_launch(device, form, nbytes, self._weights, weight_memory, element),
+            product_launch(device, element, operands, self._out_tensor.memory, sizes, transposed),
         )
 
-    def _fused(self, form: str) -> tuple[Any, ...]:
+    def _fused_launch(self, form: str) -> tuple[Any, ...]:
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
@@ -202,40 +215,48 @@ class Batch:
         memory = self._x.memory, self._weights, self._out_tensor.memory
         return kernel, plan.groups(m, self._n), m, self._n, self._depth, *memory
 
-    def _of_bytes(self, form: str) -> tuple[tuple[Any, ...], ...]:
+    def _byte_launches(self, form: str) -> tuple[tuple[Any, ...], ...]:
         device, m, element = self._device, self._x.rows, self._x.element
-        blocks = m * self._depth // BYTES
-        if blocks * BYTES > _MOST:
-            raise InputError(f"x has {blocks * BYTES} elements; as bytes at most {_MOST} go")
-        kept = [device.allocate(blocks * nbytes, zero=False) for nbytes in (BYTES, 4, 4)]
-        lanes = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+        block_count = m * self._depth // BYTES
+        if block_count * BYTES > _MAX_U32:
+            raise InputError(
+                f"x has {block_count * BYTES} elements; as bytes at most {_MAX_U32} go"
+            )
+        quantised_buffers = [
+            device.allocate(block_count * nbytes, zero=False) for nbytes in (BYTES, 4, 4)
+        ]
+        has_vector_lanes = device.machine(device.lanes).has(Capability.VECTOR_LANES)
         quantise = device.compile(
             QUANTISE_ROWS[element], lanes=LANES, element=element,
-            vector=1 if lanes else WIDEST // element.bytes,
+            vector=1 if has_vector_lanes else WIDEST // element.bytes,
         )  # fmt: skip
         multiply, groups = self._multiply_bytes(form)
         blocks_per_row = self._depth // QUANTISED_TYPES[form].elements
         return (
-            (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
+            (quantise, -(-block_count // LANES), block_count, self._x.memory, *quantised_buffers),
             (
-                multiply, groups, m, self._n, blocks_per_row, self._weights, *kept,
+                multiply, groups, m, self._n, blocks_per_row, self._weights, *quantised_buffers,
                 self._out_tensor.memory,
             ),
         )  # fmt: skip
 
     def _multiply_bytes(self, form: str) -> tuple[Any, int]:
-        """Return the kernel for rows of bytes, and its workgroups."""
+        """Return the kernel for activations in bytes, and its number of workgroups."""
         device, m, element = self._device, self._x.rows, self._x.element
         machine = device.machine(device.lanes)
-        if machine.has(Capability.TENSOR_CORES) and m >= _ROWS_OF_CORES:
-            tile = _TILE if m > _TILE_OF_FEW[0] else _TILE_OF_FEW
+        if machine.has(Capability.TENSOR_CORES) and m >= _MIN_CORE_ROWS:
+            tile = _TILE if m > _SMALL_TILE[0] else _SMALL_TILE
             kernel = device.compile(
                 MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form, tile=tile
             )
             return kernel, -(-m // tile[0]) * -(-self._n // tile[1])
         # CPU compilers are slow for vectors that gather bytes.
-        lanes = machine.has(Capability.VECTOR_LANES)
-        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
+        has_vector_lanes = machine.has(Capability.VECTOR_LANES)
+        at_once, batch = (
+            (1, 1)
+            if has_vector_lanes
+            else (_ROWS_PER_WORKGROUP, min(_MAX_BATCH_ROWS, 1 << (m - 1).bit_length()))
+        )
         kernel = device.compile(
             MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
         )

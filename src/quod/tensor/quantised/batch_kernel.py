@@ -1,8 +1,8 @@
 """The kernel that multiplies rows by a matrix of blocks, and its plan.
 
-It is the kernel of matrix products, whose second operand is dequantised while its tiles are copied
-to shared memory. f32 is multiplied by exact weights; for f16 and bf16, tensor cores multiply
-weights rounded to the type of the activations.
+It is the kernel of `gemm` with another second operand: blocks that are dequantised while tiles are
+copied to shared memory. Activations in f32 are multiplied by exact weights. For f16 and bf16,
+tensor cores multiply weights that are rounded to the type of the activations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quod.tensor.rows.plan import widest
 BatchPlan = GemmPlan | CorePlan
 
 CORE_PLANS = (CorePlan((128, 128), (64, 32), 32, 4), CorePlan((64, 64), (32, 32), 32, 4))
-"""Plans of tensor cores; a step fits within a group of every format."""
+"""Plans for tensor cores; a step over K fits within a group of every format."""
 
 
 def _multiply_rows(
@@ -36,17 +36,17 @@ def _multiply_rows(
     """Y = X times the transposed matrix: X is m rows of `depth` elements, Y m rows of n."""
     decoder = QUANTISED_TYPES[form].decoder.with_table(k)
     rows, columns = plan.tile
-    right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
-    row, column = corner(k, plan, k.workgroup_id(), down, right)
+    tile_columns, tile_rows = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
+    row, column = corner(k, plan, k.workgroup_id(), tile_rows, tile_columns)
     result = Result(k, element, plan, GemmForm(), (m, n), k.constant(1.0, f32), x, x, y)
     # CPU tiles have whole groups in order.
     order = None if k.machine.has(Capability.VECTOR_LANES) else order_of(decoder, plan.depth)
-    of_x = Edges(x, row, m, depth, False, order)
-    of_blocks = Edges(blocks, column, n, depth, False, order)
+    x_edges = Edges(x, row, m, depth, False, order)
+    block_edges = Edges(blocks, column, n, depth, False, order)
     tiles = Tiles(
         partial(SharedBlocks, decoder), partial(CachedBlocks, decoder), partial(BlockRing, decoder)
     )
-    multiply_tile(k, element, plan, of_x, of_blocks, result.store, tiles)
+    multiply_tile(k, element, plan, x_edges, block_edges, result.store, tiles)
 
 
 def plan_batch(
@@ -54,14 +54,14 @@ def plan_batch(
 ) -> BatchPlan:
     """Return the plan for sizes (m, n, K): rows of X, rows of the matrix, and K."""
     machine = device.machine(device.lanes)
-    pitches = sizes[2], 1, sizes[1]
+    strides = sizes[2], 1, sizes[1]
     if machine.has(Capability.TENSOR_CORES) and element in HALVES:
-        cores = largest(device, CORE_PLANS, sizes, 1)
-        return replace(cores, c_vector=widest(element, sizes[1], 2))
-    plan = plan_of_tiles(device, sizes, pitches, element)
+        core_plan = largest(device, CORE_PLANS, sizes, 1)
+        return replace(core_plan, c_vector=widest(element, sizes[1], 2))
+    plan = plan_of_tiles(device, sizes, strides, element)
     # Elements of X that are contiguous within a step are read together.
-    together = order_of(QUANTISED_TYPES[form].decoder, plan.depth).width
-    return replace(plan, a_vector=min(plan.a_vector, together))
+    contiguous = order_of(QUANTISED_TYPES[form].decoder, plan.depth).width
+    return replace(plan, a_vector=min(plan.a_vector, contiguous))
 
 
 MULTIPLY_ROWS = {

@@ -1,10 +1,11 @@
 """Products of blocks with many rows of 8-bit activations on tensor cores.
 
-The results equal those of `bytes_kernels` bit for bit. That adds groups in 32 sums, each of every
-32nd group, and these in pairs: 16 apart, then 8, 4, 2 and 1. Here a subgroup has four of them, with
-one remainder by 8, for a tile of results, and adds these; the sums of the eight subgroups are added
-last. Integer sums of a run are exact, as are products of an 11-bit scale and a 6-bit factor, so
-that both kernels round at the same places.
+The results equal those of `bytes_kernels` bit for bit. That kernel adds a row's groups in 32 sums,
+sum i having the groups whose index is i modulo 32. It then adds sums in pairs: 16 apart, then 8, 4,
+2 and 1. Here subgroup s has the four sums whose index is s modulo 8, for a tile of results, and
+adds them in that order; the sums of the eight subgroups are added last. Integer sums of a run are
+exact, and so are products of an 11-bit scale and a 6-bit factor, so both kernels round the same
+values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SUBGROUPS = 8
 LANES = 32 * _SUBGROUPS
 """Instances of a workgroup."""
 _HALF = 8
-"""The distance between an instance's rows of an MMA matrix, and the columns of one."""
+"""The distance between an instance's rows of an MMA matrix, and the number of its columns."""
 _WORDS = BYTES // 4
 
 
@@ -33,33 +34,39 @@ def _multiply(
 ) -> None:  # fmt: skip
     """Y = X times the transposed matrix, with X in bytes, as in `multiply_bytes`.
 
-    tile: Rows of activations of a workgroup, a multiple of 16, and rows of the matrix, one of 8.
+    tile: A workgroup's rows of activations, a multiple of 16, and of the matrix, a multiple of 8.
     """
     k.resident_workgroups(2)
     height, width = tile
     row_in_eight, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
-    down = (m + (height - 1)) // height
-    first_x, first_row = k.workgroup_id() % down * height, k.workgroup_id() // down * width
+    tiles_of_rows = (m + (height - 1)) // height
+    first_x, first_row = (
+        k.workgroup_id() % tiles_of_rows * height,
+        k.workgroup_id() // tiles_of_rows * width,
+    )
     step = _Step(k, form, blocks_per_row, (blocks, words, scales, sums), quarter)
     # Rows beyond the last are clamped, and not stored.
     step.rows_of_x = [
-        k.minimum(first_x + at + row_in_eight, m - 1) for at in range(0, height, _HALF)
+        k.minimum(first_x + offset + row_in_eight, m - 1) for offset in range(0, height, _HALF)
     ]
-    step.rows = [k.minimum(first_row + at + row_in_eight, n - 1) for at in range(0, width, _HALF)]
+    step.rows = [
+        k.minimum(first_row + offset + row_in_eight, n - 1) for offset in range(0, width, _HALF)
+    ]
     step.columns = [
-        k.minimum(first_row + (at + offset) + 2 * quarter, n - 1)
-        for at in range(0, width, _HALF)
+        k.minimum(first_row + (first_element + offset) + 2 * quarter, n - 1)
+        for first_element in range(0, width, _HALF)
         for offset in (0, 1)
     ]
     count = len(step.rows_of_x) * len(step.columns)
-    # Two partial sums for each result; groups of four of adjacent instances are adjacent.
+    # Two partial sums per result. An instance stores groups of four; those of adjacent instances
+    # are adjacent.
     size = _SUBGROUPS * height * width
     partial_buffers = [k.shared(f32, size) for _ in range(2)]
     sums_offset = subgroup * (height * width) + lane_of(k) * 4
 
-    def stored(buffer: Value, values: Sequence[Value]) -> None:
+    def stored(buffer: Value, totals: Sequence[Value]) -> None:
         for offset in range(0, count, 4):
-            k.store(buffer, sums_offset + 32 * offset, *values[offset : offset + 4])
+            k.store(buffer, sums_offset + 32 * offset, *totals[offset : offset + 4])
 
     def added(buffer: Value, values: Sequence[Value]) -> list[Value]:
         earlier = [
@@ -69,7 +76,7 @@ def _multiply(
 
     zeros = (k.constant(0.0, f32),) * count
     with k.range(0, CLASSES // _SUBGROUPS) as outer:
-        # In the order of addition: 16 apart, then 8.
+        # The subgroup's four sums in the order s, s + 16, s + 8, s + 24.
         start = subgroup + (outer.index & 1) * 16 + (outer.index >> 1) * 8
         with k.range(0, (step.groups + (CLASSES - 1)) // CLASSES, carry=zeros) as loop:
             loop.next(step.added(start + loop.index * CLASSES, loop.carried))
@@ -82,32 +89,32 @@ def _multiply(
             with second.otherwise():
                 stored(partial_buffers[0], added(partial_buffers[1], pairs))
     k.barrier()
-    with k.range(k.local_id(), height * width // 4, LANES) as places:
-        parts = [
-            k.load(partial_buffers[0], number * (height * width) + places.index * 4, 4)
-            for number in range(_SUBGROUPS)
+    with k.range(k.local_id(), height * width // 4, LANES) as quads:
+        subgroup_sums = [
+            k.load(partial_buffers[0], index * (height * width) + quads.index * 4, 4)
+            for index in range(_SUBGROUPS)
         ]
-        # An instance's results are stored in groups of four.
-        lane, at = places.index & 31, (places.index >> 5) * 4
-        across = len(step.columns)
-        row = first_x + at // across * _HALF + (lane >> 2)
-        column = first_row + at % across // 2 * _HALF + (lane & 3) * 2
-        for number, values in enumerate(zip(*parts, strict=True)):
+        # Derive row and column from the layout: groups of four results of each instance.
+        lane, offset = quads.index & 31, (quads.index >> 5) * 4
+        columns_per_row = len(step.columns)
+        row = first_x + offset // columns_per_row * _HALF + (lane >> 2)
+        column = first_row + offset % columns_per_row // 2 * _HALF + (lane & 3) * 2
+        for result, values in enumerate(zip(*subgroup_sums, strict=True)):
             totals = list(values)
             while len(totals) > 1:
                 half = len(totals) // 2
                 totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-            at_row = column + (number // 2 * _HALF + number % 2)
-            with k.if_((at_row < n) & (row < m)):
-                y[row * n + at_row] = totals[0]
+            y_column = column + (result // 2 * _HALF + result % 2)
+            with k.if_((y_column < n) & (row < m)):
+                y[row * n + y_column] = totals[0]
 
 
 class _Step:
     """The contribution of one group to an instance's sums.
 
     rows_of_x: The rows of X.
-    rows: The rows of the matrix whose integers this instance loads.
-    columns: The rows of the matrix whose results this instance has.
+    rows: The rows of the matrix whose integers this instance loads for its MMA operand.
+    columns: The rows of the matrix whose results, columns of Y, this instance accumulates.
     """
 
     rows_of_x: Sequence[Value]
@@ -123,24 +130,26 @@ class _Step:
         self._blocks, self._words, self._scales, self._sums = memory
         self._quarter = quarter
         self.groups = blocks_per_row * self.decoder.groups
-        """Groups of a row."""
+        """Number of groups in a row."""
 
     def added(self, index: Value, partial_sums: Sequence[Value]) -> tuple[Value, ...]:
-        """Return the sums plus the products of group `index` of all rows.
+        """Return the partial sums plus the products of group `index`, for all rows.
 
         A group beyond the last adds zeros.
         """
         k, runs, totals = self._k, self.decoder.runs, list(partial_sums)
-        there, index = index < self.groups, k.minimum(index, self.groups - 1)
+        exists, index = index < self.groups, k.minimum(index, self.groups - 1)
         block, group = index >> log2(self.decoder.groups), index & (self.decoder.groups - 1)
-        places = [(row * self.groups + index) * runs for row in self.rows_of_x]
+        x_runs = [(row * self.groups + index) * runs for row in self.rows_of_x]
         zero = k.constant(0.0, f32)
         row_scales = [
-            [k.select(there, scale, zero) for scale in k.load(self._scales, place, runs)]
-            for place in places
+            [k.select(exists, scale, zero) for scale in k.load(self._scales, x_run, runs)]
+            for x_run in x_runs
         ]
-        sums = [[each.cast(f32) for each in k.load(self._sums, place, runs)] for place in places]
-        decoded_rows, beside = (
+        sums = [
+            [byte_sum.cast(f32) for byte_sum in k.load(self._sums, x_run, runs)] for x_run in x_runs
+        ]
+        decoded_rows, decoded_columns = (
             [
                 self.decoder.decode(
                     k, self._blocks, row * self._blocks_per_row + block, group, self._quarter
@@ -150,49 +159,56 @@ class _Step:
             for rows in (self.rows, self.columns)
         )
         for run in range(runs):
-            of_x = [
-                k.load(self._words, (place + run) * _WORDS + self._quarter * 2, 2)
-                for place in places
+            x_words = [
+                k.load(self._words, (x_run + run) * _WORDS + self._quarter * 2, 2)
+                for x_run in x_runs
             ]
-            factors = [_Factors(k, of_column[run], there) for of_column in beside]
-            for tile in range(0, len(places), 2):
-                (low, high), (low_below, high_below) = of_x[tile : tile + 2]
-                for number, of_row in enumerate(decoded_rows):
-                    products = self._products((low, low_below, high, high_below), of_row[run])
-                    for at in range(4):
-                        row, column = tile + at // 2, 2 * number + at % 2
+            factors = [
+                _Factors(k, decoded_column[run], exists) for decoded_column in decoded_columns
+            ]
+            for tile in range(0, len(x_runs), 2):
+                (low, high), (low_below, high_below) = x_words[tile : tile + 2]
+                for row_group, decoded_row in enumerate(decoded_rows):
+                    products = self._products((low, low_below, high, high_below), decoded_row[run])
+                    for result in range(4):
+                        row, column = tile + result // 2, 2 * row_group + result % 2
                         value = factors[column].value(
-                            [each[at] for each in products], sums[row][run]
+                            [product[result] for product in products], sums[row][run]
                         )
-                        place = row * len(beside) + column
-                        totals[place] = totals[place] + row_scales[row][run] * value
+                        total_index = row * len(decoded_columns) + column
+                        totals[total_index] = totals[total_index] + row_scales[row][run] * value
         return tuple(totals)
 
-    def _products(self, of_x: tuple[Value, ...], run: PackedRun) -> list[Sequence[Value]]:
-        """Return the instance's sums of 16 rows by 8 columns, for each factor."""
-        k, parts = self._k, max(1, len(run.factors))
-        none, zeros = k.constant(0, u32), [k.constant(0, i32)] * 4
+    def _products(self, x_words: tuple[Value, ...], run: PackedRun) -> list[Sequence[Value]]:
+        """Return the instance's integer sums of 16 rows by 8 columns, one list per factor."""
+        k, factor_count = self._k, max(1, len(run.factors))
+        zero_word, zeros = k.constant(0, u32), [k.constant(0, i32)] * 4
         part_sums: list[Sequence[Value]] = []
-        for part in range(parts):
+        for factor_index in range(factor_count):
             words = run.integers
-            if parts > 1:
-                is_own_part = (self._quarter >> 1) == part
-                words = [k.select(is_own_part, word, none) for word in words]
-            part_sums.append(k.mma(i8, of_x, tuple(words), zeros))
+            if factor_count > 1:
+                is_own_part = (self._quarter >> 1) == factor_index
+                words = [k.select(is_own_part, word, zero_word) for word in words]
+            part_sums.append(k.mma(i8, x_words, tuple(words), zeros))
         return part_sums
 
 
 class _Factors:
     """The scales and minima that turn integer sums of a run into results."""
 
-    def __init__(self, k: Builder, run: PackedRun, there: Value) -> None:
-        scale, self._factors, least = run.scale, run.factors, None
+    def __init__(self, k: Builder, run: PackedRun, exists: Value) -> None:
+        scale, self._factors, scaled_minimum = run.scale, run.factors, None
         if len(run.factors) == 1:
-            # Exact, as is the other factor, so the product is rounded once either way.
+            # The product of scale and factor is exact, so the result is rounded once either way.
             scale, self._factors = run.scale * run.factors[0].cast(f32), []
         if run.minimum is not None and run.less is not None:
-            least = k.select(there, run.minimum * run.less.cast(f32), k.constant(0.0, f32))
-        self._scale, self._least = k.select(there, scale, k.constant(0.0, f32)), least
+            scaled_minimum = k.select(
+                exists, run.minimum * run.less.cast(f32), k.constant(0.0, f32)
+            )
+        self._scale, self._scaled_minimum = (
+            k.select(exists, scale, k.constant(0.0, f32)),
+            scaled_minimum,
+        )
 
     def value(self, products: Sequence[Value], sum_of_x: Value) -> Value:
         """Return a run's result, from the sums for each factor and the sum of activations."""
@@ -200,7 +216,7 @@ class _Factors:
         if self._factors:
             integer_sum = products[0] * self._factors[0] + products[1] * self._factors[1]
         value = self._scale * integer_sum.cast(f32)
-        return value if self._least is None else value - self._least * sum_of_x
+        return value if self._scaled_minimum is None else value - self._scaled_minimum * sum_of_x
 
 
 MULTIPLY_BYTES_ON_CORES = products_of_bytes("multiply_bytes_on_cores", _multiply)

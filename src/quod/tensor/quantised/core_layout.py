@@ -19,16 +19,16 @@ PITCH = 80
 
 @frozen
 class CoreLayout:
-    """The rows and blocks of a workgroup.
+    """The division of rows and blocks among the subgroups of a workgroup.
 
-    slices: Subgroups that share rows, each with other columns, two blocks of a row at a time; a
-        power of two.
-    groups: Groups of such slices, 1 or 2, each with its own rows; they convert the same columns of
-        the vector together.
-    tiles: Tiles of 16 rows in a subgroup.
-    stages: Stages of blocks in shared memory; a power of two.
-    whole: The stages hold a whole row; otherwise they are a ring.
-    resident: Workgroups per multiprocessor for which the registers are limited.
+    slices: Number of subgroups that share rows; each has other columns, two blocks of a row at a
+        time. A power of two.
+    groups: Number of groups of `slices` subgroups, 1 or 2. Each group has its own rows; two groups
+        share the work of converting the same columns of the vector.
+    tiles: Tiles of 16 rows per subgroup.
+    stages: How many pairs of blocks of each row shared memory holds; a power of two.
+    whole: True if the stages of all slices hold a whole row; otherwise the stages are a ring.
+    resident: Workgroups per multiprocessor; limits the registers so that so many fit.
     """
 
     slices: int
@@ -50,14 +50,14 @@ class CoreLayout:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory for blocks, bytes of the vector and sums."""
+        """Bytes of shared memory for blocks, for the vector as bytes, and for sums."""
         blocks = self.stages * self.rows * PITCH
         return 4 * self.slices * (blocks + UNIT + 32 + UNIT // BYTES + 2 + self.rows)
 
 
 _SLICES = 8
 _RING = CoreLayout(4, 2, 1, 1, False)
-"""The layout for rows that are longer than all slices."""
+"""The layout for rows of more pairs of blocks than `_SLICES`."""
 
 
 def core_layout(
@@ -65,8 +65,8 @@ def core_layout(
 ) -> CoreLayout | None:
     """Return the layout for a matrix, or None if the device or the type does not support it."""
     machine = device.machine(device.lanes)
-    on_cores = QUANTISED_TYPES[type_name].core_vector_times is not None
-    if not on_cores or not machine.has(Capability.TENSOR_CORES):
+    has_core_product = QUANTISED_TYPES[type_name].core_vector_times is not None
+    if not has_core_product or not machine.has(Capability.TENSOR_CORES):
         return None
     pairs = (blocks_per_row + 1) // 2
     slices = 1 << (pairs - 1).bit_length()
@@ -79,9 +79,9 @@ def core_layout(
 def workgroups(device: AnyDevice, layout: CoreLayout, rows: int) -> int:
     """Return the number of workgroups of a launch.
 
-    If nearly all multiprocessors have one workgroup, all get one, though some have no rows.
-    Otherwise the workgroups of the next launch, which start concurrently, would be two on some
-    multiprocessors and none on others.
+    If three quarters of the multiprocessors or more, but not all, would have one workgroup, every
+    multiprocessor gets one, some without rows. Otherwise workgroups of the next launch, which
+    start concurrently, would go to the free multiprocessors in twos and leave others with none.
     """
-    groups, all_ = -(-rows // layout.rows), device.multiprocessors
-    return all_ if 3 * all_ <= 4 * groups < 4 * all_ else groups
+    needed, multiprocessors = -(-rows // layout.rows), device.multiprocessors
+    return multiprocessors if 3 * multiprocessors <= 4 * needed < 4 * multiprocessors else needed

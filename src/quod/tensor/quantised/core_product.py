@@ -1,12 +1,12 @@
 """The product of a Q4_K matrix by a vector on tensor cores, with exact integer sums.
 
-The 4-bit values of a row are bytes, and so are the vector's elements (see `core_vector`). An MMA
-adds the 32 elements of a run, which share a scale of six bits, so that a whole block is summed
-without error and rounded once, to f32. The minima of two blocks take one MMA: minima by sums of the
-vector's elements.
+The 4-bit values of a row become bytes; an element of the vector becomes four bytes (see
+`core_vector`). An MMA adds the products of a run's 32 elements, which share a scale of six bits. So
+a whole block is summed in integers, without error, and rounded once, to f32. One MMA multiplies the
+minima of two blocks by the sums of the vector's elements.
 
-A subgroup has one or more tiles of 16 rows, and takes two blocks of each at a time. All copies of
-blocks to shared memory start before the first product, or `stages` ahead.
+A subgroup has one or more tiles of 16 rows, and takes two blocks of each row at a time. If a whole
+row fits, all copies of blocks to shared memory start before the first product, else `stages` ahead.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ Values = tuple[Value, ...]
 _HALF = 8
 """The distance between an instance's two rows of an MMA matrix."""
 _BLOCK = 36
-"""Words of a block: 4 with its scales, and 32."""
-_PIECES = 18
+"""Words of a block: 4 with its scales and minima, and 32 with its 4-bit values."""
+_CHUNKS = 18
 """Copies of 16 bytes in two blocks."""
-_HELD = 1
-"""The pairs of groups, of four in two blocks, that are loaded before the vector arrives."""
+_PRELOADED_PAIRS = 1
+"""The number of pairs of groups, of four in two blocks, loaded before the vector is ready."""
 
 
 def _multiply(
     k: Builder, rows: Value, blocks_per_row: Value, blocks: Value, x: Value, y: Value, *,
     layout: CoreLayout,
 ) -> None:  # fmt: skip
-    """y = the matrix times x, in blocks of Q4_K."""
+    """y = the matrix, in blocks of Q4_K, times x."""
     k.resident_workgroups(layout.resident)
-    first, count = k.workgroup_id() * layout.rows, layout.slices
+    first_row, slices = k.workgroup_id() * layout.rows, layout.slices
     subgroup = k.local_id() >> 5
-    slice_ = subgroup & (count - 1)
-    of_group = (subgroup >> log2(count)) * (layout.tiles * ROWS)
-    ring = _Ring(k, layout, rows, blocks_per_row, blocks, first + of_group)
+    slice_ = subgroup & (slices - 1)
+    group_row = (subgroup >> log2(slices)) * (layout.tiles * ROWS)
+    ring = _Ring(k, layout, rows, blocks_per_row, blocks, first_row + group_row)
     vector = VectorBytes(k, layout, blocks_per_row, x, slice_)
-    room = k.shared(f32, count * layout.rows)
+    sum_buffer = k.shared(f32, slices * layout.rows)
     for stage in range(layout.stages):
-        ring.copy(k.constant(stage, u32) * count + slice_, stage)
+        ring.copy(k.constant(stage, u32) * slices + slice_, stage)
         k.copy_async_commit()
     # The previous launch may store the vector, but not the blocks.
     k.launch_dependents()
@@ -58,22 +58,22 @@ def _multiply(
     if layout.whole:
         k.copy_async_wait(layout.stages - 1)
         k.barrier()
-        of_rows = _Blocks(k, layout, ring, 0, held=_HELD)
+        row_blocks = _Blocks(k, layout, ring, 0, held=_PRELOADED_PAIRS)
         k.dependency_wait()
         for stage in range(layout.stages):
-            vector.convert(slice_ + stage * count)
+            vector.convert(slice_ + stage * slices)
             k.copy_async_wait(layout.stages - 1 - stage)
             k.barrier()
             if stage:
-                of_rows = _Blocks(k, layout, ring, stage)
-            totals = of_rows.products(vector, totals)
+                row_blocks = _Blocks(k, layout, ring, stage)
+            totals = row_blocks.products(vector, totals)
             if stage + 1 < layout.stages:
                 k.barrier()
     else:
         k.dependency_wait()
-        steps = (((blocks_per_row + 1) >> 1) + (count - 1)) >> log2(count)
+        steps = (((blocks_per_row + 1) >> 1) + (slices - 1)) >> log2(slices)
         with k.range(0, steps, carry=tuple(totals)) as loop:
-            vector.convert(loop.index * count + slice_)
+            vector.convert(loop.index * slices + slice_)
             k.copy_async_wait(layout.stages - 1)
             k.barrier()
             place = loop.index & (layout.stages - 1)
@@ -81,20 +81,22 @@ def _multiply(
             k.barrier()
             after = loop.index + layout.stages
             with k.if_(after < steps):
-                ring.copy(after * count + slice_, place)
+                ring.copy(after * slices + slice_, place)
             k.copy_async_commit()
             loop.next(tuple(totals))
         totals = loop.results
-    sums_offset = slice_ * layout.rows + of_group + (lane_of(k) >> 2)
-    for number, total in enumerate(totals):
+    sums_offset = slice_ * layout.rows + group_row + (lane_of(k) >> 2)
+    for index, total in enumerate(totals):
         for bit in (1, 2):
             total = total + k.shuffle(total, lane_of(k) ^ bit)
         with k.if_((lane_of(k) & 3) == 0):
-            room[sums_offset + _HALF * number] = total
+            sum_buffer[sums_offset + _HALF * index] = total
     k.barrier()
-    row = first + k.local_id()
+    row = first_row + k.local_id()
     with k.if_((k.local_id() < layout.rows) & (row < rows)):
-        y[row] = sum_of([room[k.local_id() + each * layout.rows] for each in range(count)])
+        y[row] = sum_of(
+            [sum_buffer[k.local_id() + slice_index * layout.rows] for slice_index in range(slices)]
+        )
 
 
 class _Ring:
@@ -105,43 +107,48 @@ class _Ring:
         first: Value,
     ) -> None:  # fmt: skip
         self._k = k
-        size = layout.tiles * ROWS * PITCH
-        self._stage = layout.slices * layout.groups * size
+        subgroup_words = layout.tiles * ROWS * PITCH
+        self._stage = layout.slices * layout.groups * subgroup_words
         self.room = k.shared(u32, layout.stages * self._stage)
         lane = lane_of(k)
-        self._own = (k.local_id() >> 5) * size
+        self._subgroup_offset = (k.local_id() >> 5) * subgroup_words
         self._source = blocks.cast(u32)
-        self._pieces = blocks_per_row * (_BLOCK // 4)
-        # For each 4 rows twice 8 adjacent copies; for each 16 rows the last two copies.
-        shares = [(lane >> 3, lane & 7, 4)] * (ROWS // 4)
-        self._shares = []
+        self._chunks_per_row = blocks_per_row * (_BLOCK // 4)
+        # 32 lanes copy 8 adjacent chunks of 4 rows, then the next 8; the last 2 chunks of a row are
+        # copied for 16 rows at a time.
+        row_chunks = [(lane >> 3, lane & 7, 4)] * (ROWS // 4)
+        self._copies = []
         for tile in range(layout.tiles):
-            for number, (row, piece, lines) in enumerate([*shares, (lane >> 1, lane & 1, 0)]):
-                line = row + (ROWS * tile + number * lines)
-                source = k.minimum(first + line, rows - 1) * self._pieces
-                places = (0, 8) if lines else (16,)
-                self._shares += [(line * PITCH, source, piece + place) for place in places]
+            for copy_index, (row, chunk, rows_per_copy) in enumerate(
+                [*row_chunks, (lane >> 1, lane & 1, 0)]
+            ):
+                line = row + (ROWS * tile + copy_index * rows_per_copy)
+                source = k.minimum(first + line, rows - 1) * self._chunks_per_row
+                chunk_offsets = (0, 8) if rows_per_copy else (16,)
+                self._copies += [
+                    (line * PITCH, source, chunk + chunk_offset) for chunk_offset in chunk_offsets
+                ]
 
     def copy(self, unit: Value, stage: Value | int) -> None:
-        """Start the copies of this subgroup's two blocks, with zeros beyond the row's end."""
-        k, start = self._k, self._own + stage * self._stage
-        behind = unit * _PIECES
-        for line, source, piece in self._shares:
-            at = behind + piece
+        """Start to copy blocks 2 * unit and 2 * unit + 1 of the subgroup's rows, or zeros."""
+        k, start = self._k, self._subgroup_offset + stage * self._stage
+        first_chunk = unit * _CHUNKS
+        for line, source, chunk in self._copies:
+            row_chunk = first_chunk + chunk
             k.copy_async(
-                self.room, start + line + piece * 4, self._source, (source + at) * 4, 4,
-                where=at < self._pieces,
+                self.room, start + line + chunk * 4, self._source, (source + row_chunk) * 4, 4,
+                where=row_chunk < self._chunks_per_row,
             )  # fmt: skip
 
     def line(self, stage: Value | int, tile: int) -> list[Value]:
         """Return the offsets of the instance's two rows of a tile."""
         row = lane_of(self._k) >> 2
-        start = self._own + stage * self._stage + row * PITCH
+        start = self._subgroup_offset + stage * self._stage + row * PITCH
         return [start + (ROWS * tile + half) * PITCH for half in (0, _HALF)]
 
 
 class _Blocks:
-    """Two blocks of each of this instance's rows: all that does not depend on the vector.
+    """Two blocks of each of this instance's rows: the operands that do not depend on the vector.
 
     The first `held` of the four pairs of groups are in registers, the others in shared memory.
     """
@@ -151,52 +158,55 @@ class _Blocks:
     ) -> None:
         self._k, self._tiles, self._ring = k, layout.tiles, ring
         self._lines = [line for tile in range(layout.tiles) for line in ring.line(stage, tile)]
-        self._of_four = lane_of(k) & 3
-        upper = self._of_four >> 1
+        self._quarter = lane_of(k) & 3
+        upper = self._quarter >> 1
         heads = [
             [k.load(ring.room, line + _BLOCK * block, 4) for line in self._lines]
             for block in range(2)
         ]
-        self._scales = [[_scales(k, head, upper) for head in of_rows] for of_rows in heads]
-        self._sizes = [[k.unpack_f16(head[0])[0] for head in of_rows] for of_rows in heads]
+        self._scales = [[_scales(k, head, upper) for head in row_heads] for row_heads in heads]
+        self._sizes = [[k.unpack_f16(head[0])[0] for head in row_heads] for row_heads in heads]
         selected_heads = [
-            [k.select(upper == 1, high, low) for low, high in zip(*both, strict=True)]
-            for both in zip(*heads, strict=True)
+            [k.select(upper == 1, high, low) for low, high in zip(*blocks_of_row, strict=True)]
+            for blocks_of_row in zip(*heads, strict=True)
         ]
-        self._minima = [_minima(k, head, self._of_four & 1) for head in selected_heads]
-        self._least = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in selected_heads]
-        self._held = [self._loaded(pair) for pair in range(held)]
+        self._minima = [_minima(k, head, self._quarter & 1) for head in selected_heads]
+        self._minimum_scales = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in selected_heads]
+        self._preloaded = [self._load_pair(pair) for pair in range(held)]
 
-    def _loaded(self, pair: int) -> list[Values]:
-        at = _BLOCK * (pair // 2) + 4 + 16 * (pair % 2)
+    def _load_pair(self, pair: int) -> list[Values]:
+        offset = _BLOCK * (pair // 2) + 4 + 16 * (pair % 2)
         return [
-            self._k.load(self._ring.room, line + at + self._of_four * 4, 4) for line in self._lines
+            self._k.load(self._ring.room, line + offset + self._quarter * 4, 4)
+            for line in self._lines
         ]
 
     def products(self, vector: VectorBytes, partial_sums: Sequence[Value]) -> list[Value]:
-        """Return the sums plus the rows' products with the vector."""
+        """Return the partial sums plus the rows' products with the vector."""
         k = self._k
-        totals, backs = list(partial_sums), vector.scales()
+        totals, vector_scales = list(partial_sums), vector.scales()
         for block in range(2):
             sums: list[Value] = [k.constant(0, i32)] * (2 * len(self._lines))
-            for number in (2 * block, 2 * block + 1):
-                held = number < len(self._held)
-                quants = self._held[number] if held else self._loaded(number)
+            for pair in (2 * block, 2 * block + 1):
+                in_registers = pair < len(self._preloaded)
+                quants = self._preloaded[pair] if in_registers else self._load_pair(pair)
                 for high in range(2):
-                    self._add(sums, quants, vector.words(number, high), number, high)
+                    self._add(sums, quants, vector.words(pair, high), pair, high)
             for row, size in enumerate(self._sizes[block]):
                 joined = _joined(k, sums[2 * row : 2 * row + 2])
-                totals[row] = k.fma(backs[block], size * joined, totals[row])
-        none, zero = k.constant(0, u32), k.constant(0, i32)
-        block_scale = k.select((self._of_four >> 1) == 1, backs[1], backs[0])
+                totals[row] = k.fma(vector_scales[block], size * joined, totals[row])
+        zero_word, zero = k.constant(0, u32), k.constant(0, i32)
+        block_scale = k.select((self._quarter >> 1) == 1, vector_scales[1], vector_scales[0])
         sums_of_x = vector.sums()
         for tile in range(self._tiles):
-            a = (*self._minima[2 * tile : 2 * tile + 2], none, none)
-            minimum_products = k.mma(i8, a, (sums_of_x, none), [zero] * 4)
+            a = (*self._minima[2 * tile : 2 * tile + 2], zero_word, zero_word)
+            minimum_products = k.mma(i8, a, (sums_of_x, zero_word), [zero] * 4)
             for half in range(2):
                 row = 2 * tile + half
-                less = _joined(k, minimum_products[2 * half : 2 * half + 2])
-                totals[row] = k.fma(block_scale, self._least[row] * less, totals[row])
+                minimum_sum = _joined(k, minimum_products[2 * half : 2 * half + 2])
+                totals[row] = k.fma(
+                    block_scale, self._minimum_scales[row] * minimum_sum, totals[row]
+                )
         return totals
 
     def _add(
@@ -206,21 +216,21 @@ class _Blocks:
         k = self._k
         scales = self._scales[pair // 2]
         for tile in range(self._tiles):
-            low, up = (
+            low, low_below = (
                 [(word >> 4 * high) & each_byte(15) for word in quants[2 * tile + half]]
                 for half in range(2)
             )
             products: Sequence[Value] = [k.constant(0, i32)] * 4
             for half in (0, 2):
-                a = (low[half], up[half], low[half + 1], up[half + 1])
+                a = (low[half], low_below[half], low[half + 1], low_below[half + 1])
                 products = k.mma(i8, a, bytes_of_x[half : half + 2], products)
-            for number, value in enumerate(products):
-                scale = scales[2 * tile + number // 2][2 * (pair % 2) + high]
-                sums[4 * tile + number] = sums[4 * tile + number] + scale * value
+            for index, value in enumerate(products):
+                scale = scales[2 * tile + index // 2][2 * (pair % 2) + high]
+                sums[4 * tile + index] = sums[4 * tile + index] + scale * value
 
 
 def _joined(k: Builder, bytes_: Sequence[Value]) -> Value:
-    """Combine the sums of lower and of upper bytes into one number."""
+    """Combine a sum of lower bytes and a sum of upper bytes into one number."""
     low, high = (value.cast(f32) for value in bytes_)
     return k.fma(high, k.constant(256.0, f32), low)
 

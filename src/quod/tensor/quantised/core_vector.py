@@ -1,10 +1,10 @@
 """A vector as 32-bit integers in signed bytes, the form in which tensor cores multiply it.
 
 Every 512 elements, or 256 if two groups of subgroups convert them, share a power-of-two scale that
-puts the largest below 2^30; fractions, which are at most 2^-29 of the largest, are dropped. A byte
-of each element is a column of an MMA matrix. Its eight columns are four bytes of two groups of a
-block: of four adjacent instances, 0 and 1 have elements of one group, 2 and 3 of the next, with
-zeros in the other group's columns.
+puts the largest below 2^30. Fractions, which are at most 2^-29 of the largest, are dropped. Byte i
+of all elements of a group is one column of an MMA matrix; its eight columns are the four bytes of
+two groups of a block. Of four adjacent instances, 0 and 1 have elements of one group, 2 and 3 of
+the next, with zeros in the other group's columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quod.tensor.quantised.product import element_of, sum_of
 from quod.tensor.rows.plan import WIDEST
 
 _CHUNK = 16
-"""Elements that an instance has of two groups."""
+"""Elements of a pair of blocks that one instance converts if one group of subgroups does."""
 _PLANES = 4
 """Bytes of an element."""
 _PAIRS, _ZEROS = 4, 32
@@ -30,12 +30,12 @@ _PAIRS, _ZEROS = 4, 32
 _PAIR = 4 * (_ZEROS + 2)
 _FRACTION = 156
 """Elements are multiples of 2^(e - _FRACTION), where e is the f32 exponent of the largest."""
-_LEAST = 7
-"""An exponent for which every f32 is such a multiple."""
+_MIN_EXPONENT = 7
+"""The least exponent used: every f32 is a multiple of 2^(_MIN_EXPONENT - _FRACTION)."""
 _SMALL = 64
 _NORMAL = _FRACTION - 126
-"""The exponent from which that power of two is a normal number."""
-_INFINITE = 255
+"""The exponent from which 2^(e - _FRACTION) is a normal f32."""
+_INFINITY_EXPONENT = 255
 _NAN = 0x7FC00000
 _SIGNS = each_byte(128)
 
@@ -52,27 +52,29 @@ class VectorBytes:
         self._room = k.shared(u32, layout.slices * size)
         self._runs = k.shared(u32, layout.slices * UNIT // BYTES)
         self._scales = k.shared(f32, layout.slices * 2)
-        self._own, self._slice = slice_ * size, slice_
+        self._slice_offset, self._slice = slice_ * size, slice_
         self._group = k.local_id() >> log2(layout.slices * SUBGROUP)
         lane = lane_of(k)
-        self._of_four, column = lane & 3, lane >> 2
-        self._plane, upper = column & 3, self._of_four >> 1
+        self._quarter, column = lane & 3, lane >> 2
+        self._plane, upper = column & 3, self._quarter >> 1
         self._mask = k.select((column >> 2) == upper, each_byte(255), k.constant(0, u32))
         self._starts = []
-        mine = (column >> 2) == upper
+        has_group = (column >> 2) == upper
         for high in range(2):
-            beside = (self._plane >> 1) ^ high
-            line = (2 * upper + high) * 8 + 4 * (self._of_four & 1)
-            chunk_index = line + 2 * ((self._plane & 1) ^ upper) + beside
-            self._starts.append(self._own + k.select(mine, chunk_index, _ZEROS + (beside ^ 1)) * 4)
+            half = (self._plane >> 1) ^ high
+            chunk = (2 * upper + high) * 8 + 4 * (self._quarter & 1)
+            chunk_index = chunk + 2 * ((self._plane & 1) ^ upper) + half
+            self._starts.append(
+                self._slice_offset + k.select(has_group, chunk_index, _ZEROS + (half ^ 1)) * 4
+            )
         zero = k.constant(0, u32)
         with k.if_(k.local_id() < layout.slices * _PAIRS):
             for number in range(2):
-                at = k.local_id() * _PAIR + 4 * (_ZEROS + number)
-                k.store(self._room, at, zero, zero, zero, zero)
+                offset = k.local_id() * _PAIR + 4 * (_ZEROS + number)
+                k.store(self._room, offset, zero, zero, zero, zero)
 
     def _place(self, chunk: Value, plane: int) -> Value:
-        """Return the index of one byte of each of 16 elements.
+        """Return the index in shared memory of byte `plane` of a chunk's 16 elements.
 
         Stores of eight chunks use different banks, and so do loads of four columns by two halves of
         a run, with the zeros for other columns.
@@ -80,48 +82,52 @@ class VectorBytes:
         half, high, upper = chunk & 1, (chunk >> 1) & 1, (chunk >> 2) & 1
         inside = 2 * (upper ^ plane & 1) + (high ^ plane >> 1)
         fours = ((chunk >> 1) & 3) * 8 + 4 * half + inside
-        return self._own + (chunk >> 3) * _PAIR + fours * 4
+        return self._slice_offset + (chunk >> 3) * _PAIR + fours * 4
 
     def convert(self, unit: Value) -> None:
-        """Convert the elements for two blocks to bytes, with zeros beyond the row's end."""
+        """Convert the elements for blocks 2 * unit and 2 * unit + 1; zeros beyond the row's end."""
         k, lane, count = self._k, lane_of(self._k), _CHUNK // self._shared
-        part = self._group * SUBGROUP + lane
-        there = unit * 2 + (part * count >> 8) < self._blocks
-        number = k.select(there, unit * (SUBGROUP * self._shared) + part, k.constant(0, u32))
-        elements = self._loaded(number, count)
+        part_index = self._group * SUBGROUP + lane
+        exists = unit * 2 + (part_index * count >> 8) < self._blocks
+        part_number = k.select(
+            exists, unit * (SUBGROUP * self._shared) + part_index, k.constant(0, u32)
+        )
+        elements = self._loaded(part_number, count)
         largest = k.constant(0, u32)
         for value in elements:
             largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
-        largest = k.subgroup_maximum(k.select(there, largest, k.constant(0, u32)))
-        exponent = k.maximum(largest >> 23, _LEAST)
+        largest = k.subgroup_maximum(k.select(exists, largest, k.constant(0, u32)))
+        exponent = k.maximum(largest >> 23, _MIN_EXPONENT)
         # Two powers of two, because a single one could exceed f32.
         small = exponent < _SMALL
         first = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
-        first = k.select(there, first, k.constant(0.0, f32))
+        first = k.select(exists, first, k.constant(0.0, f32))
         second = exponent + k.select(small, k.constant(_SMALL, u32), k.constant(0, u32))
         multiplier = k.bitcast((127 + _FRACTION - second) << 23, f32)
         scaled = [value * first * multiplier for value in elements]
         words = [self._biased(value) for value in scaled]
-        fours = [_planes(words[at : at + 4]) for at in range(0, count, 4)]
-        chunk, inside = (part, 0) if self._shared == 1 else (part >> 1, (part & 1) * 2)
+        fours = [_planes(words[offset : offset + 4]) for offset in range(0, count, 4)]
+        chunk, inside = (
+            (part_index, 0) if self._shared == 1 else (part_index >> 1, (part_index & 1) * 2)
+        )
         for plane in range(_PLANES):
             plane_words = [four[plane] ^ _SIGNS for four in fours]
             k.store(self._room, self._place(chunk, plane) + inside, *plane_words)
-        run, beside = sum_of(scaled), BYTES // count
-        for bit in range(log2(beside)):
+        run, lanes_per_run = sum_of(scaled), BYTES // count
+        for bit in range(log2(lanes_per_run)):
             run = run + k.shuffle(run, lane ^ (1 << bit))
-        with k.if_((lane & (beside - 1)) == 0):
-            at = self._slice * (UNIT // BYTES) + (part >> log2(beside))
-            self._runs[at] = self._biased(run * k.constant(1 / BYTES, f32))
+        with k.if_((lane & (lanes_per_run - 1)) == 0):
+            offset = self._slice * (UNIT // BYTES) + (part_index >> log2(lanes_per_run))
+            self._runs[offset] = self._biased(run * k.constant(1 / BYTES, f32))
         # As bits: 2^(exponent - 156), subnormal or not, and NaN if an element is not finite.
         bits = k.select(
-            exponent < _NORMAL, k.constant(1, u32) << (exponent - _LEAST & 31),
+            exponent < _NORMAL, k.constant(1, u32) << (exponent - _MIN_EXPONENT & 31),
             (exponent - (_NORMAL - 1)) << 23,
         )  # fmt: skip
-        bits = k.select(exponent < _INFINITE, bits, k.constant(_NAN, u32))
+        bits = k.select(exponent < _INFINITY_EXPONENT, bits, k.constant(_NAN, u32))
         with k.if_(lane < 2 // self._shared):
-            at = self._slice * 2 + self._group + lane
-            self._scales[at] = k.bitcast(bits, f32)
+            offset = self._slice * 2 + self._group + lane
+            self._scales[offset] = k.bitcast(bits, f32)
 
     def _loaded(self, number: Value, count: int) -> list[Value]:
         """Load the elements of a chunk, 16 bytes at a time."""
@@ -142,13 +148,13 @@ class VectorBytes:
 
         Instances with an odd number have sums of the two upper bytes.
         """
-        k, odd = self._k, (self._of_four & 1) == 1
+        k, odd = self._k, (self._quarter & 1) == 1
         factor = k.select(odd, k.constant(65536.0, f32), k.constant(1.0, f32))
         return [scale * factor for scale in k.load(self._scales, self._slice * 2, 2)]
 
     def sums(self) -> Value:
         """Return bytes of the sums of four runs, divided by 32, in the layout of an MMA matrix."""
-        at = self._slice * (UNIT // BYTES) + self._of_four * 4
+        at = self._slice * (UNIT // BYTES) + self._quarter * 4
         values = self._k.load(self._runs, at, 4)
         run_bytes = [(value >> (self._plane << 3)) & 255 for value in values]
         packed = run_bytes[0] | run_bytes[1] << 8 | (run_bytes[2] | run_bytes[3] << 8) << 16

@@ -1,9 +1,9 @@
-"""The parts of a decoder, with which a kernel unpacks blocks of quantised weights.
+"""The common parts of the decoders with which kernels unpack blocks of quantised weights.
 
 The files of `types` have the decoder of each type. A block is `groups` groups, and a group has
-`positions` positions. Each run of a group has one element at each position; group and position
-determine these elements' integers, scales and minima. Adjacent instances read adjacent positions,
-which are contiguous in memory.
+`positions` positions. A group consists of runs; each run has one element at each position. Group
+and position determine where the integers, scales and minima of these elements are. Adjacent
+instances read adjacent positions, which are contiguous in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAGIC = 0x4B000000
 
 @frozen(eq=False)
 class DecodePosition:
-    """The positions that an instance decodes at a time.
+    """Adjacent positions that an instance decodes at a time.
 
     block: The index of the block in the matrix.
     group: The index of the group in the block.
@@ -47,7 +47,7 @@ class Run:
 
     integers: Whole numbers as f32, or levels.
     minimum: The subtrahend, or None.
-    shifts: The bits by which integers are still shifted up, repeating over the integers.
+    shifts: integers[i] is still to be divided by 2^shifts[i % len(shifts)]; empty for no shift.
     """
 
     start: Value
@@ -57,7 +57,7 @@ class Run:
     shifts: tuple[int, ...] = ()
 
     def shift(self, number: int) -> int:
-        """Return the bits by which integer `number` is shifted up."""
+        """Return the bits by which integer number `number` is still shifted up."""
         return self.shifts[number % len(self.shifts)] if self.shifts else 0
 
     def values(self) -> list[Value]:
@@ -163,9 +163,9 @@ class Packed:
         return [low | high << 16 for low, high in pairs]
 
     def joined(self, shift: int, tops: Packed, top: Index, bits: int) -> Packed:
-        """Join four lower bits of each byte, from `shift` on, with `bits` upper bits from `tops`.
+        """Join 4 lower bits of each byte, from bit `shift` on, with `bits` upper bits from `tops`.
 
-        top: The first bit in each byte of `tops`.
+        top: The first bit taken from each byte of `tops`.
         """
         combined = copy(self)
         fills_words = len(self._words) * self._bytes % 4 == 0
@@ -183,11 +183,10 @@ class Packed:
         """Return `bits` bits of each byte, from bit `shift` on, XORed with `flip`, as f32 minus
         `less`.
 
-        Also returns the bits by which consecutive numbers are still shifted up. If a word has
-        several
-        bytes, no byte is shifted down: as mantissa bits of 2^23 a byte keeps its value times a
-            power of two, and 2^23 is subtracted exactly. Each instruction then has its only
-            constant inline, which the assembler would otherwise reload.
+        Also returns the bits by which consecutive numbers are still shifted up, as `Run.shifts`. If
+        a word has several bytes, no byte is shifted down: as mantissa bits of 2^23 a byte is its
+        value times a power of two, and 2^23 is subtracted exactly. So each instruction has a single
+        constant, inline; otherwise the assembler would reload constants.
         """
         if self._bytes == 1:
             integers = self.bits(shift, (1 << bits) - 1)
@@ -219,5 +218,5 @@ def as_floats(integers: list[Value], offset: int = 0) -> list[Value]:
 
 
 def joined_bits(low: list[Value], high: list[Value]) -> list[Value]:
-    """Join four lower bits with the bits above them."""
+    """Join 4 lower bits of each number with the bits above them."""
     return [a | b << 4 for a, b in zip(low, high)]

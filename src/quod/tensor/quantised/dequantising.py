@@ -16,8 +16,8 @@ from quod.tensor.quantised.decoders import MAGIC, DecodePosition
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
-_AT_ONCE = 2
-"""Units of an instance of a GPU, whose loads overlap.
+_UNITS_PER_INSTANCE = 2
+"""Units per instance on a GPU; their loads overlap.
 
 With 4, registers limit the number of instances, and so the loads in flight.
 """
@@ -30,14 +30,14 @@ def _dequantise(
     """Store the values of blocks, equal to `reference.dequantise` to the bit, or rounded once.
 
     n: The units of all blocks; a unit is `width` positions of a group.
-    at_once: Units of an instance. Adjacent instances store adjacent values of a run.
+    at_once: Units per instance. Adjacent instances store adjacent values of a run.
     """
     decoder = QUANTISED_TYPES[form].decoder.with_table(k)
     accesses, units_per_group = Accesses(k, element, width), decoder.positions // width
     first_unit = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
-    # n > 0, which the assembler does not know, so it cannot fold the constant.
+    # Always `MAGIC`, as n > 0. The assembler cannot know that, so it does not fold the constant.
     magic = MAGIC if width == 1 else k.select(n == 0, k.constant(0, u32), k.constant(MAGIC, u32))
-    units = [first_unit + number * k.workgroup_size for number in range(at_once)]
+    units = [first_unit + index * k.workgroup_size for index in range(at_once)]
     decoded = []
     for unit in units:
         # Units beyond the last are clamped, and not stored.
@@ -47,17 +47,18 @@ def _dequantise(
             unit_index >> log2(units_per_group),
         )
         group, block = group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
-        where = DecodePosition(block, group, position, position >> 4, width, magic)
-        for run in decoder.decode(k, blocks, where):
-            access = (block * decoder.elements + run.start) >> log2(width)
-            decoded.append((unit, access, run.fused(k)))
-    # The previous launch may read the memory that is stored to; nothing stores to the blocks.
+        place = DecodePosition(block, group, position, position >> 4, width, magic)
+        for run in decoder.decode(k, blocks, place):
+            run_access = (block * decoder.elements + run.start) >> log2(width)
+            decoded.append((unit, run_access, run.fused(k)))
+    # The previous launch may still read `out`. No launch stores to the blocks, so they are loaded
+    # before the wait.
     k.launch_dependents()
     k.dependency_wait()
     target = accesses.of(out)
-    for unit, access, values in decoded:
+    for unit, run_access, values in decoded:
         with k.if_(unit < n):
-            accesses.store(target, access, values)
+            accesses.store(target, run_access, values)
 
 
 DEQUANTISE = {
@@ -77,7 +78,7 @@ def dequantise_launch(
     decoder = QUANTISED_TYPES[form].decoder
     width, at_once = 1, 1
     if not device.machine(device.lanes).has(Capability.VECTOR_LANES):
-        width, at_once = min(WIDEST // element.bytes, decoder.width), _AT_ONCE
+        width, at_once = min(WIDEST // element.bytes, decoder.width), _UNITS_PER_INSTANCE
     kernel = device.compile(
         DEQUANTISE[element], lanes=device.lanes, form=form, element=element, width=width,
         at_once=at_once,

@@ -34,17 +34,18 @@ from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
-_MOST = (1 << 32) - 1
+_MAX_U32 = (1 << 32) - 1
 _VECTOR = 16
-"""Lanes on a CPU: the f32 of one vector at its widest, or of two or four narrower ones."""
-_MAX_OF_A_VECTOR, _MAX_VALUES = 64, 1 << 12
-"""The maximum of lanes and of lanes * width * rows_per_instance on a CPU, where all lanes form one
-vector.
+"""Lanes on a CPU: as many as f32 in the widest vectors (512 bits)."""
+_MAX_LANES, _MAX_VALUES = 64, 1 << 12
+"""The maximum of lanes, and of lanes * width * rows_per_instance, on a CPU.
+
+All lanes of a workgroup form one vector there.
 """
 _LANES = 64
 """Instances of a workgroup on devices without subgroups of 32."""
 _ROWS = 2
-"""Rows of an instance on a GPU, which share the loaded elements of the vector."""
+"""Rows per instance on a GPU; the rows share the loaded elements of the vector."""
 _SHORT_WIDTH = 16
 """Positions that an instance decodes at a time where drivers compile large kernels slowly."""
 
@@ -59,8 +60,8 @@ class ProductLayout:
     lanes: Instances of a workgroup.
     width: Positions of a group that an instance decodes at a time; a power of two up to 32.
     rows_per_instance: Rows of an instance.
-    row_groups: Parts of each subgroup of 32 with rows of their own; a power of two up to 16, and 1
-        if a device has no such subgroups, or `lanes` is not a multiple of 32.
+    row_groups: Number of parts of each subgroup of 32 that have different rows. A power of two up
+        to 16; 1 if the device has no subgroups of 32 or `lanes` is not a multiple of 32.
     """
 
     lanes: int
@@ -70,13 +71,13 @@ class ProductLayout:
 
     def __post_init__(self) -> None:
         lanes = whole_number("lanes", self.lanes, 1, 1024)
-        at_once = whole_number("rows_per_instance", self.rows_per_instance, 1, 16)
+        rows_per_instance = whole_number("rows_per_instance", self.rows_per_instance, 1, 16)
         width = whole_number("width", self.width, 1, 32)
-        together = whole_number("row_groups", self.row_groups, 1, 16)
+        row_groups = whole_number("row_groups", self.row_groups, 1, 16)
         self.__dict__.update(
-            lanes=lanes, width=width, rows_per_instance=at_once, row_groups=together
+            lanes=lanes, width=width, rows_per_instance=rows_per_instance, row_groups=row_groups
         )
-        for name, number in (("width", width), ("row_groups", together)):
+        for name, number in (("width", width), ("row_groups", row_groups)):
             if number.bit_count() != 1:
                 raise InputError(f"{name} must be a power of two, not {number}")
 
@@ -87,10 +88,10 @@ class ProductLayout:
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
-"""For formats of 32 positions in a group, where memory accesses of the vector are the limit.
+"""For formats of 32 positions in a group, whose speed is limited by loads of the vector.
 
-With 8 positions each, adjacent instances load adjacent parts of the vector; with 32 positions an
-access would touch eight cache lines.
+With 8 positions per instance, adjacent instances load adjacent parts of the vector. With 32
+positions, an access of a subgroup would touch eight cache lines.
 """
 
 
@@ -142,17 +143,17 @@ class QuantisedMatrix:
         self._blocks_per_row = array.shape[1] // decoder.bytes
         self.columns = self._blocks_per_row * decoder.elements
         self.nbytes = array.size
-        if max(self.rows * self.columns, self.nbytes) > _MOST:
+        if max(self.rows * self.columns, self.nbytes) > _MAX_U32:
             raise InputError(
                 f"a matrix of shape ({self.rows}, {self.columns}) has 2^32 values or more, which "
                 "kernels cannot count; split it by rows"
             )
         self._decoder = decoder
-        self.layout = self._checked(layout)
+        self.layout = self._checked_layout(layout)
         """The layout of products by vectors."""
         self._data = self.device.upload(_aligned(array).reshape(-1))
 
-    def _checked(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
+    def _checked_layout(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
         if layout is None:
             cores = core_layout(self.device, self.type_name, self.rows, self._blocks_per_row)
             return cores or layout_for(self.device, self.type_name)
@@ -169,10 +170,10 @@ class QuantisedMatrix:
                 f"{SUBGROUP}, not {layout.row_groups}"
             )
         values = layout.lanes * layout.width * layout.rows_per_instance
-        large = layout.lanes > _MAX_OF_A_VECTOR or values > _MAX_VALUES
+        large = layout.lanes > _MAX_LANES or values > _MAX_VALUES
         if large and in_host_memory(self.device):
             raise InputError(
-                f"layout must have at most {_MAX_OF_A_VECTOR} lanes on a processor, and lanes * "
+                f"layout must have at most {_MAX_LANES} lanes on a processor, and lanes * "
                 f"width * rows_per_instance at most {_MAX_VALUES}: others take minutes to compile"
             )
         return layout
@@ -206,10 +207,10 @@ class QuantisedMatrix:
             self._checked_plan(x, activations, plan),
             self._workspace(workspace),
         )
-        if self._as_bytes(activations) or is_batch(x):
+        if self._uses_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
             if not batch.empty:
-                launches = self._by_vectors(batch, activations, plan)
+                launches = self._vector_launches(batch, activations, plan)
                 launches = launches or batch.launches(
                     self.type_name, activations, plan, workspace_buffer
                 )
@@ -232,18 +233,19 @@ class QuantisedMatrix:
         Each is a kernel, its workgroups and its arguments, for `device.launch(*launch)` or
         `recording.launch(*launch)`. Without rows there are none. Without a `workspace` each product
         has its own memory, which lasts as long as the recording; consecutive products may share
-        one. Larger batches that are not in device memory use fused weights. Raises `InputError` as
-        `multiply` does; `DeviceError` for such batches if `plan` is "dequantised".
+        one. Batches that are not multiplied as vectors and not in device memory use fused weights.
+        Raises `InputError` as `multiply` does; `DeviceError` for such batches if `plan` is
+        "dequantised".
         """
         plan, workspace_buffer = (
             self._checked_plan(x, activations, plan),
             self._workspace(workspace),
         )
-        if self._as_bytes(activations) or is_batch(x):
+        if self._uses_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
             if batch.empty:
                 return ()
-            launches = self._by_vectors(batch, activations, plan)
+            launches = self._vector_launches(batch, activations, plan)
             plan = batch.recorded_plan(plan)
             return launches or batch.launches(self.type_name, activations, plan, workspace_buffer)
         return (self.launched(x, y),)
@@ -262,7 +264,7 @@ class QuantisedMatrix:
         return stored_bytes(self.device, x_rows, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """Return the launch that multiplies by a vector into `y`: the only one of `launches`."""
+        """Return the one launch that multiplies by a vector into `y`."""
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, array in (("x", x), ("y", y)):
             # A copy would miss later writes to the array of a recording.
@@ -270,10 +272,10 @@ class QuantisedMatrix:
                 raise InputError(
                     f"{name} has strides {array.strides}; take a contiguous copy of it"
                 )
-        self._apart("y", y, x)
-        return self._of_vector(f32, x, y)
+        self._check_apart("y", y, x)
+        return self._vector_launch(f32, x, y)
 
-    def _of_vector(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
+    def _vector_launch(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
         layout = self.layout
         if isinstance(layout, CoreLayout):
             groups = workgroups(self.device, layout, self.rows)
@@ -288,23 +290,23 @@ class QuantisedMatrix:
             )  # fmt: skip
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
-    def _by_vectors(
+    def _vector_launches(
         self, batch: Batch, activations: str, plan: Plan | None
     ) -> tuple[tuple[Any, ...], ...]:
-        """Return one launch for each of a few rows if that is fastest, else none."""
+        """Return one launch per row if there are few rows and that is fastest, else no launches."""
         if (
             activations != EXACT
             or plan
             or not batch.are_few(self.type_name, on_cores=self._on_cores)
         ):
             return ()
-        return tuple(self._of_vector(batch.element, x, y) for x, y in batch.pairs())
+        return tuple(self._vector_launch(batch.element, x, y) for x, y in batch.pairs())
 
     @property
     def _on_cores(self) -> bool:
         return isinstance(self.layout, CoreLayout)
 
-    def _as_bytes(self, activations: str) -> bool:
+    def _uses_bytes(self, activations: str) -> bool:
         chosen = choice("activations", activations, (EXACT, INT8))
         if chosen == INT8 and QUANTISED_TYPES[self.type_name].packed is None:
             raise InputError(
@@ -350,7 +352,7 @@ class QuantisedMatrix:
         """
         values = np.empty((self.rows, self.columns) if out is None else 0, np.float32)
         if out is not None:
-            self._apart("out", self._vector("out", out, self.rows * self.columns))
+            self._check_apart("out", self._vector("out", out, self.rows * self.columns))
         target = values.reshape(-1) if out is None else out
         self.device.launch(
             *dequantise_launch(self.device, self.type_name, self.nbytes, self._data, target)
@@ -360,7 +362,7 @@ class QuantisedMatrix:
     def __repr__(self) -> str:
         return f"<{self.type_name} matrix of {self.rows} x {self.columns} on {self.device.name}>"
 
-    def _apart(self, name: str, out: Any, *read: Any) -> None:
+    def _check_apart(self, name: str, out: Any, *read: Any) -> None:
         """Raise InputError if a result overlaps the weights or other memory that is read."""
         if any(overlap(out, memory) for memory in (self._data, *read)):
             raise InputError(f"{name} is in memory that is read for it; take other memory")
@@ -388,8 +390,8 @@ def _aligned(array: Bytes) -> Bytes:
     contiguous = np.ascontiguousarray(array)
     if contiguous.ctypes.data % 16 == 0:
         return contiguous
-    room = np.empty(contiguous.size + 16, np.uint8)
-    start = -room.ctypes.data % 16
-    aligned = room[start : start + contiguous.size].reshape(contiguous.shape)
+    padded = np.empty(contiguous.size + 16, np.uint8)
+    start = -padded.ctypes.data % 16
+    aligned = padded[start : start + contiguous.size].reshape(contiguous.shape)
     aligned[:] = contiguous
     return aligned

@@ -1,7 +1,8 @@
 """Decoders of blocks to signed bytes, four in a word, for integer products.
 
-Activations are then bytes in blocks of 32. In formats with smaller scales these are integers too,
-and a sum over 32 elements is a whole number below 2^24, which f32 holds.
+Activations are then bytes in blocks of 32. Where a format has scales for fewer elements than a
+block, these scales are integers as well; a sum over 32 elements is an integer below 2^24, which f32
+holds exactly.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ class PackedRun:
 
     integers: 8 words of four signed bytes.
     scale: The scale in f32.
-    factors: Integer factors, each of an equal part of the integers in turn; empty for 1.
-    minimum, less: The subtrahend's factors, or None.
+    factors: Integer factors: with n of them, factor i multiplies the i-th of n equal parts of the
+        integers. Empty stands for a factor of 1.
+    minimum, less: The f32 scale and the integer whose product is subtracted, or None.
     """
 
     integers: list[Value]

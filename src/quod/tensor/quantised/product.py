@@ -1,11 +1,11 @@
 """The kernel that multiplies a quantised matrix by a vector without storing dequantised weights.
 
-One kernel function serves all formats. A workgroup has some rows; the positions of a row are
-divided among its instances, and their sums are added at the end. On a CPU, adjacent lanes of a
-vector decode adjacent positions, so bytes and activations are vector loads, and scales are loaded
-once. On a GPU an instance decodes all positions of one load, which share the cost of a scale.
-Instances of a GPU subgroup may also have different rows and the same positions, so that they load
-the same cache lines of the vector. Activations and sums are f32.
+One kernel function serves all formats. A workgroup has some rows. The positions of a row are
+divided among the workgroup's instances, and the instances' sums are added at the end. On a CPU,
+adjacent lanes of a vector decode adjacent positions, so bytes and activations are vector loads, and
+scales are loaded once. On a GPU an instance decodes all positions of one load, which share the cost
+of a scale. Parts of a GPU subgroup may also have different rows and the same positions, so that
+they load the same cache lines of the vector. Activations and sums are f32.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def _multiply(
 ) -> None:  # fmt: skip
     """y = the matrix times x: y[r] = sum of values[r, c] * x[c].
 
-    An instance has `at_once` rows, and `width` positions at a time; `together` parts of a subgroup
-    of 32 have different rows, and a workgroup has `at_once * together` rows.
+    An instance has `at_once` rows, and decodes `width` positions at a time. A subgroup of 32 is
+    divided into `together` parts with different rows, so a workgroup has `at_once * together` rows.
     """
     decoder, lane = QUANTISED_TYPES[form].decoder.with_table(k), k.local_id()
     sharing = Sharing(k, at_once, together)
     first_row = sharing.first
     # Rows beyond the last are clamped, and not stored.
     row_blocks = [
-        k.minimum(first_row + number, rows - 1) * blocks_per_row for number in range(at_once)
+        k.minimum(first_row + row_index, rows - 1) * blocks_per_row for row_index in range(at_once)
     ]
-    # All instances then share a row, and each has the same places of every block.
+    # If aligned, all instances share a row, and an instance has the same positions in every block.
     aligned = width == together == 1 and decoder.positions % k.workgroup_size == 0
     chains = (
         min(_CHAINS, len(list(_unrolled_positions(decoder, k.workgroup_size)))) if aligned else 1
@@ -50,11 +50,13 @@ def _multiply(
         with k.range(0, blocks_per_row, carry=zeros) as loop:
             sums = list(loop.carried)
             for chain, (group, start) in enumerate(_unrolled_positions(decoder, k.workgroup_size)):
-                for number, row in enumerate(row_blocks):
-                    sum_index = chain % _CHAINS * at_once + number
+                for index, first_block in enumerate(row_blocks):
+                    sum_index = chain % _CHAINS * at_once + index
                     position = lane + start
                     sixteen = start // 16 if k.workgroup_size <= 16 else position >> 4
-                    block_position = DecodePosition(row + loop.index, group, position, sixteen, 1)
+                    block_position = DecodePosition(
+                        first_block + loop.index, group, position, sixteen, 1
+                    )
                     (sums[sum_index],) = _add_products(
                         k, decoder, blocks, x, [block_position], loop.index, [sums[sum_index]]
                     )
@@ -62,7 +64,7 @@ def _multiply(
     else:
         positions_per_group = decoder.positions // width
         units = blocks_per_row * (decoder.groups * positions_per_group)
-        # rows > 0, which the assembler does not know, so it cannot fold the constant.
+        # Always `MAGIC`, as rows > 0. The assembler cannot know that, so it does not fold it.
         magic = k.select(rows == 0, k.constant(0, u32), k.constant(MAGIC, u32))
         with k.range(sharing.begin, units, sharing.step, carry=zeros) as loop:
             # Shifts, because assemblers expand divisions.
@@ -74,11 +76,13 @@ def _multiply(
                 group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
             )  # fmt: skip
             block_positions = [
-                DecodePosition(row + block, group_in_block, position, position >> 4, width, magic)
-                for row in row_blocks
+                DecodePosition(
+                    first_block + block, group_in_block, position, position >> 4, width, magic
+                )
+                for first_block in row_blocks
             ]
             loop.next(_add_products(k, decoder, blocks, x, block_positions, block, loop.carried))
-    totals = [sum_of(loop.results[number::at_once]) for number in range(at_once)]
+    totals = [sum_of(loop.results[index::at_once]) for index in range(at_once)]
     sharing.put(totals, rows, y)
 
 
@@ -210,35 +214,35 @@ class Sharing:
         k.barrier()
         row = k.workgroup_id() * self._rows + lane
         with k.if_((lane < self._rows) & (row < rows)):
-            groups = range(k.workgroup_size // SUBGROUP)
-            y[row] = sum_of([buffer[lane + group * self._rows] for group in groups])
+            subgroups = range(k.workgroup_size // SUBGROUP)
+            y[row] = sum_of([buffer[lane + subgroup * self._rows] for subgroup in subgroups])
 
 
-def room_for_sums(k: Builder, count: int) -> Value | None:
+def room_for_sums(k: Builder, sums_per_instance: int) -> Value | None:
     """Allocate shared memory for `count` sums of a workgroup; None if one subgroup holds it."""
     fits_subgroup = k.machine.has(Capability.SUBGROUPS) and k.subgroup_size >= k.workgroup_size
     if k.workgroup_size == 1 or fits_subgroup:
         return None
-    return k.shared(f32, count * k.workgroup_size)
+    return k.shared(f32, sums_per_instance * k.workgroup_size)
 
 
-def sums_of_workgroup(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
+def sums_of_workgroup(k: Builder, sums: list[Value], buffer: Value | None) -> list[Value]:
     """Return sums over the workgroup, valid in its first instance."""
-    if room is None:
+    if buffer is None:
         return sums if k.workgroup_size == 1 else [k.subgroup_sum(value) for value in sums]
     size, lane = k.workgroup_size, k.local_id()
     for index, value in enumerate(sums):
-        room[lane + index * size] = value
+        buffer[lane + index * size] = value
     k.barrier()
     while size > 1:
         half = (size + 1) // 2
         with k.if_(lane + half < size):
             for index in range(len(sums)):
                 offset = lane + index * k.workgroup_size
-                room[offset] = room[offset] + room[offset + half]
+                buffer[offset] = buffer[offset] + buffer[offset + half]
         k.barrier()
         size = half
-    return [room[index * k.workgroup_size] for index in range(len(sums))]
+    return [buffer[index * k.workgroup_size] for index in range(len(sums))]
 
 
 MULTIPLY_BLOCKS = {

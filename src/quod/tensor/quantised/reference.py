@@ -1,9 +1,9 @@
 """The reference dequantisation and quantisation in NumPy, which kernels are compared with.
 
 Formats and order of operations are those of ggml (ggml-quants.c): in f32, without fused products. A
-value is (scale * q) - minimum. The scale is a product of an f16 and 6 or 8 bits, so that it and
-scale * q are exact, and only the difference is rounded: fusing changes nothing. NF4, whose values
-are products alone, is in `types.nf4`; each other type has a file there too.
+value is (scale * q) - minimum. The scale is a product of an f16 and 6 or 8 bits, so that the
+scale and scale * q are exact. Only the difference is rounded, and a fused operation gives the same
+value. NF4's values are products, without a difference. Each type has a file in `types`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
     """
     name = choice("the type", type_name, (*_PLAIN, *QUANTISED_TYPES))
     array = plain_array("blocks", blocks)
-    wanted = np.dtype(np.uint8) if name in QUANTISED_TYPES else GGUF_TYPES[name].dtype
-    if wanted is None or array.dtype != wanted:
-        raise InputError(f"blocks of {name} must be {wanted}, not {array.dtype}")
+    expected_type = np.dtype(np.uint8) if name in QUANTISED_TYPES else GGUF_TYPES[name].dtype
+    if expected_type is None or array.dtype != expected_type:
+        raise InputError(f"blocks of {name} must be {expected_type}, not {array.dtype}")
     if name in _PLAIN:
         return _PLAIN[name](array)
     kind = QUANTISED_TYPES[name]
@@ -54,7 +54,9 @@ def quantise(type_name: str, values: Floats) -> Bytes:
     for values that are not finite, and for blocks whose scale is beyond f16.
     """
     rows = QUANTISED_TYPES.values()
-    encoders = {row.name: row.quantise for row in rows if row.quantise is not None}
+    encoders = {
+        row_bytes.name: row_bytes.quantise for row_bytes in rows if row_bytes.quantise is not None
+    }
     name = choice("the type", type_name, tuple(encoders))
     array, kind = plain_array("values", values), QUANTISED_TYPES[name]
     if array.dtype != np.float32:
@@ -64,8 +66,8 @@ def quantise(type_name: str, values: Floats) -> Bytes:
     if not np.isfinite(array).all():
         raise InputError("values must be finite, and one is not")
     packed = encoders[name](array.reshape(-1, kind.elements))
-    row = array.shape[-1] // kind.elements * kind.bytes
-    return packed.reshape(*array.shape[:-1], row)
+    row_bytes = array.shape[-1] // kind.elements * kind.bytes
+    return packed.reshape(*array.shape[:-1], row_bytes)
 
 
 def _bf16(bits: NDArray[Any]) -> Floats:

@@ -1,8 +1,8 @@
 """Tiles of a quantised matrix, as the right operand B of a product, dequantised when loaded.
 
 A block consists of groups, and a group of *runs* of consecutive elements. One load returns packed
-elements of all runs at the same positions. To use them at once, a step over K covers some positions
-of a group in all of its runs; see `order_of`.
+elements of all runs at the same positions. To use all of them in one step over K, a step covers
+some positions of a group in all of its runs; see `order_of`.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class _InstanceParts(_Rows):
     ) -> None:
         super().__init__(k, decoder, operand)
         self._step = depth // decoder.runs
-        share = width * depth // (decoder.runs * k.workgroup_size)
-        self.places = max(1, min(decoder.width, self._step, share))
+        positions_per_instance = width * depth // (decoder.runs * k.workgroup_size)
+        self.places = max(1, min(decoder.width, self._step, positions_per_instance))
         """The number of positions that are decoded at a time."""
-        per_line = self._step // self.places
+        parts_per_line = self._step // self.places
         part_indices = [
-            k.local_id() + start for start in range(0, width * per_line, k.workgroup_size)
+            k.local_id() + start for start in range(0, width * parts_per_line, k.workgroup_size)
         ]
         # Eight adjacent lines are stored to different banks.
         self._positions_of_instance = [
             (
-                part_index // (8 * per_line) * 8 + part_index % 8,
-                part_index // 8 % per_line * self.places,
+                part_index // (8 * parts_per_line) * 8 + part_index % 8,
+                part_index // 8 % parts_per_line * self.places,
             )
             for part_index in part_indices
         ]
@@ -85,7 +85,7 @@ class _InstanceParts(_Rows):
     def dequantised(self, start: Value) -> Staged:
         """Return the values of the instance's parts, by runs, for the step from k = `start`.
 
-        For a step beyond the end, these are values of the last group.
+        For a step beyond the end of K, these are values of the last group.
         """
         k, size = self._k, self.size
         group = k.minimum(start >> log2(size), self._operand.depth // size - 1)

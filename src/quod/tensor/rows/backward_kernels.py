@@ -20,20 +20,20 @@ def _softmax_backward(
 ) -> None:  # fmt: skip
     """dx[r] = y[r] * (dy[r] - sum(dy[r] * y[r]))."""
     row = Row(k, element, plan, rows, width)
-    slopes, shares, zero = row.of(gradient), row.of(y), k.constant(0.0, f32)
-    share = row.once(lambda access: row.load(shares, access.place))
+    gradient_row, y_row, zero = row.of(gradient), row.of(y), k.constant(0.0, f32)
+    probabilities = row.once(lambda access: row.load(y_row, access.place))
 
     def products(accesses: list[Access], carried: Values) -> Values:
-        terms = counted(k, accesses, lambda slope, probability: slope * probability, share)
+        terms = counted(k, accesses, lambda slope, probability: slope * probability, probabilities)
         return (summed(terms, carried[0]),)
 
-    total = row.total(row.fold(slopes, (zero,), products)[0])
+    total = row.total(row.fold(gradient_row, (zero,), products)[0])
 
     def result_of(access: Access) -> list[Value]:
-        pairs = zip(access.values, share(access), strict=True)
+        pairs = zip(access.values, probabilities(access), strict=True)
         return [probability * (slope - total) for slope, probability in pairs]
 
-    row.store(slopes, row.of(dx), result_of)
+    row.store(gradient_row, row.of(dx), result_of)
 
 
 def _rms_norm_backward(
@@ -47,16 +47,16 @@ def _rms_norm_backward(
     """
     row = Row(k, element, plan, rows, width)
     source, zero = row.of(x), k.constant(0.0, f32)
-    slope = _weighted(row, gradient, weight)
+    weighted_at = _weighted(row, gradient, weight)
 
     def sums(accesses: list[Access], carried: Values) -> Values:
         squares = summed(counted(k, accesses, lambda value: value * value), carried[0])
-        products = counted(k, accesses, lambda value, weighted: value * weighted, slope)
+        products = counted(k, accesses, lambda value, weighted: value * weighted, weighted_at)
         return squares, summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), sums)
     scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
-    _store(row, source, dx, slope, scale, products)
+    _store(row, source, dx, weighted_at, scale, products)
     row.put(scales, scale)
 
 
@@ -74,11 +74,13 @@ def _layer_norm_backward(
     slope = _weighted(row, gradient, weight)
 
     def plain(accesses: list[Access], carried: Values) -> Values:
-        values = summed(counted(k, accesses, lambda value: value), carried[0])
-        return values, summed(counted(k, accesses, lambda _, weighted: weighted, slope), carried[1])
+        value_sum = summed(counted(k, accesses, lambda value: value), carried[0])
+        return value_sum, summed(
+            counted(k, accesses, lambda _, weighted: weighted, slope), carried[1]
+        )
 
-    values, slopes = row.fold(source, (zero, zero), plain)
-    mean, level = row.total(values) / row.columns, row.total(slopes) / row.columns
+    value_sum, gradient_sum = row.fold(source, (zero, zero), plain)
+    mean, mean_gradient = row.total(value_sum) / row.columns, row.total(gradient_sum) / row.columns
 
     def central(accesses: list[Access], carried: Values) -> Values:
         squares = counted(k, accesses, lambda value: (value - mean) * (value - mean))
@@ -87,35 +89,35 @@ def _layer_norm_backward(
 
     squares, products = row.fold(source, (zero, zero), central)
     scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
-    _store(row, source, dx, slope, scale, products, mean, level)
+    _store(row, source, dx, slope, scale, products, mean, mean_gradient)
     row.put(scales, scale)
     row.put(means, mean)
 
 
 def _weighted(row: Row, gradient: Value, weight: Value) -> Callable[[Access], Values]:
     """Return a function for the gradient times the weights at an access of the row."""
-    slopes, factors = row.of(gradient), row.vector(weight)
+    gradient_row, weight_vector = row.of(gradient), row.vector(weight)
 
     def result_of(access: Access) -> Values:
-        pair = row.load(slopes, access.place), row.load(factors, access.place)
+        pair = row.load(gradient_row, access.place), row.load(weight_vector, access.place)
         return tuple(slope * factor for slope, factor in zip(*pair, strict=True))
 
     return row.once(result_of)
 
 
 def _store(
-    row: Row, source: Value, dx: Value, slope: Callable[[Access], Values], scale: Value,
-    products: Value, mean: Value | None = None, level: Value | None = None,
+    row: Row, source: Value, dx: Value, weighted_at: Callable[[Access], Values], scale: Value,
+    products: Value, mean: Value | None = None, mean_gradient: Value | None = None,
 ) -> None:  # fmt: skip
     """Store scale * (g - n * mean(g * n)), with x and g centred by `mean` and `level` if given."""
-    along = row.total(products * scale) / row.columns
+    mean_product = row.total(products * scale) / row.columns
 
     def result_of(access: Access) -> list[Value]:
         gradients = []
-        for value, weighted in zip(access.values, slope(access), strict=True):
-            place = value if mean is None else value - mean
-            centred = weighted if level is None else weighted - level
-            gradients.append(scale * (centred - place * scale * along))
+        for value, weighted in zip(access.values, weighted_at(access), strict=True):
+            centred_value = value if mean is None else value - mean
+            centred_gradient = weighted if mean_gradient is None else weighted - mean_gradient
+            gradients.append(scale * (centred_gradient - centred_value * scale * mean_product))
         return gradients
 
     row.store(source, row.of(dx), result_of)

@@ -57,9 +57,9 @@ def _slab_sums(
     columns.store(y, element, columns.slab, slab_sums)
 
 
-def _kernels(body: Any, memory: str, *beside: str) -> dict[Type, KernelDefinition]:
-    sums = dict.fromkeys(beside, f32)
-    return {element: row_kernel(body, element, [], memory, sums) for element in TYPES}
+def _kernels(body: Any, memory: str, *f32_pointers: str) -> dict[Type, KernelDefinition]:
+    other_parameters = dict.fromkeys(f32_pointers, f32)
+    return {element: row_kernel(body, element, [], memory, other_parameters) for element in TYPES}
 
 
 RMS_NORM_VECTORS = _kernels(_rms_norm_vectors, "gradient x", "scales", "weight_sums")

@@ -1,7 +1,7 @@
 """Column sums over rows, in slabs of rows and in a fixed order.
 
-The sums of each slab are one row of the next step, until one row is left. The order depends on the
-number of rows alone, not on the device.
+The sums of a slab form one row of a shorter matrix, which is summed in the same way until one row
+is left. The order depends only on the number of rows, not on the device.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ROWS_AT_ONCE = 4
 
 @frozen
 class ColumnPlan:
-    """The columns of an instance: `batch` accesses of `vector` columns each.
+    """The assignment of columns to instances: `batch` accesses of `vector` columns each.
 
-    Adjacent instances of the `lanes` in a workgroup have adjacent accesses.
+    The `lanes` instances of a workgroup have adjacent accesses.
     """
 
     lanes: int
@@ -50,19 +50,19 @@ class Columns:
 
     def __init__(self, k: Builder, plan: ColumnPlan, width: Value) -> None:
         self._k, self._plan, self._width = k, plan, width
-        size = plan.lanes * plan.batch
-        blocks = (width + (size - 1)) // size
+        block_accesses = plan.lanes * plan.batch
+        blocks = (width + (block_accesses - 1)) // block_accesses
         self.slab = k.workgroup_id() // blocks
         """The index of the workgroup's slab."""
-        first = k.workgroup_id() % blocks * size + k.local_id()
-        self._at = [first + number * plan.lanes for number in range(plan.batch)]
+        first = k.workgroup_id() % blocks * block_accesses + k.local_id()
+        self._accesses_of_instance = [first + index * plan.lanes for index in range(plan.batch)]
 
     def load(self, matrix: Value, element: Type, row: Value) -> Values:
         """Load the instance's elements of a row, as f32."""
         accesses = Accesses(self._k, element, self._plan.vector)
         source = accesses.of(matrix, self._begin(row))
         elements: Values = ()
-        for at in self._at:
+        for at in self._accesses_of_instance:
             elements += accesses.load(source, self._k.minimum(at, self._width - 1))
         return elements
 
@@ -88,7 +88,7 @@ class Columns:
         self, first: Value, count: Value, initial: Values,
         step: Callable[[Values, list[Value]], Values],
     ) -> Values:  # fmt: skip
-        """Fold `count` rows from row `first`; `step` takes the carried values and some rows."""
+        """Fold `count` rows from row `first`; `step` takes carried values and row indices."""
         k, full_steps = self._k, count // _ROWS_AT_ONCE
         with k.range(0, full_steps, carry=initial) as loop:
             begin = first + loop.index * _ROWS_AT_ONCE
@@ -112,7 +112,7 @@ class Columns:
         vector = self._plan.vector
         accesses = Accesses(self._k, element, vector)
         target = accesses.of(matrix, self._begin(row))
-        for number, at in enumerate(self._at):
+        for number, at in enumerate(self._accesses_of_instance):
             with self._k.if_(at < self._width):
                 accesses.store(target, at, values[number * vector : (number + 1) * vector])
 
@@ -121,7 +121,7 @@ class Columns:
 
 
 def slabs(rows: int) -> int:
-    """Return the number of slabs."""
+    """Return the number of slabs of a matrix of `rows` rows."""
     return -(-rows // SLAB)
 
 

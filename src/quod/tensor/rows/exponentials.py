@@ -13,13 +13,13 @@ LEAST = -3.4028234663852886e38
 class Powers:
     """exp(x - top) of a row's elements, with `top` the greatest of them, and their sum `total`.
 
-    A row that is too long for registers is read once for both, and the sum is rescaled whenever a
-    greater element occurs (Milakov and Gimelshein, Online normalizer calculation for softmax,
+    If a row is not kept in registers, one pass over it computes both: the sum is rescaled whenever
+    a greater element occurs (Milakov and Gimelshein, Online normalizer calculation for softmax,
     2018).
     """
 
     def __init__(self, k: Builder, row: Row, source: Value, element: Value | None = None) -> None:
-        """Reduce the row at `source`; `element` is one of its elements, held by all instances."""
+        """Reduce the row at `source`; `element` is an element of it that all instances have."""
         self._k = k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         if element is not None:

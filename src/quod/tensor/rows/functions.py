@@ -71,14 +71,16 @@ def _run(
 ) -> Any:  # fmt: skip
     device = resolve_device(device)
     source = tensor(device, "x", x)
-    beside = [row_of(device, name, value, source) for name, value in vectors.items()]
+    shared_vectors = [row_of(device, name, value, source) for name, value in vectors.items()]
     target = result(device, x, source) if out is None else out
     out_tensor = like(device, "out", target, source)
     check_apart(out_tensor, source, same=True)
-    check_apart(out_tensor, *beside)
+    check_apart(out_tensor, *shared_vectors)
     if source.rows and source.columns:
-        memory = [each.memory for each in [source, *beside, out_tensor]]
-        launch_rows(device, kernels[source.element], source, numbers, memory, beside=len(beside))
+        memory = [each.memory for each in [source, *shared_vectors, out_tensor]]
+        launch_rows(
+            device, kernels[source.element], source, numbers, memory, beside=len(shared_vectors)
+        )
     return target
 
 
@@ -88,9 +90,9 @@ def launch_rows(
 ) -> None:  # fmt: skip
     """Launch a kernel over the rows of `x`.
 
-    at_once: Tensors whose rows the kernel holds at a time.
-    beside: Vectors that all rows share.
-    static: Further static arguments.
+    at_once: Number of tensors of which the kernel holds a row at a time.
+    beside: Number of vectors that all rows share.
+    static: Further compile-time arguments of the kernel.
     """
     plan = plan_rows(device, x.element, x.columns, at_once, beside)
     compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan, **static)

@@ -30,14 +30,14 @@ def softmax_backward(
     `out` may be either argument. See `softmax`.
     """
     device = resolve_device(device)
-    model = tensor(device, "y", y)
-    slopes = like(device, "gradient", gradient, model)
-    target = result(device, y, model) if out is None else out
-    out_tensor = like(device, "out", target, model)
-    check_apart(out_tensor, slopes, model, same=True)
-    memory = [each.memory for each in (slopes, model, out_tensor)]
-    if model.rows and model.columns:
-        launch_rows(device, SOFTMAX_BACKWARD[model.element], model, (), memory, 2)
+    y_tensor = tensor(device, "y", y)
+    gradient_tensor = like(device, "gradient", gradient, y_tensor)
+    target = result(device, y, y_tensor) if out is None else out
+    out_tensor = like(device, "out", target, y_tensor)
+    check_apart(out_tensor, gradient_tensor, y_tensor, same=True)
+    memory = [operand.memory for operand in (gradient_tensor, y_tensor, out_tensor)]
+    if y_tensor.rows and y_tensor.columns:
+        launch_rows(device, SOFTMAX_BACKWARD[y_tensor.element], y_tensor, (), memory, 2)
     return target
 
 
@@ -47,10 +47,10 @@ def rms_norm_backward(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the gradients of `x` and `weight`, where `gradient` is that of rms_norm(x, weight).
 
-    The results have the types and shapes of `x` and `weight`; `out` takes the two, and overlaps no
-    argument. Each row's scale is recomputed. The gradient of weights is summed over slabs of 64
-    rows, then over slabs of those, in an order that depends on the number of rows alone. Arrays and
-    errors are as in `softmax`.
+    The results have the types and shapes of `x` and `weight`. `out` is the memory for both, and
+    overlaps no argument. Each row's scale is recomputed. The gradient of weights is summed over
+    slabs of 64 rows, then over slabs of these sums, in an order that depends only on the number of
+    rows. Arrays and errors are as in `softmax`.
     """
     results("x and weight", 2, out)
     first, second = _norm(
@@ -78,41 +78,50 @@ _KERNELS: Mapping[int, tuple[Mapping[Type, KernelDefinition], Mapping[Type, Kern
     1: (RMS_NORM_BACKWARD, RMS_NORM_VECTORS),
     2: (LAYER_NORM_BACKWARD, LAYER_NORM_VECTORS),
 }
-"""The kernels by the number of the norm's vectors, which is that of the numbers of each row."""
+"""The kernels by the number of vectors of the norm.
+
+Each row stores as many numbers for the vectors' gradients: its scale, or its scale and mean.
+"""
 
 
 def _norm(
     device: AnyDevice, gradient: Given, x: Given, weight: Given, epsilon: float,
     vectors: Sequence[str], out: Sequence[Given] | None,
 ) -> Sequence[Any]:  # fmt: skip
-    model = tensor(device, "x", x)
-    slopes = like(device, "gradient", gradient, model)
-    factors = row_of(device, "weight", weight, model)
+    x_tensor = tensor(device, "x", x)
+    gradient_tensor = like(device, "gradient", gradient, x_tensor)
+    weight_tensor = row_of(device, "weight", weight, x_tensor)
     targets = (
-        [result(device, x, model), *[result(device, weight, factors) for _ in vectors]]
+        [result(device, x, x_tensor), *[result(device, weight, weight_tensor) for _ in vectors]]
         if out is None
         else list(out)
     )
-    dx = like(device, "out[0]", targets[0], model)
-    sums = [
-        row_of(device, f"out[{number}]", target, model)
-        for number, target in enumerate(targets[1:], 1)
+    dx = like(device, "out[0]", targets[0], x_tensor)
+    out_vectors = [
+        row_of(device, f"out[{index}]", target, x_tensor)
+        for index, target in enumerate(targets[1:], 1)
     ]
-    for number, each in enumerate((dx, *sums)):
-        check_apart(each, slopes, model, factors, *[dx, *sums][:number])
-    if not model.columns:
+    for index, out_part in enumerate((dx, *out_vectors)):
+        check_apart(out_part, gradient_tensor, x_tensor, weight_tensor, *[dx, *out_vectors][:index])
+    if not x_tensor.columns:
         return targets
     rows_kernels, columns_kernels = _KERNELS[len(vectors)]
-    count = slabs(model.rows)
-    partial = [_numbers(device, count * model.columns) for _ in sums]
-    if model.rows:
-        of_rows = [_numbers(device, model.rows) for _ in vectors]
-        memory = [slopes.memory, model.memory, factors.memory, dx.memory, *of_rows]
-        launch_rows(device, rows_kernels[model.element], model, (epsilon,), memory, 2)
-        memory = [slopes.memory, model.memory, *of_rows, *partial]
-        _launch_columns(device, columns_kernels, model, model.element, model.rows, memory)
-    for each, out_vector in zip(partial, sums, strict=True):
-        _add_up(device, model, each, count, out_vector.memory)
+    slab_count = slabs(x_tensor.rows)
+    partial_sums = [_numbers(device, slab_count * x_tensor.columns) for _ in out_vectors]
+    if x_tensor.rows:
+        row_numbers = [_numbers(device, x_tensor.rows) for _ in vectors]
+        memory = [
+            gradient_tensor.memory,
+            x_tensor.memory,
+            weight_tensor.memory,
+            dx.memory,
+            *row_numbers,
+        ]
+        launch_rows(device, rows_kernels[x_tensor.element], x_tensor, (epsilon,), memory, 2)
+        memory = [gradient_tensor.memory, x_tensor.memory, *row_numbers, *partial_sums]
+        _launch_columns(device, columns_kernels, x_tensor, x_tensor.element, x_tensor.rows, memory)
+    for out_part, out_vector in zip(partial_sums, out_vectors, strict=True):
+        _add_up(device, x_tensor, out_part, slab_count, out_vector.memory)
     return targets
 
 
@@ -121,14 +130,16 @@ def _numbers(device: AnyDevice, count: int) -> Any:
     return device.allocate(max(1, count) * np.dtype(np.float32).itemsize, zero=False)
 
 
-def _add_up(device: AnyDevice, model: Tensor, partial: Any, rows: int, out_memory: Any) -> None:
+def _add_up(
+    device: AnyDevice, model: Tensor, partial_sums: Any, rows: int, out_memory: Any
+) -> None:
     """Add rows of f32, and store the sum as a row of elements."""
     while rows > SLAB:
-        count = slabs(rows)
-        sums = _numbers(device, count * model.columns)
-        _launch_columns(device, SLAB_SUMS, model, f32, rows, [sums, partial])
-        partial, rows = sums, count
-    _launch_columns(device, SLAB_SUMS, model, model.element, rows, [out_memory, partial])
+        slab_count = slabs(rows)
+        sums = _numbers(device, slab_count * model.columns)
+        _launch_columns(device, SLAB_SUMS, model, f32, rows, [sums, partial_sums])
+        partial_sums, rows = sums, slab_count
+    _launch_columns(device, SLAB_SUMS, model, model.element, rows, [out_memory, partial_sums])
 
 
 def _launch_columns(

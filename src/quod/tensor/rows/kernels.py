@@ -37,7 +37,7 @@ def _rms_norm(
 ) -> None:  # fmt: skip
     """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
     row = Row(k, element, plan, rows, width)
-    factors, zero = row.beside(weight), k.constant(0.0, f32)
+    weights_at, zero = row.beside(weight), k.constant(0.0, f32)
 
     def squares(accesses: list[Access], carried: Values) -> Values:
         return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
@@ -47,9 +47,9 @@ def _rms_norm(
     scale = k.rsqrt(row.total(total) / row.columns + epsilon)
 
     def result_of(access: Access) -> list[Value]:
-        weights = factors(access)
+        weights = weights_at(access)
         return [
-            value * scale * factor for value, factor in zip(access.values, weights, strict=True)
+            value * scale * weight for value, weight in zip(access.values, weights, strict=True)
         ]
 
     row.store(source, row.of(y), result_of)
@@ -64,7 +64,7 @@ def _layer_norm(
     The variance is the mean of squared differences, which avoids cancellation.
     """
     row = Row(k, element, plan, rows, width)
-    factors, summands, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
+    weights_at, biases_at, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
     source = row.of(x)
 
     def total_of(term: Callable[[Value], Value]) -> Value:
@@ -78,8 +78,10 @@ def _layer_norm(
     scale = k.rsqrt(variance + epsilon)
 
     def result_of(access: Access) -> list[Value]:
-        parts = zip(access.values, factors(access), summands(access), strict=True)
-        return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
+        elements = zip(access.values, weights_at(access), biases_at(access), strict=True)
+        return [
+            k.fma((value - mean) * scale, factor, summand) for value, factor, summand in elements
+        ]
 
     row.store(source, row.of(y), result_of)
 
@@ -91,7 +93,7 @@ _SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
 def row_kernel(
     body: Any, element: Type, numbers: list[str], memory: str, beside: Mapping[str, Type] = EMPTY
 ) -> KernelDefinition:
-    """Build the kernel of a function of rows.
+    """Build the kernel for a function that processes rows.
 
     numbers: The names of f32 scalars.
     memory: The names of pointers to `element`.

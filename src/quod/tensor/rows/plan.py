@@ -1,4 +1,4 @@
-"""Plans of row kernels: instances of a row, elements of an access, accesses of a step.
+"""Plans of row kernels: instances per row, elements per access, accesses per step.
 
 The layout follows docs/design/tensor.md. Shapes are kernel arguments, so that few plans serve all
 shapes: a kernel is compiled for a type and a plan, never for a shape.
@@ -14,35 +14,35 @@ from quod.kernel.machine import Capability
 WIDEST = 16
 """Bytes of the widest access."""
 
-_FEWEST = 8
-_AT_ONCE = 32
-"""The maximum number of elements that an instance holds, unless a long row requires more."""
-_MOST = (512, 64)
-"""The maximum number of instances of a row and of elements of an instance, in registers."""
-_MAX_OF_SHORT_KERNELS = (256, 16)
-_KEPT = (20, 36)
-"""Elements of an instance in registers, the others being in shared memory.
+_MIN_THREADS = 8
+_ELEMENTS_PER_INSTANCE = 32
+"""The maximum number of elements per instance, unless a long row requires more."""
+_MAX_THREADS_AND_ELEMENTS = (512, 64)
+"""The maximum number of instances per row, and of elements per instance in registers."""
+_MAX_IN_SHORT_KERNELS = (256, 16)
+_REGISTER_ELEMENTS = (20, 36)
+"""Elements of an instance in registers if the row's other elements are in shared memory.
 
-The first is for two workgroups of a multiprocessor, the second for one.
+The first is for two workgroups per multiprocessor, the second for one.
 """
-_STEP = 4
-"""Long rows have a multiple of so many accesses, so that few plans serve all lengths."""
+_ACCESS_MULTIPLE = 4
+"""Instances have a multiple of so many accesses of a long row; few plans serve all lengths."""
 VECTOR_LANES = 8
 """The vector lanes of a CPU workgroup, unless the device has more."""
-_STEPS = 4
-"""Accesses of a lane in each step of a loop over a row."""
-_STEPS_OF_A_PROCESSOR = 64
-"""Steps of a CPU workgroup through a tensor: 2048 elements, which hide the workgroup's overhead."""
-_ROWS_OF_A_PROCESSOR = 16
-"""Rows of a CPU workgroup whose rows are a few accesses long."""
+_CPU_BATCH = 4
+"""Accesses per CPU lane in each step of a loop over a row."""
+_CPU_STEPS = 64
+"""Steps of a CPU workgroup through a tensor; 2048 elements hide the workgroup's overhead."""
+_CPU_ROWS = 16
+"""Rows per CPU workgroup in kernels that do not reduce rows."""
 _MANY_ROWS = 256
 """The number of rows, each in a workgroup, that keeps a GPU busy."""
-_LONGEST = 1 << 17
-"""The longest such row; an instance then adds at most 64 terms sequentially."""
+_MAX_UNSPLIT_COLUMNS = 1 << 17
+"""The longest row, in elements, that one workgroup reduces when there are `_MANY_ROWS` rows."""
 _MAX_PARTS = 4096
 """The maximum number of partial sums of a tensor, which one workgroup adds."""
-_IN_FLIGHT = 32
-"""Elements that an instance of a GPU loads from all tensors together."""
+_LOADED_ELEMENTS = 32
+"""Elements that a GPU instance loads per step, over all tensors."""
 
 
 @frozen
@@ -53,8 +53,8 @@ class RowPlan:
     threads: Instances of a row.
     vector: Elements of an access.
     batch: Accesses of an instance in each step.
-    whole: One step covers the row, which is read once; otherwise each pass loops over the row.
-    copied: The number of last accesses of a whole row that stay in shared memory, not registers.
+    whole: True if one step covers the row, which is then read once; else each pass loops over it.
+    copied: How many of an instance's accesses, the last ones, stay in shared memory, not registers.
     resident: Workgroups that are to fit a multiprocessor; 0 leaves that to the assembler.
     full: The row has exactly `threads * batch` accesses, so that no access needs a bounds check.
     """
@@ -78,60 +78,70 @@ def plan_rows(
 ) -> RowPlan:
     """Return the plan for rows of `columns` elements.
 
-    tensors: Tensors whose rows are processed together.
-    beside: Vectors, such as weights, that all rows share.
+    tensors: Number of tensors whose rows are processed together.
+    beside: Number of vectors, such as weights, that all rows share.
     """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         # Adjacent lanes read adjacent elements; rows stay in the cache.
         lanes = max(device.lanes, VECTOR_LANES)
-        return RowPlan(lanes, lanes, 1, _STEPS, whole=False)
+        return RowPlan(lanes, lanes, 1, _CPU_BATCH, whole=False)
     vector = widest(element, columns)
     width = columns // vector
-    short = machine.has(Capability.SHORT_KERNELS)
-    max_threads, max_elements = _MAX_OF_SHORT_KERNELS if short else _MOST
+    has_short_kernels = machine.has(Capability.SHORT_KERNELS)
+    max_threads, max_elements = (
+        _MAX_IN_SHORT_KERNELS if has_short_kernels else _MAX_THREADS_AND_ELEMENTS
+    )
     max_elements //= tensors
-    elements = min(_AT_ONCE // tensors, max_elements)
+    elements = min(_ELEMENTS_PER_INSTANCE // tensors, max_elements)
     if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
-        plan = _long(device, vector, width, max_threads, beside)
+        plan = _long_row_plan(device, vector, width, max_threads, beside)
         if plan is not None:
             return plan
-    threads = _FEWEST
+    threads = _MIN_THREADS
     while threads < max_threads and threads * elements < columns:
         threads *= 2
     lanes = max(device.lanes, threads)
     batch = 1
     while batch * vector < max_elements and batch * threads < width:
         batch *= 2
-    fits = batch * threads >= width
-    if not fits:
+    fits_registers = batch * threads >= width
+    if not fits_registers:
         batch = max(1, elements // vector)
-    return RowPlan(lanes, threads, vector, batch, fits)
+    return RowPlan(lanes, threads, vector, batch, fits_registers)
 
 
-def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int) -> RowPlan | None:
+def _long_row_plan(
+    device: AnyDevice, vector: int, width: int, threads: int, beside: int
+) -> RowPlan | None:
     """Return the plan for a row split between registers and shared memory.
 
-    Returns None if the row fits the registers, or fits neither.
+    Returns None if the row fits in registers alone, or does not fit in both together.
     """
-    if width * vector <= threads * _AT_ONCE:
+    if width * vector <= threads * _ELEMENTS_PER_INSTANCE:
         return None
-    most = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
-    rooms = most // (threads * WIDEST)
-    batch = -(-width // (threads * _STEP)) * _STEP
+    shared_bytes = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
+    copies_that_fit = shared_bytes // (threads * WIDEST)
+    batch = -(-width // (threads * _ACCESS_MULTIPLE)) * _ACCESS_MULTIPLE
     plan = RowPlan(threads, threads, vector, batch, whole=True, full=batch * threads == width)
-    if batch * vector > 2 * _AT_ONCE:
-        copied, full = batch - _KEPT[1] // vector, plan.full and beside > 0
-        return replace(plan, copied=copied, resident=1, full=full) if copied <= rooms else None
+    if batch * vector > 2 * _ELEMENTS_PER_INSTANCE:
+        copied, full = batch - _REGISTER_ELEMENTS[1] // vector, plan.full and beside > 0
+        return (
+            replace(plan, copied=copied, resident=1, full=full)
+            if copied <= copies_that_fit
+            else None
+        )
     if not beside:
         return None
     # Shared vectors are as long as rows, and are read after the reduction: more instances have more
     # loads in flight.
-    most = 2 * threads
-    if width % most == 0 and width * vector <= most * _AT_ONCE:
-        return RowPlan(most, most, vector, width // most, whole=True, full=True)
-    copied = batch - _KEPT[0] // vector
-    return replace(plan, copied=copied, resident=2) if 2 * copied <= rooms else None
+    shared_bytes = 2 * threads
+    if width % shared_bytes == 0 and width * vector <= shared_bytes * _ELEMENTS_PER_INSTANCE:
+        return RowPlan(
+            shared_bytes, shared_bytes, vector, width // shared_bytes, whole=True, full=True
+        )
+    copied = batch - _REGISTER_ELEMENTS[0] // vector
+    return replace(plan, copied=copied, resident=2) if 2 * copied <= copies_that_fit else None
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:
@@ -143,22 +153,22 @@ def widest(element: Type, columns: int, most: int = WIDEST) -> int:
 
 
 def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, int, int]:
-    """Return the plan of a sum over a tensor, whose rows have a workgroup each.
+    """Return the plan of a sum over a tensor that is cut into rows, one per workgroup.
 
     Also returns the accesses of each row but the last, and the number of rows.
     """
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
-        lanes, vector, batch, fewest = (
+        lanes, vector, batch, min_steps = (
             max(device.lanes, VECTOR_LANES),
             1,
-            _STEPS,
-            _STEPS_OF_A_PROCESSOR,
+            _CPU_BATCH,
+            _CPU_STEPS,
         )
     else:
-        lanes, vector, fewest = device.lanes, widest(element, elements), 1
-        batch = _AT_ONCE // vector
-    size, accesses = lanes * batch, elements // vector
-    width = max(fewest, -(-accesses // (size * _MAX_PARTS))) * size
+        lanes, vector, min_steps = device.lanes, widest(element, elements), 1
+        batch = _ELEMENTS_PER_INSTANCE // vector
+    step_accesses, accesses = lanes * batch, elements // vector
+    width = max(min_steps, -(-accesses // (step_accesses * _MAX_PARTS))) * step_accesses
     return RowPlan(lanes, lanes, vector, batch, whole=False), width, -(-accesses // width)
 
 
@@ -169,11 +179,11 @@ def plan_parts(
 
     Also returns the accesses of a part, and the number of parts of a row.
     """
-    processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    is_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     row_plan = plan_rows(
         device, element, columns, 2
-    )  # not kept anywhere: each element is read once
-    if processor or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _LONGEST)):
+    )  # As for two tensors: a reduction reads each element once and keeps none.
+    if is_cpu or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _MAX_UNSPLIT_COLUMNS)):
         plan, width, parts = plan_sum(device, element, columns)
         if parts > 1:
             return plan, width, parts
@@ -203,9 +213,9 @@ class FlatPlan:
 def plan_elements(device: AnyDevice, element: Type, elements: int, tensors: int) -> FlatPlan:
     """Return the plan for `elements` elements of several tensors; `element` is the widest type."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
-        return FlatPlan(max(device.lanes, VECTOR_LANES), 1, _STEPS, _STEPS_OF_A_PROCESSOR)
+        return FlatPlan(max(device.lanes, VECTOR_LANES), 1, _CPU_BATCH, _CPU_STEPS)
     vector = widest(element, elements)
-    return FlatPlan(device.lanes, vector, max(1, _IN_FLIGHT // (vector * tensors)), 1)
+    return FlatPlan(device.lanes, vector, max(1, _LOADED_ELEMENTS // (vector * tensors)), 1)
 
 
 @frozen
@@ -229,10 +239,10 @@ class GroupPlan:
 
 
 def plan_groups(device: AnyDevice, vector: int, columns: int) -> GroupPlan:
-    """Return the plan for rows of `columns` elements, `vector` to an access on a GPU."""
+    """Return the plan for rows of `columns` elements; on a GPU an access has `vector` elements."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         lanes = max(device.lanes, VECTOR_LANES)
-        return GroupPlan(lanes, lanes, 1, _ROWS_OF_A_PROCESSOR)
+        return GroupPlan(lanes, lanes, 1, _CPU_ROWS)
     threads = 1
     while threads < device.lanes and threads * vector < columns:
         threads *= 2

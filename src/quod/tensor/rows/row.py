@@ -1,4 +1,4 @@
-"""A row as one instance of a kernel sees it: its accesses, and reductions over all instances."""
+"""The accesses of one instance to its row, and reductions over all instances of a row."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Access:
 
     number: The index of the access in its step.
     at: The index of the access in the row, which may be out of range.
-    place: The index that is read: `at`, clamped to the last access of the row.
+    place: The index that is loaded: `at`, clamped to the last access of the row.
     there: True if `at` is in range; None if it always is.
-    load: The function that returns the elements, as f32.
+    load: Returns the elements, as f32.
     """
 
     number: int
@@ -44,8 +44,8 @@ class Access:
 class Row:
     """The row of this instance, `width` accesses of `vector` elements long.
 
-    Every instance of the workgroup must construct it and call its methods; instances beyond the
-    last row read that row, and store nothing.
+    Every instance of the workgroup must construct a `Row` and call its methods. Instances beyond
+    the last row read the last row, and store nothing.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Row:
     ) -> None:  # fmt: skip
         """Select the row of this instance.
 
-        count: The accesses of all rows, if the last row is shorter; with `parts`, the accesses of
-            a long row.
+        count: The number of accesses of all rows together, if the last row is shorter; with
+            `parts`, the number of accesses of a long row.
         parts: The number of rows that each long row is split into.
         shared: The types of the values that `all_combined` reduces.
         stored: The type of stored elements, if not `element`.
@@ -79,7 +79,7 @@ class Row:
             row = k.minimum(row, rows - 1)
         self._row_index = row
         self.before = k.constant(0, u32) if parts is None else row % parts * width
-        """The elements of the long row before this part."""
+        """The number of elements of the long row before this part."""
         self._first = row.cast(u64) * width.cast(u64)
         if count is not None and parts is not None:
             self._first = (row // parts).cast(u64) * count.cast(u64) + self.before.cast(u64)
@@ -156,20 +156,26 @@ class Row:
         return cached
 
     def _step(self, pointer: Value, start: Value, *, full: bool) -> list[Access]:
-        """Load the accesses of a step, with the last access in place of those beyond the row."""
+        """Load the accesses of a step; accesses beyond the row load its last access."""
         accesses = []
-        for number in range(self._batch):
-            index = start + (number * self._threads + self._lane)
+        for index_in_step in range(self._batch):
+            index = start + (index_in_step * self._threads + self._lane)
             in_range = None if full else index < self._width
             read_index = index if full else self._k.minimum(index, self._width - 1)
-            if number < self._batch - self._copied:
+            if index_in_step < self._batch - self._copied:
                 values = self.load(pointer, read_index)
-                accesses.append(Access(number, index, read_index, in_range, partial(_same, values)))
+                accesses.append(
+                    Access(index_in_step, index, read_index, in_range, partial(_same, values))
+                )
             else:
-                buffer = self._copies[number - self._batch]
+                buffer = self._copies[index_in_step - self._batch]
                 accesses.append(
                     Access(
-                        number, index, read_index, in_range, self._copy(pointer, read_index, buffer)
+                        index_in_step,
+                        index,
+                        read_index,
+                        in_range,
+                        self._copy(pointer, read_index, buffer),
                     )
                 )
         return accesses
@@ -186,7 +192,7 @@ class Row:
         return partial(self.load, buffer, self._lane)
 
     def _whole_row(self, pointer: Value) -> list[Access]:
-        """Return all accesses of a whole row, which is read once."""
+        """Return all accesses of a row that is read once (`whole`)."""
         if not self._row_accesses:
             self._row_accesses = self._step(pointer, self._k.constant(0, u32), full=self._full)
             if self._copied:
@@ -203,7 +209,7 @@ class Row:
             accesses = self._whole_row(pointer)
             register_count = self._batch - self._copied
             state = step(accesses[:register_count], initial)
-            # One access at a time, so that few are in registers.
+            # One access in shared memory at a time, so that few elements are in registers.
             for access in accesses[register_count:]:
                 state = step([access], state)
             return state
@@ -280,17 +286,19 @@ class Row:
         return self.combined(value, lambda a, b: a + b)
 
 
-def _same(values: Values) -> Values:
-    return values
+def _same(constant_values: Values) -> Values:
+    return constant_values
 
 
 def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
-    *beside: Callable[[Access], Values],
+    *other_operands: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
     """Yield `term` of each element and of `beside` at its index; zero beyond the row."""
     for access in accesses:
-        for values in zip(access.values, *(other(access) for other in beside), strict=True):
+        for values in zip(
+            access.values, *(operand(access) for operand in other_operands), strict=True
+        ):
             element_term = term(*values)
             yield (
                 element_term if access.there is None else k.select(access.there, element_term, 0.0)

@@ -60,7 +60,7 @@ def gemm_fp8(
 
     See `quod.tensor.gemm_fp8`. Scales and `bias` are float32, the result is of `out_dtype`:
     float32, float16 or bfloat16. A transposed view of contiguous memory is not copied. `bias` has a
-    gradient; operands and scales, which are rounded, have none: requesting one raises InputError.
+    gradient. Operands and scales have none, as they are rounded: requesting one raises InputError.
     """
     first, second = (
         _scale(name, scale, operand)
@@ -69,18 +69,18 @@ def gemm_fp8(
     return _GEMM(a, b, first, second, bias, transpose_a, transpose_b, fast_accumulation, out_dtype)
 
 
-def _scale(name: str, value: Any, beside: Any) -> Any:
+def _scale(name: str, value: Any, operand: Any) -> Any:
     """Return a scale as a tensor on the device of `beside`."""
-    if value is None or isinstance(value, Tensor) or not isinstance(beside, Tensor):
+    if value is None or isinstance(value, Tensor) or not isinstance(operand, Tensor):
         return value
-    return torch.full((1,), real(name, value), dtype=torch.float32, device=beside.device)
+    return torch.full((1,), real(name, value), dtype=torch.float32, device=operand.device)
 
 
 def _check_floats8(**tensors: Tensor) -> None:
-    for name, each in tensors.items():
-        if each.dtype not in FLOATS8:
+    for name, operand in tensors.items():
+        if operand.dtype not in FLOATS8:
             raise InputError(
-                f"{name} is of {each.dtype}; 8-bit floats are of float8_e4m3fn or float8_e5m2"
+                f"{name} is of {operand.dtype}; 8-bit floats are of float8_e4m3fn or float8_e5m2"
             )
 
 
@@ -158,8 +158,8 @@ def _run_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Any:
 
 def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
     # Summed over rows in f32, the type in which the bias is added.
-    of_bias = rows_of(gradient).sum(0, dtype=torch.float32) if needed[4] else None
-    return None, None, None, None, of_bias
+    bias_gradient = rows_of(gradient).sum(0, dtype=torch.float32) if needed[4] else None
+    return None, None, None, None, bias_gradient
 
 
 _QUANTISE = Operator(

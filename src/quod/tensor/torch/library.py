@@ -32,16 +32,19 @@ class Operator:
     """A function of tensors registered as a PyTorch op.
 
     schema: The arguments and results in PyTorch's schema language.
-    allocate: Allocate the results and check what shapes depend on; also the op's fake kernel.
+    allocate: Checks the arguments that determine shapes, and allocates the results; also the op's
+        fake kernel.
     function: The function of `quod.tensor`, whose arguments have the same names.
-    run: Compute the results, where more is needed than a call of `function`.
-    keeps: Select what backward needs from the arguments and results.
-    gradient: The op for the gradients of the first arguments, from the result's and what is kept.
-    formula: Compute gradients where more is needed; its first argument says which are needed.
+    run: Computes the results; the default allocates them and calls `function`.
+    keeps: Selects the arguments and results that the backward pass needs.
+    gradient: The op that computes the gradients of the first arguments, from the gradient of the
+        result and the kept values.
+    formula: Computes gradients in place of `gradient`; its first argument, a tuple of bool, says
+        which are needed.
 
     Only the first result is differentiable. `no_gradients` as `formula` means that no result is;
     with neither `gradient` nor `formula`, the op is itself a gradient. Raises InputError if a
-    gradient is requested that does not exist.
+    gradient that does not exist is requested.
     """
 
     def __init__(
@@ -89,12 +92,12 @@ class Operator:
         ctx.save_for_backward(*[each for each in kept if isinstance(each, Tensor)])
         ctx.kept = [_SAVED if isinstance(each, Tensor) else each for each in kept]
 
-    def _backward(self, ctx: Any, slopes: Tensor, *_others: Any) -> tuple[Any, ...]:
+    def _backward(self, ctx: Any, result_gradient: Tensor, *_others: Any) -> tuple[Any, ...]:
         if self._formula is None:
             raise InputError(f"{self._name} is a gradient, which is not differentiated again")
         saved = iter(ctx.saved_tensors)
-        kept = [next(saved) if each is _SAVED else each for each in ctx.kept]
-        gradients = self._formula(ctx.needs_input_grad, slopes, *kept)
+        kept = [next(saved) if value is _SAVED else value for value in ctx.kept]
+        gradients = self._formula(ctx.needs_input_grad, result_gradient, *kept)
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         gradients += (None,) * (len(self._arguments) - len(gradients))
         for (_, name), needed, gradient in zip(self._arguments, ctx.needs_input_grad, gradients):
@@ -120,20 +123,20 @@ def check_tensor(name: str, value: object) -> None:
 def _check(kind: str, name: str, value: Any) -> None:
     if value is None and kind.endswith("?"):
         return
-    wanted, most, text = _KINDS[kind.removesuffix("?")]
-    fits = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
-    if not fits or (most is not None and not abs(value) <= most):
+    types, max_absolute, text = _KINDS[kind.removesuffix("?")]
+    fits = isinstance(value, types) and (types is bool or not isinstance(value, bool))
+    if not fits or (max_absolute is not None and not abs(value) <= max_absolute):
         raise InputError(f"{name} must be {text}, not {shown(value)}")
-    if wanted is Tensor and value.is_nested:
+    if types is Tensor and value.is_nested:
         raise InputError(f"{name} is a nested tensor; x.to_padded_tensor(0.0) makes it a plain one")
 
 
 def _is_watched(tensors: Sequence[Tensor]) -> bool:
     """Return True if a call must go through PyTorch's dispatcher.
 
-    That is the case while PyTorch differentiates, traces or transforms ops, and for tensors that
-    are not ordinary memory. Raises InputError for forward-mode derivatives, which PyTorch would
-    otherwise take to be zero.
+    PyTorch must see a call while it differentiates, traces or transforms ops, and a call on tensors
+    that are not ordinary memory. Raises InputError for forward-mode derivatives, which PyTorch
+    would otherwise take to be zero.
     """
     if forward_ad._current_level >= 0:
         for each in tensors:

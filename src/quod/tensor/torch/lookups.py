@@ -46,8 +46,8 @@ def _run(table: Tensor, indices: Tensor) -> Any:
 
 
 def _run_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Any:
-    out, picked = _allocate_gradient(gradient, indices, rows), words(indices)
-    return call(tensor.embedding_backward, out, gradient=gradient, indices=picked, rows=rows)
+    out, index_tensor = _allocate_gradient(gradient, indices, rows), words(indices)
+    return call(tensor.embedding_backward, out, gradient=gradient, indices=index_tensor, rows=rows)
 
 
 _EMBEDDING_BACKWARD = Operator(

@@ -65,16 +65,17 @@ def _run_gradient(
     by_row = reduction == "none"
     scale = 1.0 if by_row else float(gradient)
     # Rows are multiplied by the gradient of the result before rounding.
-    slopes = logit_gradient.float() if by_row else logit_gradient
+    f32_gradient = logit_gradient.float() if by_row else logit_gradient
     losses = gradient.new_empty(targets.shape if by_row else (1,), dtype=torch.float32)
     finite = math.isfinite(scale)
     call(
         tensor.cross_entropy, losses, logits=logits.float() if by_row else logits,
-        targets=words(targets), ignore_index=ignore_index, reduction=reduction, gradient=slopes,
+        targets=words(targets), ignore_index=ignore_index, reduction=reduction,
+        gradient=f32_gradient,
         gradient_scale=scale if finite else 1.0, check=False,
     )  # fmt: skip
     if by_row:
-        return logit_gradient.copy_(slopes * gradient.unsqueeze(-1))
+        return logit_gradient.copy_(f32_gradient * gradient.unsqueeze(-1))
     return logit_gradient if finite else logit_gradient.mul_(scale)
 
 

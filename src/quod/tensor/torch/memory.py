@@ -23,14 +23,14 @@ def check_alike(**tensors: Tensor | None) -> None:
 
     Raises InputError for types, DeviceError for devices.
     """
-    (first, model), *others = check_beside(**tensors)
-    if model.dtype not in TYPES:
+    (first_name, first_tensor), *others = check_beside(**tensors)
+    if first_tensor.dtype not in TYPES:
         raise InputError(
-            f"{first} is of {model.dtype}; tensors are of float32, float16 or bfloat16"
+            f"{first_name} is of {first_tensor.dtype}; tensors are of float32, float16 or bfloat16"
         )
     for name, each in others:
-        if each.dtype != model.dtype:
-            raise InputError(f"{name} is of {each.dtype}, and {first} of {model.dtype}")
+        if each.dtype != first_tensor.dtype:
+            raise InputError(f"{name} is of {each.dtype}, and {first_name} of {first_tensor.dtype}")
 
 
 def check_beside(**tensors: Tensor | None) -> list[tuple[str, Tensor]]:
@@ -39,15 +39,16 @@ def check_beside(**tensors: Tensor | None) -> list[tuple[str, Tensor]]:
     Raises DeviceError unless all are on one device, InputError for a layout that is not strided.
     """
     present = [(name, x) for name, x in tensors.items() if x is not None]
-    first, model = present[0]
+    first_name, first_tensor = present[0]
     for name, each in present:
         if each.layout != torch.strided:
             raise InputError(
                 f"{name} is a tensor of {each.layout}; x.to_dense() makes it a plain one"
             )
-        if each is not model and each.device != model.device:
+        if each is not first_tensor and each.device != first_tensor.device:
             raise DeviceError(
-                f"{name} is on {each.device}, and {first} on {model.device}; move one of them"
+                f"{name} is on {each.device}, and {first_name} on {first_tensor.device}; "
+                f"move one of them"
             )
     return present
 
@@ -85,7 +86,7 @@ def one_like(*names: str) -> Callable[..., Tensor]:
 
 
 def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
-    """Return an operand with contiguous rows, transposed if needed, and its transposition flag."""
+    """Return an operand with contiguous rows, transposed if that makes them so, and its flag."""
     if not x.is_contiguous() and x.mT.is_contiguous():
         return x.mT, not transposed
     return x, transposed
@@ -101,7 +102,7 @@ def words(indices: Any) -> Any:
 def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **arguments: Any) -> Any:
     """Call a function of `quod.tensor` on the device of the tensors, and return `out`.
 
-    Tensors that are not contiguous, or not aligned, are copied before.
+    Tensors that are not contiguous or not aligned are copied first.
     """
     model = out if isinstance(out, Tensor) else out[0]
     device = _device(model)
@@ -131,7 +132,7 @@ def _memory(x: Tensor) -> Any:
     if x.is_cuda:
         return x.clone() if x.data_ptr() % _ALIGNMENT else x
     if x.dtype in FLOATS8:
-        return x  # whose type is known of the tensor alone
+        return x  # NumPy has no 8-bit floats, so only the tensor carries the type.
     # NumPy has no bfloat16.
     return (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy()
 
@@ -140,8 +141,8 @@ def _memory(x: Tensor) -> Any:
 def _in_order(x: Tensor) -> Iterator[None]:
     """Run the body after the work of the GPU's current stream.
 
-    A launch in the body waits for its own end, so later work sees the result. Raises DeviceError
-    while a CUDA graph is captured.
+    A launch in the body returns when it has ended, so later work sees the result. Raises
+    DeviceError while a CUDA graph is captured.
     """
     # Restore the thread's current context, which a launch changes to the device's.
     with torch.cuda.device(x.device):

@@ -1,6 +1,6 @@
 """Elementwise kernels of AdamW steps, per combination of parameter and gradient type.
 
-Each comes with and without clipping, and with the step's rates as arguments or in memory:
+Each kernel exists with and without clipping, and takes the step's rates as arguments or in memory:
 
     decay   weight_decay * learning_rate
     rate    learning_rate / (1 - beta1**step)

@@ -37,37 +37,39 @@ def gradient_norm(
 
     `gradients` is a list of tensors as in `softmax`, of any shapes and types; an empty list has the
     norm 0. The result is f32 of shape (1,), in the memory of the first tensor's library or device.
-    Squares are added in a fixed order, and neither overflow nor underflow unless the norm does. An
-    element that is NaN makes the norm NaN, an infinite one infinite.
+    Squares are added in a fixed order, and neither overflow nor underflow unless the norm does. The
+    norm is NaN if an element is NaN, and infinite if an element is infinite.
 
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
-    tensors, originals = _tensors(device, gradients)
-    return _norm_of(device, tensors, originals, out)
+    gradient_tensors, originals = _tensors(device, gradients)
+    return _norm_of(device, gradient_tensors, originals, out)
 
 
 def clip_gradients(
     device: DeviceChoice, gradients: Iterable[Given], max_norm: float, *, out: Given | None = None
 ) -> Any:
-    """Multiply all elements by min(1, max_norm / (norm + 1e-6)) in place; return the norm before.
+    """Multiply all elements by min(1, max_norm / (norm + 1e-6)) in place; return that norm.
 
     The norm is that of `gradient_norm`, with the same arguments and result; the host does not read
     it. `max_norm` is positive; gradients with a norm of at most `max_norm` - 1e-6 are unchanged. No
     two tensors may share memory.
     """
     device = resolve_device(device)
-    most = positive("max_norm", max_norm)
-    tensors, originals = _tensors(device, gradients)
-    for each in tensors:
-        check_stored(each)
-    for previous, next_one in pairwise(in_order_of_memory(tensors)):
-        check_apart(previous, next_one)
-    norm = _norm_of(device, tensors, originals, out)
-    held = of_numbers(device, "out", norm, (1,)).memory
-    for each in tensors:
-        launch_flat(device, CLIP[each.element], [most, held], [each])
+    max_norm_ = positive("max_norm", max_norm)
+    gradient_tensors, originals = _tensors(device, gradients)
+    for gradient_tensor in gradient_tensors:
+        check_stored(gradient_tensor)
+    for previous, next_tensor in pairwise(in_order_of_memory(gradient_tensors)):
+        check_apart(previous, next_tensor)
+    norm = _norm_of(device, gradient_tensors, originals, out)
+    norm_memory = of_numbers(device, "out", norm, (1,)).memory
+    for gradient_tensor in gradient_tensors:
+        launch_flat(
+            device, CLIP[gradient_tensor.element], [max_norm_, norm_memory], [gradient_tensor]
+        )
     return norm
 
 
@@ -76,7 +78,9 @@ def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[G
     if hasattr(gradients, "dtype"):
         raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
     originals = list(listed)
-    tensors = [tensor(device, f"gradients[{at}]", each) for at, each in enumerate(originals)]
+    tensors = [
+        tensor(device, f"gradients[{index}]", gradient) for index, gradient in enumerate(originals)
+    ]
     return tensors, originals
 
 
@@ -93,22 +97,34 @@ def _norm_of(
         )
     out_tensor = of_numbers(device, "out", target, (1,))
     check_apart(out_tensor, *tensors)
-    filled = [each for each in tensors if math.prod(each.shape)]
-    plans = [plan_sum(device, each.element, math.prod(each.shape)) for each in filled]
-    counts = [
-        check_count(each.name, math.prod(each.shape), plan.vector)
-        for each, (plan, *_) in zip(filled, plans, strict=True)
+    non_empty = [gradient_tensor for gradient_tensor in tensors if math.prod(gradient_tensor.shape)]
+    plans = [
+        plan_sum(device, gradient_tensor.element, math.prod(gradient_tensor.shape))
+        for gradient_tensor in non_empty
     ]
-    places = sum(rows for *_, rows in plans)
-    parts = [device.allocate(4 * max(1, places), zero=not places) for _ in range(3)]
-    first = 0
-    for each, count, (plan, width, rows) in zip(filled, counts, plans, strict=True):
+    counts = [
+        check_count(gradient_tensor.name, math.prod(gradient_tensor.shape), plan.vector)
+        for gradient_tensor, (plan, *_) in zip(non_empty, plans, strict=True)
+    ]
+    partial_count = sum(rows for *_, rows in plans)
+    partial_sums = [
+        device.allocate(4 * max(1, partial_count), zero=not partial_count) for _ in range(3)
+    ]
+    first_partial = 0
+    for gradient_tensor, count, (plan, width, rows) in zip(non_empty, counts, plans, strict=True):
         compiled = device.compile(
-            SQUARE_SUMS[each.element], lanes=plan.lanes, element=each.element, plan=plan
+            SQUARE_SUMS[gradient_tensor.element],
+            lanes=plan.lanes,
+            element=gradient_tensor.element,
+            plan=plan,
         )
-        device.launch(compiled, rows, rows, width, count, first, each.memory, *parts)
-        first += rows
-    last = plan_rows(device, f32, max(1, places))
-    compiled = device.compile(NORM, lanes=last.lanes, plan=last)
-    device.launch(compiled, 1, max(1, places) // last.vector, *parts, out_tensor.memory)
+        device.launch(
+            compiled, rows, rows, width, count, first_partial, gradient_tensor.memory, *partial_sums
+        )
+        first_partial += rows
+    norm_plan = plan_rows(device, f32, max(1, partial_count))
+    compiled = device.compile(NORM, lanes=norm_plan.lanes, plan=norm_plan)
+    device.launch(
+        compiled, 1, max(1, partial_count) // norm_plan.vector, *partial_sums, out_tensor.memory
+    )
     return target

@@ -22,16 +22,16 @@ Sums of 2^31 squares neither overflow nor underflow in the sum that is used (Blu
 Fortran program to find the Euclidean norm, 1978).
 """
 _LOW, _HIGH = 2.0**-60, 2.0**-40
-"""The middle sum below which the low sum is used, and the high sum from which the high one is."""
-_MIN_NORM = 1e-6
-"""The number added to a norm before it divides."""
+"""The low sum is used if the middle sum is below _LOW, the high sum if it is at least _HIGH."""
+_NORM_ADDEND = 1e-6
+"""Added to the norm that divides; PyTorch adds the same number."""
 
 
 def _square_sums(
     k: Builder, rows: Value, width: Value, count: Value, first: Value, x: Value, low: Value,
     middle: Value, high: Value, *, element: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """Sum the squares of parts of a tensor at each scale, into the slots from `first` on."""
+    """Sum the squares of each row at each scale, into element `first` + row of the three sums."""
     row = Row(k, element, plan, rows, width, count=count)
 
     def step(accesses: list[Access], carried: Values) -> Values:
@@ -58,17 +58,17 @@ def _norm(
 ) -> None:
     """norm[0] = the square root of the sum of all partial sums."""
     row = Row(k, f32, plan, k.constant(1, u32), width)
-    others = row.vector(low), row.vector(high)
+    low_and_high = row.vector(low), row.vector(high)
 
     def step(accesses: list[Access], carried: Values) -> Values:
-        beside = [
-            [replace(access, load=partial(row.load, other, access.place)) for access in accesses]
-            for other in others
+        other_accesses = [
+            [replace(access, load=partial(row.load, vector, access.place)) for access in accesses]
+            for vector in low_and_high
         ]
-        parts = (beside[0], accesses, beside[1])
+        accesses_by_scale = (other_accesses[0], accesses, other_accesses[1])
         return tuple(
-            summed(counted(k, part, lambda value: value), total)
-            for part, total in zip(parts, carried, strict=True)
+            summed(counted(k, scale_accesses, lambda value: value), total)
+            for scale_accesses, total in zip(accesses_by_scale, carried, strict=True)
         )
 
     lane_sums = row.fold(row.of(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
@@ -79,9 +79,9 @@ def _norm(
     row.put(norm, k.select(sums[2] >= _HIGH, large, k.select(sums[1] < _LOW, small, usual)))
 
 
-def clip_factor(k: Builder, most: Value, norm: Value) -> Value:
-    """Return the factor that limits gradients of a norm to the norm `most`."""
-    return k.minimum(most / (norm + _MIN_NORM), 1.0)
+def clip_factor(k: Builder, max_norm: Value, norm: Value) -> Value:
+    """Return the factor by which gradients of norm `norm` are multiplied to limit it to `most`."""
+    return k.minimum(max_norm / (norm + _NORM_ADDEND), 1.0)
 
 
 def _clip(k: Builder, most: Value, norm: Value, x: Value) -> list[Value]:
@@ -92,7 +92,7 @@ def _clip(k: Builder, most: Value, norm: Value, x: Value) -> list[Value]:
 _PARTS = dict.fromkeys(("low", "middle", "high"), pointer(f32))
 
 
-def _sums_of(element: Type) -> KernelDefinition:
+def _square_sums_kernel(element: Type) -> KernelDefinition:
     numbers: dict[str, ParameterType] = dict.fromkeys(("rows", "width", "count", "first"), u32)
     parameters: dict[str, ParameterType] = numbers | {"x": pointer(element)} | _PARTS
     code = _square_sums.__code__
@@ -100,7 +100,7 @@ def _sums_of(element: Type) -> KernelDefinition:
     return KernelDefinition(f"square_sums_{element}", _square_sums, parameters, location)
 
 
-SQUARE_SUMS = {element: _sums_of(element) for element in TYPES}
+SQUARE_SUMS = {element: _square_sums_kernel(element) for element in TYPES}
 CLIP = {
     element: flat_kernel(
         f"clip_{element}", _clip, "most", {"x": element}, {"x": element}, held={"norm": 1}

@@ -1,4 +1,4 @@
-"""Low-rank adapters of linear layers (LoRA: Hu et al., 2021), as matrix products alone.
+"""Low-rank adapters of linear layers (LoRA: Hu et al., 2021), computed with matrix products only.
 
 The weights are frozen; the two thin matrices A and B are trained.
 """
@@ -20,7 +20,7 @@ from quod.tensor.scalars import real
 
 @frozen(eq=False)
 class _Layer:
-    """The input and matrices of a layer, with shapes that fit."""
+    """The input and matrices of a layer, checked to have matching shapes."""
 
     x: Tensor
     weight: Tensor
@@ -38,28 +38,28 @@ class _Layer:
 
     def hidden(self, device: AnyDevice) -> Buffer:
         """Return x A^T, of shape (rows, rank)."""
-        hidden = _room(device, self.x, (self.x.rows, self.a.shape[0]))
+        hidden = _allocate(device, self.x, (self.x.rows, self.a.shape[0]))
         gemm(device, self.rows, self.a.memory, transpose_b=True, out=hidden)
         return hidden
 
 
 def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
-    model = tensor(device, "x", x)
+    x_tensor = tensor(device, "x", x)
     matrices = []
     for name, value, axis in (("weight", weight, "outputs"), ("a", a, "rank")):
-        each = tensor(device, name, value)
-        if each.element is not model.element or each.shape[1:] != model.shape[-1:]:
+        matrix = tensor(device, name, value)
+        if matrix.element is not x_tensor.element or matrix.shape[1:] != x_tensor.shape[-1:]:
             raise InputError(
-                f"{name} must be {model.element} of shape ({axis}, {model.columns}) to go with x, "
-                f"not {each.text}"
+                f"{name} must be {x_tensor.element} of shape ({axis}, {x_tensor.columns}) to go "
+                f"with x, not {matrix.text}"
             )
-        matrices.append(each)
-    weights, first = matrices
-    second = of_shape(device, "b", b, model, (weights.shape[0], first.shape[0]))
-    return _Layer(model, weights, first, second)
+        matrices.append(matrix)
+    weight_matrix, a_matrix = matrices
+    b_matrix = of_shape(device, "b", b, x_tensor, (weight_matrix.shape[0], a_matrix.shape[0]))
+    return _Layer(x_tensor, weight_matrix, a_matrix, b_matrix)
 
 
-def _room(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
+def _allocate(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
     """Allocate device memory of a shape, with the type of `model`."""
     buffer = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
     buffer.dtype, buffer.shape = model.dtype, shape
@@ -74,8 +74,8 @@ def lora(
 
     `x` is (..., inputs), `weight` W is (outputs, inputs), `a` is (rank, inputs), `b` is (outputs,
     rank), and the result is (..., outputs), all of one type as in `softmax`; `out` overlaps no
-    input. Each of the three products is one of `gemm`: x A^T and x W^T are rounded to the type
-    before the last one is added.
+    input. The three products are calls of `gemm`: x A^T and x W^T are rounded to the type before
+    the last product is added.
 
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
@@ -107,28 +107,31 @@ def lora_backward(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the gradients of `x`, `a` and `b`, from the gradient of lora(x, weight, a, b).
 
-    The frozen weight has no gradient. With H = scale * gradient B, the results are gradient W + H
-    A, H^T x and scale * gradient^T (x A^T); H, x A^T and gradient W are rounded to the type. Sums
-    have a fixed order. Tensors and errors are as in `lora`; the three of `out` overlap no input.
+    The frozen weight has no gradient. With H = scale * gradient B, the gradients of x, a and b are
+    gradient W + H A, H^T x and scale * gradient^T (x A^T); H, x A^T and gradient W are rounded to
+    the type. Sums have a fixed order. Tensors and errors are as in `lora`; the tensors of `out`
+    overlap no input.
     """
     device = resolve_device(device)
     results("x, a and b", 3, out)
     layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     rows, outputs = layer.x.rows, layer.weight.shape[0]
-    slopes = of_shape(device, "gradient", gradient, layer.x, (*layer.x.shape[:-1], outputs))
-    models = ((x, layer.x), (a, layer.a), (b, layer.b))
-    targets = [shaped(device, *each, each[1].shape) for each in models] if out is None else [*out]
+    gradient_tensor = of_shape(
+        device, "gradient", gradient, layer.x, (*layer.x.shape[:-1], outputs)
+    )
+    inputs = ((x, layer.x), (a, layer.a), (b, layer.b))
+    targets = [shaped(device, *each, each[1].shape) for each in inputs] if out is None else [*out]
     out_tensors: list[Tensor] = []
-    for number, (target, (_, model)) in enumerate(zip(targets, models, strict=True)):
-        out_tensor = of_shape(device, f"out[{number}]", target, layer.x, model.shape)
-        check_apart(out_tensor, slopes, *layer.tensors, *out_tensors)
+    for index, (target, (_, operand)) in enumerate(zip(targets, inputs, strict=True)):
+        out_tensor = of_shape(device, f"out[{index}]", target, layer.x, operand.shape)
+        check_apart(out_tensor, gradient_tensor, *layer.tensors, *out_tensors)
         out_tensors.append(out_tensor)
-    dy, dx = view(slopes, (rows, outputs)), view(out_tensors[0], (rows, layer.x.columns))
-    hidden_slopes = _room(device, layer.x, (rows, layer.a.shape[0]))
-    gemm(device, dy, layer.b.memory, scale=factor, out=hidden_slopes)
+    dy, dx = view(gradient_tensor, (rows, outputs)), view(out_tensors[0], (rows, layer.x.columns))
+    hidden_gradient = _allocate(device, layer.x, (rows, layer.a.shape[0]))
+    gemm(device, dy, layer.b.memory, scale=factor, out=hidden_gradient)
     gemm(device, dy, layer.weight.memory, out=dx)
-    gemm(device, hidden_slopes, layer.a.memory, residual=dx, out=dx)
-    gemm(device, hidden_slopes, layer.rows, transpose_a=True, out=out_tensors[1].memory)
+    gemm(device, hidden_gradient, layer.a.memory, residual=dx, out=dx)
+    gemm(device, hidden_gradient, layer.rows, transpose_a=True, out=out_tensors[1].memory)
     gemm(
         device, dy, layer.hidden(device), transpose_a=True, scale=factor, out=out_tensors[2].memory
     )

@@ -1,4 +1,4 @@
-"""AdamW: a training step, element by element and in place."""
+"""AdamW: a training step of one parameter tensor, in place."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def adamw_rates(
         "weight_decay * learning_rate", between("weight_decay", weight_decay, 0.0, math.inf) * rate
     )
     first_beta, second_beta = between("beta1", beta1, 0.0, 1.0), between("beta2", beta2, 0.0, 1.0)
-    first = real("learning_rate / (1 - beta1**step)", rate / (1 - first_beta**step))
-    return np.array([decay, first, 1 / math.sqrt(1 - second_beta**step)], np.float32)
+    rate_over_bias = real("learning_rate / (1 - beta1**step)", rate / (1 - first_beta**step))
+    return np.array([decay, rate_over_bias, 1 / math.sqrt(1 - second_beta**step)], np.float32)
 
 
 def adamw(
@@ -54,10 +54,11 @@ def adamw(
                 + m / (1 - beta1**step) / (sqrt(v / (1 - beta2**step)) + epsilon))
 
     (Loshchilov and Hutter, Decoupled weight decay regularization, 2019, with the decay times the
-    learning rate.) Factors common to all elements are computed in f64. The parameters are a tensor
-    as in `softmax`; the gradient has their shape, and their type or f32; the moments are f32,
-    initially 0. With `max_norm` and `norm`, the result of `gradient_norm` for all unscaled
-    gradients, g is clipped as in `clip_gradients`.
+    learning rate.) Factors common to all elements are computed in f64. `parameter` is a
+    contiguous tensor of f32, f16 or bf16. `gradient` has its shape, and its type or f32; the
+    moments are f32, initially 0. `norm` is the result of `gradient_norm` for all unscaled
+    gradients. With it, g is clipped as in `clip_gradients`: all scaled gradients together then have
+    a norm of at most `max_norm`.
 
     `rates`, f32 of shape (3,), replaces `step`: the result of `adamw_rates` is read from that
     memory, and `learning_rate` and `weight_decay` are ignored, so that a recorded launch can take
@@ -69,38 +70,41 @@ def adamw(
     device = resolve_device(device)
     if (step is None) == (rates is None):
         raise InputError("step or rates say which step it is: give one of them")
-    given_rates = held_rates = None
+    host_rates = device_rates = None
     if step is not None:
-        given_rates = adamw_rates(
+        host_rates = adamw_rates(
             step, learning_rate=learning_rate, beta1=beta1, beta2=beta2, weight_decay=weight_decay
         )
     if rates is not None:
-        held_rates = of_numbers(device, "rates", rates, (3,))
+        device_rates = of_numbers(device, "rates", rates, (3,))
     first_beta, second_beta = between("beta1", beta1, 0.0, 1.0), between("beta2", beta2, 0.0, 1.0)
-    values: list[Any] = [] if given_rates is None else given_rates.tolist()
+    values: list[Any] = [] if host_rates is None else host_rates.tolist()
     values += [
         positive("epsilon", epsilon), first_beta, 1 - first_beta, second_beta, 1 - second_beta,
         real("gradient_scale", gradient_scale),
     ]  # fmt: skip
     if (max_norm is None) != (norm is None):
         raise InputError("max_norm and norm go together: give both, or neither")
-    held_norm = None
+    device_norm = None
     if max_norm is not None and norm is not None:
-        held_norm = of_numbers(device, "norm", norm, (1,))
+        device_norm = of_numbers(device, "norm", norm, (1,))
         values.append(positive("max_norm", max_norm))
-    held = [each for each in (held_rates, held_norm) if each is not None]
-    values += [each.memory for each in held]
-    weights, slopes = tensor(device, "parameter", parameter), tensor(device, "gradient", gradient)
-    if slopes.element not in (weights.element, f32) or slopes.shape != weights.shape:
+    device_inputs = [operand for operand in (device_rates, device_norm) if operand is not None]
+    values += [operand.memory for operand in device_inputs]
+    weights, gradients = (
+        tensor(device, "parameter", parameter),
+        tensor(device, "gradient", gradient),
+    )
+    if gradients.element not in (weights.element, f32) or gradients.shape != weights.shape:
         raise InputError(
-            f"gradient must be {weights.text}, as parameter is, or f32, not {slopes.text}"
+            f"gradient must be {weights.text}, as parameter is, or f32, not {gradients.text}"
         )
     moments_by_name = {"first_moment": first_moment, "second_moment": second_moment}
     moments = [
-        of_numbers(device, name, each, weights.shape) for name, each in moments_by_name.items()
+        of_numbers(device, name, moment, weights.shape) for name, moment in moments_by_name.items()
     ]
-    tensors = [weights, slopes, *moments]
-    for at in (0, 2, 3):
-        check_apart(tensors[at], *held, *tensors[:at], *tensors[at + 1 :])
-    kernel = ADAMW[weights.element, slopes.element, norm is not None, rates is not None]
+    tensors = [weights, gradients, *moments]
+    for index in (0, 2, 3):
+        check_apart(tensors[index], *device_inputs, *tensors[:index], *tensors[index + 1 :])
+    kernel = ADAMW[weights.element, gradients.element, norm is not None, rates is not None]
     launch_flat(device, kernel, values, tensors)

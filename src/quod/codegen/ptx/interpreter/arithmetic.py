@@ -62,7 +62,7 @@ def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate
 
 def _high_32(a: Array, b: Array) -> Array:
     product = a.astype(np.uint64) * b.astype(np.uint64)
-    # The high words where they lie; little-endian, as every machine that NumPy runs PTX tests on.
+    # A view of the high words, which assumes a little-endian machine.
     high: Array = product.view(np.uint32)[1::2]
     return high
 
@@ -76,7 +76,7 @@ def _high_64(a: Array, b: Array) -> Array:
 
 
 def _high_signed(a: Array, b: Array) -> Array:
-    """Return the high half of a signed product: the unsigned one, less what the signs added."""
+    """Return the high half of a signed product: the unsigned high half minus the signs' terms."""
     bits = a.dtype.itemsize * 8
     unsigned = UNSIGNED[bits]
     x, y = a.view(unsigned), b.view(unsigned)
@@ -105,7 +105,7 @@ def product(half: str, type_: str) -> Evaluate:
 
 
 def _strided_product(half: str, type_: str) -> Evaluate:
-    """Return a product that is only added to: its words need not lie together."""
+    """Return a product that is only an addend: its words need not be contiguous."""
     return _high_32 if (half, type_) == ("hi", "u32") else product(half, type_)
 
 
@@ -420,7 +420,7 @@ ELEMENTWISE: dict[str, tuple[tuple[str, ...], Callable[[str], Evaluate]]] = {
     "bfi": (("b32", "b64"), lambda t: _bit_field_insert),
     "prmt": (("b32",), lambda t: _permute),
 }
-"""Instructions of one type and no modifier: the types they take, and what they compute."""
+"""Instructions of one type without modifiers: their types and their functions."""
 
 ROUNDED: dict[str, Evaluate] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "sqrt": np.sqrt,

@@ -42,7 +42,7 @@ class NamedBarriers:
         if named is None or at in self._free or not named.waits:
             return True
         if (self._come.get(named.number, self._nobody) & pending[at]).any():
-            return True  # to be refused: they came before, and come again
+            return True  # an error follows: these lanes arrive for the second time
         return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
 
     def come(self, at: int, mask: Array, pending: Mapping[int, Array]) -> None:

@@ -61,7 +61,7 @@ class Slots:
     _known: dict[object, int] = field(default_factory=dict)
 
     def parameter(self, name: str, offset: int, bits: int) -> int | None:
-        """Return the slot of `bits` bits of a parameter; None if there is no such place in it."""
+        """Return the slot of `bits` bits of a parameter; None if it has none at the offset."""
         routine = self.routine
         sizes = {each.name: each.size for each in (*routine.parameters, *routine.results)}
         if name in routine.passed:
@@ -72,7 +72,7 @@ class Slots:
         words = self.words.setdefault(name, {})
         if offset not in words:
             words[offset] = self._new((name, offset), bits, _UNSET & ((1 << bits) - 1))
-        # Bytes that are seen as words of several widths are no use of a parameter that is known.
+        # A parameter that is read as words of several widths is not supported.
         slot = words[offset]
         return slot if self.bits[slot] == bits else None
 
@@ -128,7 +128,7 @@ def _float_bits(value: float, bits: int) -> int:
 
 
 class Operands:
-    """The operands of one instruction as slots, checked as they are read."""
+    """The operands of one instruction as slots; each is checked when it is read."""
 
     def __init__(self, instruction: Instruction, slots: Slots) -> None:
         self.instruction = instruction
@@ -250,8 +250,8 @@ def carry_assignment(
 ) -> Code:  # fmt: skip
     """target, and the condition code with it, = evaluate(sources, condition code).
 
-    `kind` is what the condition code means. Hardware keeps the complement of a borrow, so an
-    instruction that reads what one of the other kind wrote is an error.
+    `kind` says whether the condition code is a carry or a borrow. Hardware stores the complement of
+    a borrow, so an instruction that reads a code of the other kind is an error.
     """
 
     def operands(frame: Frame) -> list[Any]:

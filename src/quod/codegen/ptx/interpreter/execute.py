@@ -1,7 +1,7 @@
 """Execution of decoded PTX: blocks of steps, each for the lanes at its position.
 
 Of all positions with pending lanes, the first in the text runs next, so divergent lanes reconverge.
-Lanes that wait for others (at a barrier or shuffle) let those run first.
+Lanes that wait at a barrier or shuffle let the other lanes run first.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Run:
         """Run a routine for the lanes of a mask until all have left it."""
         blocks = decoded.blocks
         pending: dict[int, Array] = {0: mask}
-        # Registers of lanes that have left a function hold its results; those of an entry nothing.
+        # Registers of lanes that have left a function hold its results; an entry point has no
+        # results.
         kept = False
         while pending:
             if len(pending) == 1:

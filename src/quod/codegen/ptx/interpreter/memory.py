@@ -72,7 +72,7 @@ class Memory:
     def _each(
         self, instruction: Instruction, space: str, addresses: Array, lanes: Array
     ) -> list[tuple[int, Buffer, Array, Array]]:
-        """Number, buffer, lanes and byte offsets of what each lane points to."""
+        """Return number, buffer, lanes and byte offsets of each buffer that lanes point to."""
         if space == "shared":
             offsets = addresses.astype(np.int64) - SHARED_START
             return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes))]

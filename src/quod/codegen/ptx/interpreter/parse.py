@@ -1,6 +1,6 @@
 """PTX text to instructions: the part of the language's grammar that kernels of Quod need.
 
-An instruction stands on one line or more and ends with a semicolon; `line` is where it begins.
+An instruction takes one or more lines and ends with a semicolon; `line` is its first line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter or a result of a routine, or what a caller passes as one: `size` bytes.
+    """A parameter or result of a routine, or a caller's variable for one: `size` bytes.
 
     The type of an array of bytes is ``b8``.
     """
@@ -100,7 +100,7 @@ _NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 # The maximum digits of the sizes, counts and alignments in declarations.
 _MAX_DIGITS = 10
-# Of what is wrong, which quotes the text.
+# The maximum length of an error message, which quotes the text.
 _LONGEST_MESSAGE = 200
 # The maximum nesting of scopes: the parameters of a call are declared in one.
 _MAX_SCOPES = 8
@@ -125,11 +125,11 @@ class _Parser:
 
     def parse(self) -> Module:
         routine: Routine | None = None
-        # The lines of what has begun and not ended: joined once, when its end is there.
+        # The lines of an unfinished statement, joined once when its end is found.
         held: list[str] = []
         first_line = 1
         for number, raw in enumerate(self._lines, 1):
-            # One space where there are many: patterns need not try each of them.
+            # Replace runs of spaces by one space, so that patterns need not try each space.
             line = " ".join(_without_comments(raw).split())
             if not line:
                 continue
@@ -307,7 +307,7 @@ class _Parser:
 
 
 def _without_comments(line: str) -> str:
-    """Return a line without // and /* */; one of the latter that does not end in it stays."""
+    """Return a line without // and /* */ comments; an unfinished /* comment stays."""
     kept: list[str] = []
     at = 0
     while (slash := line.find("/", at)) >= 0:

@@ -180,8 +180,8 @@ class Tiles:
         ]
 
     def _load(self, instruction: Instruction, address: int, mask: Array) -> Array:
-        places = np.full(len(mask), address, np.uint64)
-        (word,) = self.memory.load(instruction, "global", places, mask, 64, 1, False)
+        addresses = np.full(len(mask), address, np.uint64)
+        (word,) = self.memory.load(instruction, "global", addresses, mask, 64, 1, False)
         return word
 
     def _tile(

@@ -15,7 +15,7 @@ from quod.kernel.ir.types import PointerType
 from quod.kernel.ir.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
-_WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()
+_WRITTEN = rules.RULES.keys() | subgroups.ID_RULES.keys()
 """The ops that WGSL can express without lowering."""
 
 
@@ -39,9 +39,9 @@ def _call(lowering: Lowering, op: Op) -> None:
     if key not in lowering.functions:
         lowering.functions[key] = _lower_function(lowering, function, inputs, arrays, op)
     lowered = lowering.functions[key]
-    passed = [value for value in op.operands if not begins(lowering.values[value])]
+    passed_operands = [value for value in op.operands if not begins(lowering.values[value])]
     new_values = lowering.tracer.record(
-        "call", (*arrays, *lowering.flat(passed)), lowered.result_types,
+        "call", (*arrays, *lowering.flat(passed_operands)), lowered.result_types,
         {"function": lowered}, (), op.location,
     )  # fmt: skip
     lowering.bind(op.results, new_values, [None] * len(op.results))
@@ -82,16 +82,18 @@ def _lower_function(
     def body(builder: Builder, array_parameters: list[Value], flat: list[Value]) -> list[Value]:
         for inner, array in zip(array_parameters, arrays, strict=True):
             lowering.roots[inner] = lowering.root(array)
-        there = iter(array_parameters)
+        arrays_in_order = iter(array_parameters)
         like = [
-            LoweredPointer(next(there), model.offset, model.element)
+            LoweredPointer(next(arrays_in_order), model.offset, model.element)
             if isinstance(model, LoweredPointer)
             else model
             for model in lowered_operands
         ]
-        passed = [i for i, model in enumerate(lowered_operands) if not begins(model)]
+        passed_indices = [i for i, model in enumerate(lowered_operands) if not begins(model)]
         lowering.bind(
-            [function.block.arguments[i] for i in passed], flat, [like[i] for i in passed]
+            [function.block.arguments[i] for i in passed_indices],
+            flat,
+            [like[i] for i in passed_indices],
         )
         for argument, model in zip(function.block.arguments, like, strict=True):
             if isinstance(model, LoweredPointer) and begins(model):
@@ -99,8 +101,8 @@ def _lower_function(
                     model.array, lowering.zero(), model.element
                 )
         if exchanges(lowering, function):
-            lowering.exchange = None if exchange is None else next(there)
-            lowering.votes = None if votes is None else next(there)
+            lowering.exchange = None if exchange is None else next(arrays_in_order)
+            lowering.votes = None if votes is None else next(arrays_in_order)
         return lowering.block(function.block)
 
     pairs = zip(function.block.arguments, lowered_operands, strict=True)

@@ -46,8 +46,8 @@ def _barrier(lowering: Lowering, op: Op) -> None:
 
 def _uniform(lowering: Lowering, op: Op) -> None:
     words = lowering.wide.to_words(lowering.values[op.operands[0]])
-    same = [lowering.k.emit("uniform", (word,)) for word in words]
-    lowering.values[op.results[0]] = lowering.wide.from_words(op.operands[0].type, same)
+    uniform_words = [lowering.k.emit("uniform", (word,)) for word in words]
+    lowering.values[op.results[0]] = lowering.wide.from_words(op.operands[0].type, uniform_words)
 
 
 def _shuffle(lowering: Lowering, op: Op) -> None:

@@ -27,13 +27,13 @@ class BlockScales:
 
     @property
     def count(self) -> int:
-        """Numbers stored side by side: the scale, and that of the minima."""
+        """The number of scales in a block: 2 if the minima have a scale, else 1."""
         return 1 if self.centre is None else 2
 
 
 @frozen
 class VectorTimes:
-    """Times of rows that are multiplied one after the other, as vectors, in us.
+    """Microseconds to multiply rows one after the other, as vectors.
 
     Measured with a matrix of 4096 x 4096 on an H200.
 
@@ -48,7 +48,7 @@ class VectorTimes:
 
 
 UNMEASURED = VectorTimes(9.8, 4.3, 8.3)
-"""The times of NF4, which stand in for types without measurements."""
+"""The times measured for NF4, also used for types that were not measured."""
 
 
 @frozen(eq=False)
@@ -60,7 +60,7 @@ class BlockType:
     scales: the position and type of a block's scales.
     quantise: the inverse of `dequantise`, f32 of shape (n, elements) to blocks; None if there is
         none.
-    packed: the kernel form for activations of 8 bits; None if the values are no integers.
+    packed: the kernel form for activations of 8 bits; None if the values are not integers.
     vector_times: times of products by vectors on the device's FMA units.
     core_vector_times: times of products by vectors on tensor cores; None if `core_product` does
         not read this type.

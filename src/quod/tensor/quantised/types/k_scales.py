@@ -28,21 +28,21 @@ def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
 
 
 def _choose(
-    k: Builder, first: Index, below: Callable[[], Value], above: Callable[[], Value]
+    k: Builder, group: Index, below: Callable[[], Value], above: Callable[[], Value]
 ) -> Value:
-    """Select `below()` for the first two groups, `above()` for the others."""
-    if isinstance(first, int):
-        return below() if first < 2 else above()
-    return k.select(first < 2, below(), above())
+    """Select `below()` if `first`, the index of a group, is 0 or 1, else `above()`."""
+    if isinstance(group, int):
+        return below() if group < 2 else above()
+    return k.select(group < 2, below(), above())
 
 
 def _scale_words(
     k: Builder, data: Value, start: Value, group: Index
 ) -> tuple[Value, Value, Value, Value]:
-    """Return the scale and the minimum of a block, and the integers that scale them in a group.
+    """Return a block's scale and minimum, and the 6-bit integers that scale them in a group.
 
-    Each of the last two values has two integers: the six lower bits of a word, and those from bit 8
-    on.
+    Each of the last two values holds two integers, for the group's two runs: bits 0 to 5 and bits 8
+    to 13 of a word.
     """
     head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
     shift = (group & 1) * 16
@@ -55,11 +55,11 @@ def _scale_words(
 def group_scales(
     k: Builder, data: Value, start: Value, group: Index
 ) -> list[tuple[Value, Value]]:  # fmt: skip
-    """Return the two scales and minima of a group, as f32."""
+    """Return scale and minimum of each of a group's two runs, as f32."""
     d, m, scales, minima = _scale_words(k, data, start, group)
     return [
-        (d * as_floats([(scales >> at) & 63])[0], m * as_floats([(minima >> at) & 63])[0])
-        for at in (0, 8)
+        (d * as_floats([(scales >> shift) & 63])[0], m * as_floats([(minima >> shift) & 63])[0])
+        for shift in (0, 8)
     ]
 
 
@@ -69,6 +69,8 @@ def packed_runs(
     """Return the two runs of a group whose integers are words of four bytes."""
     d, m, scales, minima = _scale_words(k, data, start, group)
     return [
-        PackedRun(words, d, [((scales >> at) & 63).cast(i32)], m, ((minima >> at) & 63).cast(i32))
-        for at, words in zip((0, 8), integers, strict=True)
+        PackedRun(
+            words, d, [((scales >> shift) & 63).cast(i32)], m, ((minima >> shift) & 63).cast(i32)
+        )
+        for shift, words in zip((0, 8), integers, strict=True)
     ]

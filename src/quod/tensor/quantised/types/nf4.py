@@ -39,8 +39,9 @@ _ELEMENTS, _HALF = KIND.elements, KIND.elements // 2
 def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
     """Convert a matrix of bitsandbytes to blocks, uint8 of shape (rows, bytes of a row).
 
-    `packed` is uint8 of shape (rows, columns / 2), and `largest` f32 of shape (rows, columns / 64):
-    the absolute values, without a second quantisation. Raises InputError for another type or shape.
+    `packed` is uint8 of shape (rows, columns / 2). `largest` is f32 of shape (rows, columns / 64):
+    each block's largest absolute value, not quantised itself. Raises InputError for another type or
+    shape.
     """
     halves, scales = plain_array("packed", packed), plain_array("largest", largest)
     if halves.dtype != np.uint8 or halves.ndim != 2 or halves.shape[1] % _HALF:
@@ -48,20 +49,20 @@ def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
             f"packed must be uint8 of shape (rows, n * {_HALF}), not {halves.dtype} of "
             f"{halves.shape}"
         )
-    wanted = (halves.shape[0], halves.shape[1] // _HALF)
-    if scales.dtype != np.float32 or scales.shape != wanted:
+    scale_shape = (halves.shape[0], halves.shape[1] // _HALF)
+    if scales.dtype != np.float32 or scales.shape != scale_shape:
         raise InputError(
-            f"largest must be float32 of shape {wanted}, not {scales.dtype} of {scales.shape}"
+            f"largest must be float32 of shape {scale_shape}, not {scales.dtype} of {scales.shape}"
         )
-    numbers = np.stack([halves >> 4, halves & 15], axis=-1).reshape(-1, _ELEMENTS)
-    return _block(scales.reshape(-1, 1), numbers).reshape(halves.shape[0], -1)
+    level_indices = np.stack([halves >> 4, halves & 15], axis=-1).reshape(-1, _ELEMENTS)
+    return _block(scales.reshape(-1, 1), level_indices).reshape(halves.shape[0], -1)
 
 
 def _values(blocks: Bytes) -> Floats:
     """Return the values of blocks of shape (n, 36)."""
     largest = blocks[:, :4].copy().view("<f4").astype(np.float32)
-    numbers = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
-    values: Floats = NF4_LEVELS[numbers] * largest
+    level_indices = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
+    values: Floats = NF4_LEVELS[level_indices] * largest
     return values
 
 
@@ -80,8 +81,8 @@ def _quantised(values: Floats) -> Bytes:
     return _block(largest, np.searchsorted(_MIDDLES, scaled).astype(np.uint8))
 
 
-def _block(largest: Floats, numbers: Bytes) -> Bytes:
-    packed = numbers[:, :_HALF] | numbers[:, _HALF:] << 4
+def _block(largest: Floats, level_indices: Bytes) -> Bytes:
+    packed = level_indices[:, :_HALF] | level_indices[:, _HALF:] << 4
     stored = np.ascontiguousarray(largest, "<f4").view(np.uint8)
     return np.concatenate([stored, packed.astype(np.uint8)], axis=1)
 
@@ -92,7 +93,7 @@ def _decode(k: Builder, data: Value, place: DecodePosition, levels: Value) -> li
     packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
     return [
         Run(
-            position + 32 * high, [levels[number] for number in packed.bits(4 * high, 15)], largest,
+            position + 32 * high, [levels[index] for index in packed.bits(4 * high, 15)], largest,
             None,
         )
         for high in range(2)

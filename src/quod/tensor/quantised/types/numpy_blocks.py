@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]
 Encoder = Callable[[Floats], Bytes]
 
 _NO_INVERSE = np.float32(2.0**-128)
-"""The largest f32 whose inverse is beyond f32."""
+"""The largest f32 whose inverse exceeds f32's range."""
 
 
 def halves(blocks: Bytes, at: int) -> Floats:
@@ -23,9 +23,9 @@ def halves(blocks: Bytes, at: int) -> Floats:
 
 
 def nibbles(packed: Bytes, run: int) -> NDArray[np.uint8]:
-    """Return the 4-bit integers of each `run` bytes: first the low halves, then the high halves."""
-    parts = packed.reshape(len(packed), -1, 1, run) >> np.array([[0], [4]], np.uint8)
-    return (parts & 15).astype(np.uint8).reshape(len(packed), -1)
+    """Return 4-bit integers: for every `run` bytes all low halves, then all high halves."""
+    halves_ = packed.reshape(len(packed), -1, 1, run) >> np.array([[0], [4]], np.uint8)
+    return (halves_ & 15).astype(np.uint8).reshape(len(packed), -1)
 
 
 def scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -> Encoder:

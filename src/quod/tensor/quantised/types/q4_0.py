@@ -46,8 +46,8 @@ def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
     runs = []
     for high in range(2):
-        numbers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
-        runs.append(Run(position + 16 * high, numbers, scale, None, shifts))
+        integers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
+        runs.append(Run(position + 16 * high, integers, scale, None, shifts))
     return runs
 
 

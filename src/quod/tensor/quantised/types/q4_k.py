@@ -1,7 +1,7 @@
 """Q4_K: 256 integers of 4 bits in runs of 32, each with a scale and a minimum.
 
-A block is 16 bytes of scales (see `k_scales`) and 4 groups of 32 bytes; a group's low halves are
-the first of its two runs, its high halves the second.
+A block is 16 bytes of scales (see `k_scales`) and 4 groups of 32 bytes; the low
+halves of a group's bytes are its first run, the high halves its second run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, group, position = place.block * KIND.bytes, place.group, place.position
     packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
     runs = []
-    for high, (scale, least) in enumerate(group_scales(k, data, start, group)):
-        numbers, shifts = packed.floats(place.magic, 4 * high, 4)
-        at = position + (64 * group + 32 * high)
-        runs.append(Run(at, numbers, scale, least, shifts))
+    for high, (scale, minimum) in enumerate(group_scales(k, data, start, group)):
+        integers, shifts = packed.floats(place.magic, 4 * high, 4)
+        element = position + (64 * group + 32 * high)
+        runs.append(Run(element, integers, scale, minimum, shifts))
     return runs
 
 

@@ -1,6 +1,7 @@
 """Q6_K: 256 integers of 6 bits, minus 32, in runs of 16, each with a signed byte as scale.
 
-A block is 128 bytes of lower bits, 64 bytes of upper bits, 16 scales and an f16 that scales all.
+A block is 128 bytes of lower bits, 64 bytes of upper bits, 16 scales, and an f16 that multiplies
+all scales.
 """
 
 from __future__ import annotations
@@ -40,25 +41,25 @@ def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, group, position = place.block * KIND.bytes, place.group, place.position
     d = data.cast(f16)[(start + _SCALE) >> 1]
     low = [
-        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=2)
-        for odd in range(2)
+        Packed(k, data, start + (64 * group + 32 * index) + position, place.width, aligned=2)
+        for index in range(2)
     ]
     tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
     runs = []
     for quarter in range(4):
-        # A scale is for 16 elements; no width crosses them.
-        at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
-        scale = as_floats([data[at] ^ 128], 128)[0]
+        # A scale is for 16 elements; `place.width` positions never cross such a boundary.
+        scale_byte = start + (192 + 8 * group + 2 * quarter) + place.sixteen
+        scale = as_floats([data[scale_byte] ^ 128], 128)[0]
         half, shift = low[quarter & 1], 4 * (quarter >> 1)
         shifts: tuple[int, ...] = ()
         if place.width == 1:
             bits = joined_bits(half.bits(shift, 15), tops.bits(2 * quarter, 3))
-            numbers = as_floats(bits, 32)
+            integers = as_floats(bits, 32)
         else:
             words = half.joined(shift, tops, 2 * quarter, 2)
-            numbers, shifts = words.floats(place.magic, 0, 6, less=32)
-        begin = position + (128 * group + 32 * quarter)
-        runs.append(Run(begin, numbers, d * scale, None, shifts))
+            integers, shifts = words.floats(place.magic, 0, 6, less=32)
+        element = position + (128 * group + 32 * quarter)
+        runs.append(Run(element, integers, d * scale, None, shifts))
     return runs
 
 
@@ -67,14 +68,16 @@ def _decode_packed(
 ) -> list[PackedRun]:  # fmt: skip
     start = block * KIND.bytes
     d = f16_at(data, start + _SCALE)
-    low = [words_of(k, data, start + 64 * group + 32 * odd, quarter, aligned=2) for odd in range(2)]
+    low = [
+        words_of(k, data, start + 64 * group + 32 * index, quarter, aligned=2) for index in range(2)
+    ]
     tops = words_of(k, data, start + 128 + 32 * group, quarter, aligned=2)
     runs = []
     for run in range(4):
         words = low[run & 1].joined(4 * (run >> 1), tops, 2 * run, 2).words()
         integers = [centred(word, 32) for word in words]
-        at = start + 192 + 8 * group + 2 * run
-        factors = [((data[at + half] ^ 128).cast(i32) - 128) for half in range(2)]
+        scale_byte = start + 192 + 8 * group + 2 * run
+        factors = [((data[scale_byte + half] ^ 128).cast(i32) - 128) for half in range(2)]
         runs.append(PackedRun(integers, d, factors))
     return runs
 

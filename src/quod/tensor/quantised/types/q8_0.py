@@ -37,8 +37,8 @@ def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, position = place.block * KIND.bytes, place.position
     scale = data.cast(f16)[start >> 1]
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    numbers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
-    return [Run(position, numbers, scale, None, shifts)]
+    integers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
+    return [Run(position, integers, scale, None, shifts)]
 
 
 def _decode_packed(
