@@ -13,7 +13,7 @@ from typing import Any
 
 from quod.frozen import frozen
 from quod.kernel.ir.value import Value
-from quod.sumcheck.accumulators import Running
+from quod.sumcheck.accumulators import Accumulator
 from quod.sumcheck.interpolation import Place, at_place, places
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
@@ -47,14 +47,14 @@ def summands(
     items: Sequence[Summand],
     depth: int,
     scales: Sequence[Any],
-    running: Running,
+    accumulator: Accumulator,
     at_one: Value | None = None,
 ) -> list[Any]:
     """Return for each point of `evaluated` the weighted polynomial summed over items.
 
     scales: the run-time coefficient of each term, or None.
     at_one: whether the first point of a single round is 1 instead of 0.
-    The results are arguments of `running.added`.
+    The results are arguments of `accumulator.added`.
     """
     degree, results = polynomial.degree, []
     for point in evaluated(degree, depth):
@@ -65,7 +65,7 @@ def summands(
             [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
         weights = [item.weight for item in items]
-        results.append(running.part(_sum(mixed, terms, values, weights)))
+        results.append(accumulator.part(_sum(mixed, terms, values, weights)))
     return results
 
 

@@ -108,7 +108,8 @@ class BatchPlan(ABC):
             "challenges": max(1, self.batch * circuit.randoms) * element_bytes,
             "sent": 4 * self.batch * self.sent_words,
             "states": 4 * self.layout.words(self.field),
-            "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
+            "coefficients": self.gates.integer_coefficients.nbytes
+            + self._public_entries * circuit.field.bytes,
             **reduction_sizes,
         }
         levels = [
@@ -133,13 +134,13 @@ class BatchPlan(ABC):
         """The prover states, in the layout of `layout`."""
         self.coefficients = self.memory["coefficients"]
         """The circuit's coefficients, then the public inputs by proof, input and instance."""
-        numbers = self.gates.numbers
+        numbers = self.gates.integer_coefficients
         device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
 
     @property
     def first_public(self) -> int:
         """The index of the first public input in `coefficients`, in elements."""
-        return len(self.gates.numbers)
+        return len(self.gates.integer_coefficients)
 
     def gate_table(self, starts: Buffer, gates: Buffer) -> GateTable:
         """Return gates of a layer as a kernel argument."""

@@ -12,7 +12,7 @@ from quod.errors import InputError
 from quod.hash.blake import ORDER, STEPS
 from quod.hash.sha2 import start_words
 from quod.r1cs.gadgets.booleans import Boolean, constants, exclusive_or, scaled, weighted
-from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import exact_bytes
@@ -36,10 +36,7 @@ def blake2s_hash(
     part of the circuit. Raises InputError for a signal that is not known to be a bit. The reference
     is `hashlib.blake2s(..., person=...)`.
     """
-    bits = [
-        _boolean(bit)
-        for bit in bit_signals(system_over(system), "the bits of the message", message)
-    ]
+    bits = [_boolean(bit) for bit in bit_signals(system, "the bits of the message", message)]
     person = exact_bytes("the personalisation", personalisation, 8)
     if len(bits) % 8:
         raise InputError("the message of BLAKE2s must be whole bytes")

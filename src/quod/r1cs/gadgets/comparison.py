@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, max_size, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -47,7 +47,7 @@ def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
     """Return both operands as signals; InputError unless they are shown to be below 2**size."""
-    size = whole_number("size", size, 1, max_size(system_over(system)))
+    size = whole_number("size", size, 1, max_comparison_bits(system))
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
         most = system.upper_bound(signal)
@@ -67,7 +67,7 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
     they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
     runs of ones except the last. Raises InputError for a signal that is not known to be a bit.
     """
-    signals = bit_signals(system_over(system), "the bits", bits)
+    signals = bit_signals(system, "the bits", bits)
     most = whole_number("the greatest number", most, 0)
     last = system.one
     index = len(signals) - 1

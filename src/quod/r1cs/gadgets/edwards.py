@@ -14,7 +14,7 @@ from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.errors import InputError
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, check_field, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -60,7 +60,8 @@ class EdwardsPoints:
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
-        self.system, self.curve = system_over(system, curve.fq), curve
+        check_field(system, curve.fq)
+        self.system, self.curve = system, curve
         self._a = curve.a % curve.fq.value
 
     @property

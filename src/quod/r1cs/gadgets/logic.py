@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -11,7 +11,7 @@ hide_frames_of(__file__)
 
 def exclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
     """left XOR right; one constraint."""
-    a, b = bit_signals(system_over(system), "the bits", (left, right))
+    a, b = bit_signals(system, "the bits", (left, right))
     if a.constant is not None or b.constant is not None:
         return a + b - system.multiply(2 * a, b)
     answer = system.wire()
@@ -28,12 +28,12 @@ def exclusive_or_of_three(
 
 def inclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
     """left OR right; one constraint."""
-    a, b = bit_signals(system_over(system), "the bits", (left, right))
+    a, b = bit_signals(system, "the bits", (left, right))
     return system.declare_upper_bound(a + b - system.multiply(a, b), 1)
 
 
 def majority(system: ConstraintSystem, first: Operand, second: Operand, third: Operand) -> Signal:
     """The bit that two of three have; two constraints."""
-    a, b, c = bit_signals(system_over(system), "the bits", (first, second, third))
+    a, b, c = bit_signals(system, "the bits", (first, second, third))
     both = system.multiply(b, c)
     return system.declare_upper_bound(both + system.multiply(a, b + c - 2 * both), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, max_size, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
@@ -19,7 +19,7 @@ def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[O
 
     Raises InputError for a signal that is not known to be a bit.
     """
-    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system, "the bits", bits, least=1)
     candidates = signals(system, "the values", values)
     if len(candidates) != 1 << len(selectors):
         raise InputError(f"{len(selectors)} bits choose of {1 << len(selectors)} values")
@@ -35,7 +35,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     Constrains the index to be below the count.
     """
     count = whole_number("count", count, 1, 1 << _MAX_BITS)
-    position = signal_of(system_over(system), index)
+    position = signal_of(system, index)
 
     def flags(place: int) -> list[int]:
         return [int(at == place) for at in range(count)]
@@ -55,7 +55,7 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
 
     Costs 2 constraints per value, and 1.
     """
-    candidates = signals(system_over(system), "the values", values, least=1)
+    candidates = signals(system, "the values", values, least=1)
     flags = one_hot(system, index, len(candidates))
     chosen = system.sum(
         system.multiply(flag, value) for flag, value in zip(flags, candidates, strict=True)
@@ -74,7 +74,7 @@ def look_up(
     Costs one constraint per table, and 2**(n-1) - n for the products of all bits but the first,
     which all tables share. Raises InputError for a signal that is not known to be a bit.
     """
-    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system, "the bits", bits, least=1)
     first, *others = selectors
     if len(others) >= _MAX_BITS:
         raise InputError(f"a table is chosen from by at most {_MAX_BITS} bits")
@@ -89,7 +89,7 @@ def look_up(
         selected.append(base + system.multiply(slope, first))
         most = max(number % system.prime for number in row)
         # Comparisons take no larger numbers, such as coordinates of points.
-        if most.bit_length() <= max_size(system):
+        if most.bit_length() <= max_comparison_bits(system):
             system.declare_upper_bound(selected[-1], most)
     return selected
 

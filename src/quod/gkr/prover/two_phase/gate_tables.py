@@ -33,8 +33,13 @@ class TwoPhaseGates(GateTables[TwoPhaseLayer]):
         linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
         return TwoPhaseLayer(
             self._by_output(number),
-            self._runs(number, linear, "first", below),
-            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
-            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
+            self._sort_gates(number, linear, "first", below),
+            {
+                e: self._sort_gates(number, (f"power{e}",), "first", below)
+                for e in exponents_of(kinds)
+            },
+            self._sort_gates(number, ("multiply",), "second", below)
+            if "multiply" in kinds
+            else None,
             self._constants(number),
         )
