@@ -1,4 +1,7 @@
-"""Logic on bits; constants cost nothing. InputError for a signal not shown to be a bit."""
+"""Logic on bits; constants cost no constraint.
+
+Functions raise InputError for a signal that is not known to be a bit.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ def exclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Sig
     a, b = bit_signals(system, "the bits", (left, right))
     if a.constant is not None or b.constant is not None:
         return a + b - system.multiply(2 * a, b)
-    answer = system.wire()
-    system.enforce(2 * a, b, a + b - answer)
-    return system.declare_upper_bound(answer, 1)
+    result = system.wire()
+    system.enforce(2 * a, b, a + b - result)
+    return system.declare_upper_bound(result, 1)
 
 
 def exclusive_or_of_three(
@@ -35,5 +38,5 @@ def inclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Sig
 def majority(system: ConstraintSystem, first: Operand, second: Operand, third: Operand) -> Signal:
     """The bit that two of three have; two constraints."""
     a, b, c = bit_signals(system, "the bits", (first, second, third))
-    both = system.multiply(b, c)
-    return system.declare_upper_bound(both + system.multiply(a, b + c - 2 * both), 1)
+    product = system.multiply(b, c)
+    return system.declare_upper_bound(product + system.multiply(a, b + c - 2 * product), 1)

@@ -42,6 +42,6 @@ def merkle_root(
     for level, (sibling, bit) in enumerate(zip(path, bits, strict=True)):
         with system.namespace(f"level[{level}]"):
             system.boolean(bit)
-            moved = system.multiply(bit, sibling - node)
-            node = compress(system, level, node + moved, sibling - moved)
+            difference = system.multiply(bit, sibling - node)
+            node = compress(system, level, node + difference, sibling - difference)
     return node

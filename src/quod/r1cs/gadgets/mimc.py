@@ -24,7 +24,7 @@ def mimc7(system: ConstraintSystem, value: Operand, key: Operand) -> Signal:
 
 
 def mimc7_hash(system: ConstraintSystem, values: Sequence[Operand], *, key: Operand = 0) -> Signal:
-    """The hash of signals, 364 constraints each."""
+    """The MiMC7 hash of signals; 364 constraints per signal."""
     check_field(system, BN254_FR)
     state = signal_of(system, key)
     for value in signals(system, "the values", values):
@@ -43,7 +43,7 @@ def mimc_feistel(
         if base.constant is not None:
             a, b = b + base**5, a
             continue
-        # A wire of its own for the half, or sums would grow from round to round.
+        # The half gets a wire, because its sum of wires would otherwise grow from round to round.
         fourth, half = base**4, system.wire()
         system.enforce(fourth, base, half - b)
         a, b = half, a
@@ -53,7 +53,7 @@ def mimc_feistel(
 def mimc_sponge(
     system: ConstraintSystem, values: Sequence[Operand], *, key: Operand = 0, outputs: int = 1
 ) -> list[Signal]:
-    """The sponge over the permutation: one for each value and each output but the first."""
+    """Hash signals with the MiMC sponge; 660 constraints per value and per output but the first."""
     check_field(system, BN254_FR)
     secret = signal_of(system, key)
     outputs = whole_number("outputs", outputs, 1, 1 << 16)

@@ -1,4 +1,4 @@
-"""Bits to field elements and back, as many as fit."""
+"""Packing of bits into field elements, as many as fit, and unpacking."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
 def pack_elements(
     system: ConstraintSystem, bits: Sequence[Operand], size: int | None = None
 ) -> list[Signal]:
-    """Pack bits into numbers of `size` bits, least first; the last may be shorter; no constraint.
+    """Pack bits, least significant first, into numbers of `size` bits; no constraint.
+
+    The last number may have fewer bits.
 
     The default size is the largest for which every number is below the prime: 253 over BN254.
     """
     signals = bit_signals(system, "the bits", bits)
-    most = system.prime.bit_length() - 1
-    size = most if size is None else whole_number("size", size, 1, most)
+    max_size = system.prime.bit_length() - 1
+    size = max_size if size is None else whole_number("size", size, 1, max_size)
     return [system.pack(signals[index : index + size]) for index in range(0, len(signals), size)]
 
 

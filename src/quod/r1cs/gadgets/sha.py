@@ -23,8 +23,8 @@ Word = list[Signal]
 def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
     """Hash a message of bits to the 256 bits of its digest; each byte's highest bit comes first.
 
-    The length of the list is part of the circuit. InputError for a signal that is not known to be a
-    bit. The reference is `hashlib.sha256`.
+    The length of the list is part of the circuit. Raises InputError for a signal that is not known
+    to be a bit. The reference is `hashlib.sha256`.
     """
     bits = bit_signals(system, "the bits of the message", message)
     length = len(bits)

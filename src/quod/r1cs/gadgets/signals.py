@@ -64,7 +64,7 @@ def bit_signals(
 def max_comparison_bits(system: ConstraintSystem) -> int:
     """Return the largest size in bits of the numbers that comparisons take.
 
-    A comparison of numbers of `size` bits decomposes a sum into size + 1 bits, which must be below
-    half the prime.
+    A comparison decomposes left - right + 2**size into size + 1 bits, so 2**(size + 1) must be
+    below the prime; one further bit is a reserve.
     """
     return system.prime.bit_length() - 3
