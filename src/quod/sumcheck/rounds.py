@@ -254,8 +254,10 @@ class _Pass:
         totals = self._sums.totals(totals)
         with k.if_(k.local_id() == 0):
             for value, total in enumerate(totals):
-                place = (self.sumcheck * self._values + value) * self._groups_each + self._group
-                f.store(self._partial, place, total)
+                partial_index = (
+                    self.sumcheck * self._values + value
+                ) * self._groups_each + self._group
+                f.store(self._partial, partial_index, total)
 
     def _instance_indices(self) -> tuple[Value, Value | None, Value, Any]:
         """Return first index, offset or None, end and stride of an instance's indices.

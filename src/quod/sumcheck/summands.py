@@ -29,7 +29,7 @@ def evaluated(degree: int, depth: int) -> list[Point]:
     all pairs.
     """
     if depth == 1:
-        return [(place,) for place in (0, *places(degree)[2:])]
+        return [(x,) for x in (0, *places(degree)[2:])]
     return list(itertools.product(places(degree), repeat=depth))
 
 
@@ -74,16 +74,16 @@ def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value 
 
     The first variable is the highest bit of an index.
     """
-    for place in point:
+    for x in point:
         half = len(corners) // 2
         pairs = zip(corners[:half], corners[half:], strict=True)
-        if place == 0 and at_one is not None:
+        if x == 0 and at_one is not None:
             corners = [
                 (mixed.extended if mixed.is_extended(low) else mixed.base).select(at_one, high, low)
                 for low, high in pairs
             ]
         else:
-            corners = [at_place(low, high, place) for low, high in pairs]
+            corners = [at_place(low, high, x) for low, high in pairs]
     return corners[0]
 
 
