@@ -113,5 +113,5 @@ class LigeroShape:
 
 
 def coordinates(elements: Sequence[Plain]) -> list[tuple[int, ...]]:
-    """Transpose elements: return all first coefficients, then all second coefficients, and so on."""
+    """Transpose elements: return all first coefficients, then all second ones, and so on."""
     return list(zip(*elements, strict=True))
