@@ -2,11 +2,13 @@
 
 | section | holds |
 |---|---|
-| 1 | q after its length; u32 power n, u32 power of the ceremony from whose file this one was
-truncated | | 2 | tau_g1: 2**(n + 1) - 1 points, tau**i in G1 from the generator on | | 3 | tau_g2:
-2**n points, tau**i in G2 | | 4, 5 | alpha_tau_g1, beta_tau_g1: 2**n points each, alpha * tau**i and
-beta * tau**i in G1 | | 6 | beta_g2 | | 7 | the contributions | | 12 to 15 | sections 2 to 5 in
-Lagrange bases, in a file that is prepared for the second phase |
+| 1 | q after its length; u32 power n, u32 power of the ceremony's complete file |
+| 2 | tau_g1: 2**(n + 1) - 1 points, tau**i in G1 from the generator on |
+| 3 | tau_g2: 2**n points, tau**i in G2 |
+| 4, 5 | alpha_tau_g1, beta_tau_g1: 2**n points each, alpha * tau**i and beta * tau**i in G1 |
+| 6 | beta_g2 |
+| 7 | the contributions |
+| 12 to 15 | sections 2 to 5 in Lagrange bases, in a file that is prepared for the second phase |
 
 Points are affine, coordinates in Montgomery form with R = 2**(32 * words), as in a zkey.
 """

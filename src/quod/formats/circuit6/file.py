@@ -319,8 +319,8 @@ class _CircuitReader:
                 )
             if length not in (None, segments[number].inputs):
                 reader.fail(
-                    f"layer {layer_index} has {segments[number].inputs} inputs, and the layer below "
-                    f"has {length} outputs; {_DAMAGED}",
+                    f"layer {layer_index} has {segments[number].inputs} inputs, and the layer "
+                    f"below has {length} outputs; {_DAMAGED}",
                     first + 8 * layer_index,
                 )
             length = segments[number].outputs
