@@ -62,8 +62,12 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
         system.multiply(flag, value) for flag, value in zip(flags, candidates, strict=True)
     )
     bounds = [system.upper_bound(value) for value in candidates]
-    known = [bound for bound in bounds if bound is not None]
-    return system.declare_upper_bound(result, max(known)) if len(known) == len(bounds) else result
+    known_bounds = [bound for bound in bounds if bound is not None]
+    return (
+        system.declare_upper_bound(result, max(known_bounds))
+        if len(known_bounds) == len(bounds)
+        else result
+    )
 
 
 def look_up(
