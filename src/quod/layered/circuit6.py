@@ -99,7 +99,7 @@ class _Flattening:
             (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
         ):
             if count > maximum:
-                advice = "; say most_gates=N for more if the file is to be trusted"
+                advice = "; pass max_gates=N for more if the file is to be trusted"
                 raise InputError(
                     f"the circuit has more than {maximum} {what} once its segments are taken apart"
                     f"{advice if maximum == limit else ''}",
