@@ -69,7 +69,7 @@ def test_claims_on_one_table_while_another_is_on_its_way(
     committers = [Raw().committer(device, field, 1) for _ in range(2)]
     tables = [device.upload(from_integers(field.modulus, table)) for table in ([3, 1], [4, 1])]
     committers[0].commit(tables[0], writer)
-    committers[0]._arrive()
+    committers[0]._wait_for_download()
 
     def late(submission: CpuSubmission, step: Copy) -> None:
         # The digest comes before `open`, the table after it.

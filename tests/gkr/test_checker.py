@@ -162,7 +162,7 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
         for module, small in SMALL.items():
             for name, value in small.items():
                 monkeypatch.setattr(module, name, value)
-        monkeypatch.setattr(places_plan, "_TABLE_ENTRIES_OF_PROCESSOR", 1 << seed)
+        monkeypatch.setattr(places_plan, "_CPU_TABLE_ENTRIES", 1 << seed)
     proven = Proven(
         M31_4, 10 + seed, layers=1 + seed % 4, instances=1 + 2 * seed, randoms=seed % 3 == 0,
         reduction=reduction,

@@ -47,9 +47,9 @@ def weigh_corners(
         high = x >> log_low
         low = x - (high << log_low)
         with k.range(0, claims, carry=f.carried(f.zero())) as loop:
-            left = f.load(highs, (loop.index << log_high) + high)
-            right = f.load(lows, (loop.index << log_low) + low)
-            loop.next(f.carried(loop.carried + left * right))
+            high_factor = f.load(highs, (loop.index << log_high) + high)
+            low_factor = f.load(lows, (loop.index << log_low) + low)
+            loop.next(f.carried(loop.carried + high_factor * low_factor))
         f.store(weights, x, loop.results)
 
 
@@ -121,8 +121,8 @@ def _absorb_claims(
     for claim in claims:
         transcript.absorb_elements(Label.POINT, field, claim.point)
         transcript.absorb_elements(Label.CLAIM, field, [claim.value])
-    drawn = transcript.challenges(field, len(claims) - 1)
-    return [PlainElement.one(field), *PlainElement.from_coefficients(field, drawn)]
+    challenges = transcript.challenges(field, len(claims) - 1)
+    return [PlainElement.one(field), *PlainElement.from_coefficients(field, challenges)]
 
 
 def _sum(

@@ -1,11 +1,12 @@
-"""HyperKZG: commitments of one point with a reference string, and openings of a few.
+"""HyperKZG: commitments of one point, and short openings, with a reference string.
 
-Kate, Zaverucha and Goldberg, "Constant-size commitments to polynomials and their applications",
-ASIACRYPT 2010, to the polynomial whose coefficients are the table; Bootle, Chiesa, Hu and Orru,
-"Gemini", EUROCRYPT 2022, section 5, for the step from one variable to many. The table is folded,
-the last variable first, f_(i+1)(X^2) = (1 - x) * even + x * odd where f_i(X) = even + X * odd and
-the parts are taken at X^2. The folds are committed to and all of them opened at r, -r and r^2 with
-one quotient; the last is the value.
+The commitment is that of Kate, Zaverucha and Goldberg ("Constant-size commitments to polynomials
+and their applications", ASIACRYPT 2010) to the univariate polynomial f_0 whose coefficients are the
+table. The step from one variable to many is that of Bootle, Chiesa, Hu and Orru ("Gemini",
+EUROCRYPT 2022, section 5). Let f_i(X) = even_i(X^2) + X * odd_i(X^2). With x the coordinate of a
+variable, the last variable first, the fold is f_(i+1) = (1 - x) * even_i + x * odd_i. The prover
+commits to the folds, and opens f_0 and all folds at r, -r and r^2 with one quotient. The last fold
+is a constant: the table's value at the point.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class HyperKzgCommitment:
     point: Point
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """See `Commitment.check`; takes one product of three pairings."""
+        """Verify an opening, with one product of three pairings; see `Commitment.check`."""
         field, n, p = self.field, self.log2_size, self.field.modulus.value
         claim = verify_reduction(field, n, claims, reader)
         folds = reader.points(Label.OPENING, GROUP, n - 1)

@@ -19,10 +19,10 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
 _TABLES = 5
-"""Memory of an opening in tables: folds, their combination, two quotients and scalars."""
+"""The memory of an opening, in tables: folds, their combination, two quotients and scalars."""
 
 _LOG_SMALL = 8
-"""The base-2 logarithm of the longest fold that is committed to in one MSM with shorter folds."""
+"""log2 of the length of the longest fold that is committed to in one batch with shorter folds."""
 
 
 class HyperKzgCommitter(GroupCommitter):
@@ -38,7 +38,7 @@ class HyperKzgCommitter(GroupCommitter):
         super().__init__(device, log2_size, reference.powers_g1[:count], rows=1)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Send commitments to the folds, their values at three points, and the quotient's."""
+        """Send commitments to the folds and the quotient, and the folds' values at three points."""
         claim, table = self.reduce_claims(claims, writer)
         field, p = self._field, self._field.value
         self._device.check_budget("an opening", _TABLES * table.nbytes)
@@ -53,7 +53,7 @@ class HyperKzgCommitter(GroupCommitter):
         for fold in folds.large:
             values += self._values(fold, r)
         for row in folds.small_rows():
-            values += _at_both(p, r, row)
+            values += _values_at_r_and_minus_r(p, r, row)
         values.append(self._values(table, r * r % p)[0])
         writer.elements(Label.VALUES, field, [(value,) for value in values])
         (q,) = writer.transcript.challenge(field)
@@ -68,11 +68,11 @@ class HyperKzgCommitter(GroupCommitter):
         log_columns = (variables + 1) // 2
         step = pow(r, 1 << log_columns, p)
         weights = _powers(p, step, 1 << (variables - log_columns))
-        # Rows have an even length, so that their weights at -r are the same.
+        # Rows have an even length, so the weights of rows are the same at -r as at r.
         row = weighted_rows(
             self._device, field, coefficients, [(weight,) for weight in weights], log_columns
         )
-        return _at_both(p, r, [e for (e,) in row])
+        return _values_at_r_and_minus_r(p, r, [e for (e,) in row])
 
     def _quotient(self, folds: Sequence[Buffer], q: int, r: int) -> Buffer:
         """Divide the sum of q**i * folds[i] by (X^2 - r^2) * (X - r^2); return the quotient."""
@@ -112,16 +112,16 @@ class _Folds:
         self.large = [table]
         for log_count in range(log2_size - 1, self._log_row, -1):
             self.large.append(device.allocate(size << log_count))
-        row = size << self._log_row
-        self.small = device.allocate(self.rows * row) if self.rows else None
+        row_bytes = size << self._log_row
+        self.small = device.allocate(self.rows * row_bytes) if self.rows else None
         self.every = [*self.large]
-        for number in range(self.rows):
+        for fold_index in range(self.rows):
             assert self.small is not None
-            start = number * row
-            self.every.append(self.small.slice(start, start + (row >> number)))
+            start = fold_index * row_bytes
+            self.every.append(self.small.slice(start, start + (row_bytes >> fold_index)))
 
     def fill(self, point: Sequence[int]) -> None:
-        """Folds by the coordinates, the last one first."""
+        """Compute all folds; `point` has the coordinates of the last variable first."""
         device, field = self._device, self._field
         recording = device.stream("folds").record()
         kernel = device.compile(fold_pairs, field=field)
@@ -143,7 +143,7 @@ class _Folds:
         return [entries[index * size :][: size >> index] for index in range(self.rows)]
 
 
-def _at_both(p: int, r: int, coefficients: Sequence[int]) -> tuple[int, int]:
+def _values_at_r_and_minus_r(p: int, r: int, coefficients: Sequence[int]) -> tuple[int, int]:
     """Return the values at r and -r."""
     powers = _powers(p, r, len(coefficients))
     terms = [power * entry for power, entry in zip(powers, coefficients, strict=True)]

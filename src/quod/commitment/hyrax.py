@@ -1,11 +1,12 @@
-"""Hyrax: a commitment without set-up, of the square root of the table's size.
+"""Hyrax: a commitment without set-up, whose size is the square root of the table's size.
 
 Wahby, Tzialla, shelat, Thaler and Walfish, "Doubly-efficient zkSNARKs without trusted setup", IEEE
 S&P 2018, section 6.1, without hiding. The table is a matrix, and the commitment is a Pedersen
 commitment to each row. The polynomial's value at a point is a weighted sum of entries; each weight
-is a factor of the row times a factor of the column. The prover sends the weighted sum of rows. The
-verifier compares it with the weighted sum of commitments, and sums its columns itself. A prover
-that can send another row knows a relation between the bases.
+is a row's factor times a column's factor. The prover sends the weighted sum of rows. The
+verifier compares its commitment with the weighted sum of the rows' commitments, and computes the
+weighted sum over its columns. A prover that can send another row knows a relation between the
+bases.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Hyrax:
     """Hyrax in BN254. **Not hiding.**
 
     A commitment has a point of G1 per row, an opening an element of Fr per column. Tables are over
-    BN254's scalars. The bases are hashed to the curve (`quod.commitment.hyrax_bases`), and those of
-    one size are kept in memory. It is binding if discrete logarithms in G1 are hard.
+    BN254's scalars. The bases are hashed to the curve (`quod.commitment.hyrax_bases`), and bases
+    are cached by size. The scheme is binding if discrete logarithms in G1 are hard.
     """
 
     name = "hyrax"
@@ -103,7 +104,7 @@ class HyraxCommitment:
     rows: tuple[Point, ...]
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """See `Commitment.check`; takes one inner product, and one MSM over bases and rows."""
+        """Verify an opening, with one inner product and one MSM; see `Commitment.check`."""
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
         claim = verify_reduction(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)

@@ -43,8 +43,8 @@ def hashed_bases(log2_count: int) -> Words:
         bases = from_points(GROUP, _hashed(range(1)))
     else:
         half = 1 << (log2_count - 1)
-        others = from_points(GROUP, _hashed(range(half, 2 * half)))
-        bases = np.concatenate([hashed_bases(log2_count - 1), others])
+        upper_half = from_points(GROUP, _hashed(range(half, 2 * half)))
+        bases = np.concatenate([hashed_bases(log2_count - 1), upper_half])
     bases.flags.writeable = False
     return bases
 

@@ -1,8 +1,9 @@
 """Kernels on the coefficients of polynomials, with which HyperKZG opens commitments.
 
-A quotient is a recurrence from the highest coefficient down. The coefficients are divided into
-chunks. The carry from each chunk into the one below is itself a recurrence over chunks, with a
-power of the multiplier. Once the carries are known, all chunks are computed independently.
+The coefficients of a quotient are a recurrence from the highest coefficient down. The coefficients
+are divided into chunks. The carry from each chunk into the one below is itself a recurrence over
+chunks, with a power of the multiplier. Once the carries are known, all chunks are computed
+independently.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 
 LENGTH = 64
-"""The number of coefficients that an instance processes in sequence."""
+"""The number of coefficients that a kernel instance processes in sequence."""
 
 
 @frozen
 class Chunking:
     """The division into chunks of `length` coefficients, which are `stride` apart.
 
-    Every index of chunk i is i % stride plus a multiple of the stride.
+    The indices of chunk i are i % stride plus consecutive multiples of the stride.
     """
 
     stride: int
@@ -71,9 +72,9 @@ def chunk_values(
         m = f.carried(f.load(multiplier, 0))
         first = chunking.first(i)
         with k.range(0, chunking.length, carry=f.carried(f.zero())) as loop:
-            place = first + ((chunking.length - 1) - loop.index) * chunking.stride
-            coefficient = f.load(source, k.minimum(place, n - 1))
-            coefficient = f.select(place < n, f.carried(coefficient), f.carried(f.zero()))
+            index = first + ((chunking.length - 1) - loop.index) * chunking.stride
+            coefficient = f.load(source, k.minimum(index, n - 1))
+            coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
             loop.next(f.carried(loop.carried * m + coefficient))
         f.store(values, i, loop.results)
 
@@ -86,26 +87,26 @@ def chunk_recurrence(
 ) -> None:  # fmt: skip
     """Compute s[j] = source[j] + multiplier[0] * s[j + stride] for j < n; s[j] = 0 for j >= n.
 
-    carries[i], for `above`, is s at the first index of chunk i. target[j] becomes s[j] or, with
-    `quotient`, s[j + stride]: the quotient by X**stride - multiplier[0].
+    carries[i], for i below `above`, is s at the first index of chunk i. target[j] becomes s[j] or,
+    with `quotient`, s[j + stride]: the quotient by X**stride - multiplier[0].
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
         m = f.carried(f.load(multiplier, 0))
-        first, follower = chunking.first(i), i + chunking.stride
-        carry = f.load(carries, k.select(follower < above, follower, 0))
-        start = f.select(follower < above, f.carried(carry), f.carried(f.zero()))
+        first, next_chunk = chunking.first(i), i + chunking.stride
+        carry = f.load(carries, k.select(next_chunk < above, next_chunk, 0))
+        start = f.select(next_chunk < above, f.carried(carry), f.carried(f.zero()))
         with k.range(0, chunking.length, carry=f.carried(start)) as loop:
-            place = first + ((chunking.length - 1) - loop.index) * chunking.stride
-            coefficient = f.load(source, k.minimum(place, n - 1))
-            coefficient = f.select(place < n, f.carried(coefficient), f.carried(f.zero()))
+            index = first + ((chunking.length - 1) - loop.index) * chunking.stride
+            coefficient = f.load(source, k.minimum(index, n - 1))
+            coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
             total = f.carried(loop.carried * m + coefficient)
             if quotient:
-                with k.if_((place >= chunking.stride) & (place < n)):
-                    f.store(target, place - chunking.stride, total)
+                with k.if_((index >= chunking.stride) & (index < n)):
+                    f.store(target, index - chunking.stride, total)
             else:
-                with k.if_(place < n):
-                    f.store(target, place, total)
+                with k.if_(index < n):
+                    f.store(target, index, total)
             loop.next(total)
 
 
@@ -139,9 +140,10 @@ def _record(
             kernel, -(-chunks // kernel.lanes), chunks, count, power, source, values,
             label="quotient",
         )  # fmt: skip
-        further = pow(multiplier, chunking.length, field.value)
+        chunk_multiplier = pow(multiplier, chunking.length, field.value)
         _record(
-            recording, device, field, values, chunks, stride, further, carries, quotient=False
+            recording, device, field, values, chunks, stride, chunk_multiplier, carries,
+            quotient=False,
         )  # fmt: skip
     kernel = device.compile(chunk_recurrence, field=field, chunking=chunking, quotient=quotient)
     recording.launch(

@@ -60,8 +60,8 @@ class _Recorded:
 class RawCommitter:
     """A prover that sends whole tables, `count` at a time.
 
-    Tables are downloaded concurrently with other work, until `open`. After `end` the proofs must be
-    taken before the next tables are committed to.
+    Tables are downloaded concurrently with other work, until `open`. After `end` the caller must
+    copy the proofs before it commits to further tables.
     """
 
     def __init__(
@@ -76,16 +76,17 @@ class RawCommitter:
             device.check_budget("a commitment", size)
             self._message = device.allocate(size)
         self._work: tuple[_Recorded, Recording, Recording] | None = None
-        self._arriving: SubmittedStream | None = None
-        # The table that `commit` left in this prover's memory; `_keep` makes room for the next.
-        self._message_there: tuple[ProofWriter, int] | None = None
+        self._download: SubmittedStream | None = None
+        # The writer and message index of the table that is still in this prover's memory; `_keep`
+        # copies it, so that the memory can take the next table.
+        self._pending_message: tuple[ProofWriter, int] | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Send the table."""
         check_table(self._field, self._log2_size, table)
         self._keep()
-        (place,) = self.commit_each(table, [writer])
-        self._message_there = writer, place
+        (message_index,) = self.commit_each(table, [writer])
+        self._pending_message = writer, message_index
 
     def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> list[int]:
         """Send a table by each writer; return the indices of the messages.
@@ -93,51 +94,52 @@ class RawCommitter:
         tables: `count` concatenated tables, as many as the committer has memory for.
         writers: their transcripts must use the same hash.
         """
-        self._arrive()
+        self._wait_for_download()
         hash = writers[0].transcript.hash
         if self._work is None or not self._work[0].is_of(tables, hash):
             self._work = self._record(tables, hash)
         recorded, hashing, sending = self._work
         hashed = self._device.stream("commitment").replay(hashing).submit()
-        # Mark one word per page: downloads arrive in whole pages, and marking all takes too long.
+        # Mark one word per page as unwritten: downloads write whole pages, and marking all words
+        # takes too long.
         self._words.reshape(-1)[::_PAGE_WORDS] = UNWRITTEN
         hashed.wait()
         digests = recorded.digest.digests(self._field.modulus)
-        self._arriving = self._device.stream("inputs").replay(sending).submit()
+        self._download = self._device.stream("inputs").replay(sending).submit()
         return [
             writer.digested_words(Label.COMMITMENT, words, digest)
             for writer, words, digest in zip(writers, self._words, digests, strict=False)
         ]
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Send nothing, but finish the download of the table, so that the next may follow."""
+        """Finish the download of the table; an opening has no message."""
         check_claims(self._field, self._log2_size, claims)
         self._keep()
 
     def end(self) -> None:
         """Finish the downloads; raises DeviceError if the device has not written all elements."""
-        self._arrive()
+        self._wait_for_download()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
 
     def abandon(self) -> None:
         """Drop unfinished downloads, so that the tables may be written to."""
         with suppress(DeviceError):
-            self._arrive()
+            self._wait_for_download()
 
     def _keep(self) -> None:
         """Finish the download of the table that `commit` sent last, and copy its message."""
-        if self._message_there is not None:
-            writer, place = self._message_there
+        if self._pending_message is not None:
+            writer, message_index = self._pending_message
             self.end()
-            writer.keep(place)
-            self._message_there = None
+            writer.keep(message_index)
+            self._pending_message = None
 
-    def _arrive(self) -> None:
+    def _wait_for_download(self) -> None:
         """Wait until the download of a table is complete."""
-        arriving, self._arriving = self._arriving, None
-        if arriving is not None:
-            arriving.wait()
+        download, self._download = self._download, None
+        if download is not None:
+            download.wait()
 
     def _record(self, table: Buffer, hash: Hash) -> tuple[_Recorded, Recording, Recording]:
         """Record the hashing of tables on the device, and their download to the host."""

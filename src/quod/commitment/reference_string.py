@@ -40,7 +40,7 @@ _CURVE = GROUP.curve
 POWERS_OF_G2 = 4
 """The number of powers of tau in G2 that check openings, including the generator."""
 
-_LEAST = 3
+_VERIFIER_POWERS = 3
 _RANDOM_BITS = 128
 _ADVICE = (
     "use the file of a ceremony with many contributions; for tests only, insecure=True "
@@ -52,8 +52,8 @@ _ADVICE = (
 class ReferenceString:
     """A reference string.
 
-    powers_g1: tau**i in G1, as an array of points.
-    tau_g2: tau to tau**3 in G2, as affine integers.
+    powers_g1: the powers tau**0, tau**1, ... in G1, as an array of points.
+    tau_g2: tau, tau**2 and tau**3 in G2, as affine integers.
     `from_ptau` reads and checks one. A verifier needs only the first three powers in G1
     (`of_verifier`).
     """
@@ -86,7 +86,7 @@ class ReferenceString:
         powers, MismatchError for another curve, and InsecureKeyError if tau is publicly known
         because nobody contributed, unless `insecure` is set, for tests.
         """
-        count = max(1 << _size(log2_size), POWERS_OF_G2)
+        count = max(1 << _check_size(log2_size), POWERS_OF_G2)
         insecure = flag("insecure", insecure)
         file = PowersOfTau.open(path)
         if file.curve != _CURVE.name:
@@ -98,13 +98,13 @@ class ReferenceString:
                 path=file.path,
             )
         powers = np.array(file.tau_g1[:count])
-        second = np.array(file.tau_g2[:POWERS_OF_G2])
-        opened = resolve_device(device)
-        for name, group, points in (("tau_g1", GROUP, powers), ("tau_g2", GROUP_2, second)):
-            bad = first_bad_point(opened, group, points, subgroup=True, infinity=False)
-            if bad is not None:
-                file.refuse(name, *bad)
-        first, (generator, *tau_g2) = to_points(GROUP, powers[:2]), to_points(GROUP_2, second)
+        powers_g2 = np.array(file.tau_g2[:POWERS_OF_G2])
+        opened_device = resolve_device(device)
+        for name, group, points in (("tau_g1", GROUP, powers), ("tau_g2", GROUP_2, powers_g2)):
+            bad_point = first_bad_point(opened_device, group, points, subgroup=True, infinity=False)
+            if bad_point is not None:
+                file.refuse(name, *bad_point)
+        first, (generator, *tau_g2) = to_points(GROUP, powers[:2]), to_points(GROUP_2, powers_g2)
         if first[0] != _CURVE.g1.generator:
             file.refuse("tau_g1", 0, "is not the generator")
         if generator != _CURVE.g2.generator:
@@ -114,7 +114,7 @@ class ReferenceString:
                 f"{file.path}: everyone knows its tau, as nobody contributed to it; {_ADVICE}"
             )
         reference = cls._of(powers, tau_g2)
-        reference._check(opened, file)
+        reference._check(opened_device, file)
         return reference
 
     @classmethod
@@ -123,7 +123,7 @@ class ReferenceString:
 
         Raises InsecureKeyError unless `insecure` is True.
         """
-        count = max(1 << _size(log2_size), POWERS_OF_G2)
+        count = max(1 << _check_size(log2_size), POWERS_OF_G2)
         order = GROUP.scalars.value
         tau = whole_number("tau", tau, 1, order - 1)
         if not flag("insecure", insecure):
@@ -145,10 +145,10 @@ class ReferenceString:
         tau_g1: tau and tau**2 in G1.
         tau_g2: tau, tau**2 and tau**3 in G2.
         InputError unless the points are in their groups and powers of one tau. InsecureKeyError
-        for a tau that anyone knows, unless `insecure`. The caller must know that the points come
+        for a tau that everyone knows, unless `insecure`. The caller must know that the points come
         from a ceremony, as with every verifying key.
         """
-        groups = ((GROUP, tau_g1, _LEAST - 1), (GROUP_2, tau_g2, POWERS_OF_G2 - 1))
+        groups = ((GROUP, tau_g1, _VERIFIER_POWERS - 1), (GROUP_2, tau_g2, POWERS_OF_G2 - 1))
         for group, points, count in groups:
             powers: object = points
             if not isinstance(powers, (list, tuple)) or len(powers) != count:
@@ -184,11 +184,11 @@ class ReferenceString:
     @cached_property
     def tau_g1(self) -> tuple[G1Point, ...]:
         """The first three powers in G1, as affine integers."""
-        return tuple(to_points(GROUP, self.powers_g1[:_LEAST]))
+        return tuple(to_points(GROUP, self.powers_g1[:_VERIFIER_POWERS]))
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA3-256 of a verifier's points: tau and tau**2 in G1, tau to tau**3 in G2."""
+        """SHA3-256 of a verifier's points: tau and tau**2 in G1; tau, tau**2 and tau**3 in G2."""
         parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
         parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
         return hashlib.sha3_256(b"".join(parts)).digest()
@@ -198,10 +198,10 @@ class ReferenceString:
         law, count = g1_group(_CURVE), len(self)
         tau, generators = self.tau_g1[1], (_CURVE.g1.generator, _CURVE.g2.generator)
         factors = np.zeros((count - 1, 8), np.uint32)
-        half = _RANDOM_BITS // 32
-        factors[:, :half] = np.frombuffer(
-            secrets.token_bytes(4 * half * (count - 1)), np.uint32
-        ).reshape(-1, half)
+        random_words = _RANDOM_BITS // 32
+        factors[:, :random_words] = np.frombuffer(
+            secrets.token_bytes(4 * random_words * (count - 1)), np.uint32
+        ).reshape(-1, random_words)
         options = MsmOptions(scalar_bits=_RANDOM_BITS, precompute_factor=1)
         lower, upper = (
             points_of(GROUP, msm_words(MsmBases(device, GROUP, points, options), factors))[0]
@@ -216,13 +216,13 @@ class ReferenceString:
                 "tau_g2; the file is damaged or forged, get it again from its source",
                 path=file.path,
             )
-        below: G2Point = generators[1]
+        previous: G2Point = generators[1]
         for number, point in enumerate(self.tau_g2, start=1):
             if not pairing_product_is_one(
-                host, _CURVE, [(tau, below), (law.negate(generators[0]), point)]
+                host, _CURVE, [(tau, previous), (law.negate(generators[0]), point)]
             ):
                 file.refuse("tau_g2", number, "is not tau times the one before")
-            below = point
+            previous = point
 
 
 def _is_known(tau: G1Point) -> bool:
@@ -230,5 +230,5 @@ def _is_known(tau: G1Point) -> bool:
     return tau is None or tau[0] == _CURVE.g1.generator[0]
 
 
-def _size(log2_size: object) -> int:
+def _check_size(log2_size: object) -> int:
     return whole_number("log2_size", log2_size, 1, MAX_LOG2_SIZE)

@@ -23,7 +23,7 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.run import elements_to_words, words_to_elements
 
 _AT_ONCE = 4
-"""Products that are reduced together."""
+"""The number of products that share one modular reduction."""
 
 
 @kernel

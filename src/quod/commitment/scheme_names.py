@@ -26,8 +26,10 @@ SCHEMES = {
 """The module and the class of each scheme."""
 
 WITH_POWERS = "hyperkzg"
-"""The scheme that needs powers of tau; the parameters of all others, if any, are numbers and the
-name of a hash."""
+"""The scheme that needs powers of tau.
+
+The parameters of the other schemes, if any, are numbers and the name of a hash.
+"""
 
 _HASH = "hash"
 """The parameter that is the name of a hash."""
@@ -42,20 +44,20 @@ def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> S
     a verifier; `scheme_with_powers` returns a prover's scheme. Raises InputError for an unknown
     name or parameter, and for an invalid value.
     """
-    module, kind = SCHEMES[choice("the commitment", name, list(SCHEMES))]
-    make: Callable[..., Scheme] = getattr(import_module(module), kind)
+    module, class_name = SCHEMES[choice("the commitment", name, list(SCHEMES))]
+    scheme_class: Callable[..., Scheme] = getattr(import_module(module), class_name)
     arguments = dict(parameters or {})
     if name == WITH_POWERS:
-        return make(_reference(arguments))
+        return scheme_class(_reference(arguments))
     for key, value in arguments.items():
-        if key not in (field_names(make) or ()):  # type: ignore[arg-type]
+        if key not in (field_names(scheme_class) or ()):  # type: ignore[arg-type]
             raise InputError(f"the commitment {name} has no parameter {key!r}")
         if key == _HASH:
             arguments[key] = hash_named(value)
         else:
             what = f"the parameter {key!r} of the commitment {name}"
             arguments[key] = whole_number(what, value, 0)
-    return make(**arguments)
+    return scheme_class(**arguments)
 
 
 def scheme_with_powers(
@@ -142,5 +144,5 @@ def _reference(parameters: dict[str, object]) -> ReferenceString:
             raise InputError(f"a point of the parameter {name!r} is not hexadecimal") from None
         if None in points[name]:
             raise InputError(f"a point of the parameter {name!r} is the point at infinity")
-    # Whether anyone knows tau is for `check_secret` to say.
+    # `check_secret` rejects a publicly known tau.
     return ReferenceString.of_verifier(points["tau_g1"], points["tau_g2"], insecure=True)

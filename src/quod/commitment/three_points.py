@@ -18,13 +18,15 @@ def drawn_point(transcript: Transcript, field: FieldSpec) -> int:
 
 
 def folded_value(p: int, r: int, x: int, values: tuple[int, int]) -> int:
-    """(1 - x) * even + x * odd at r^2, of a polynomial even(X^2) + X*odd(X^2) with such values
-    at r and -r."""
-    even, odd = _halves(p, r, *values)
+    """Return the value at r^2 of the fold (1 - x) * even + x * odd of a polynomial.
+
+    values: the values of the polynomial even(X^2) + X * odd(X^2) at r and at -r.
+    """
+    even, odd = _even_and_odd(p, r, *values)
     return (even + x * (odd - even)) % p
 
 
-def _halves(p: int, r: int, at_r: int, at_minus_r: int) -> tuple[int, int]:
+def _even_and_odd(p: int, r: int, at_r: int, at_minus_r: int) -> tuple[int, int]:
     half = (p + 1) // 2
     return (at_r + at_minus_r) * half % p, (at_r - at_minus_r) * pow(2 * r, -1, p) % p
 
@@ -32,8 +34,11 @@ def _halves(p: int, r: int, at_r: int, at_minus_r: int) -> tuple[int, int]:
 def interpolated(
     p: int, r: int, at_r: int, at_minus_r: int, at_square: int
 ) -> tuple[int, int, int]:
-    """Return the coefficients of a quadratic polynomial with these values, constant first."""
-    even, linear = _halves(p, r, at_r, at_minus_r)
+    """Return the coefficients of the quadratic polynomial with these values, constant first.
+
+    The values are those at r, at -r and at r^2.
+    """
+    even, linear = _even_and_odd(p, r, at_r, at_minus_r)
     s = r * r % p
     square = (at_square - linear * s - even) * pow(s * (s - 1), -1, p) % p
     return (even - square * s) % p, linear, square

@@ -54,7 +54,7 @@ HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
 _COORDINATE = 48
 _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 # Magic numbers of other files, whose letters could be flags of a point.
-_OTHERS = (b"zkey", b"r1cs", b"wtns", b"ptau")
+_OTHER_MAGICS = (b"zkey", b"r1cs", b"wtns", b"ptau")
 _SOURCE = "the file is damaged or forged, get it again from its source"
 
 
@@ -127,7 +127,7 @@ class BellmanVerifyingKey(_BellmanKey):
 class BellmanParameters(_BellmanKey):
     """The proving key of a bellman file.
 
-    points: Those of the verifying key and of the `LISTS`, by name.
+    points: The points of the verifying key and of the `LISTS`, by name.
     circuit_hash: The 64 bytes in the transcript that name the circuit; None without a transcript.
     contributions: The number of contributions in the transcript; 0 without a transcript.
     size: The length of the file in bytes.
@@ -188,8 +188,10 @@ def _count(section: SectionReader, what: str) -> int:
 def _coordinates(data: memoryview, count: int, place: Place) -> Words:
     """Return the points of a list, after checking flags and coordinates."""
     degree, fq = place.group, CURVE.fq
-    raw: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(count, 2 * degree, _COORDINATE)
-    flags = raw[:, 0, 0]
+    encoded: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(
+        count, 2 * degree, _COORDINATE
+    )
+    flags = encoded[:, 0, 0]
     for bit, what in (
         (_COMPRESSED, "is flagged as compressed; keys have uncompressed points"),
         (_INFINITY, "is the point at infinity, which a key does not have"),
@@ -198,10 +200,12 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
         if (flags & bit).any():
             index = int(np.argmax(flags & bit != 0))
             raise place.error(index, f"point {index} {what}")
-    words: Words = np.ascontiguousarray(raw[:, :, ::-1]).view("<u4").astype(np.uint32, copy=False)
-    bad = first_at_or_above(words.reshape(-1, fq.words), fq)
-    if bad is not None:
-        index = bad // (2 * degree)
+    words: Words = (
+        np.ascontiguousarray(encoded[:, :, ::-1]).view("<u4").astype(np.uint32, copy=False)
+    )
+    bad_index = first_at_or_above(words.reshape(-1, fq.words), fq)
+    if bad_index is not None:
+        index = bad_index // (2 * degree)
         raise place.error(index, f"a coordinate of point {index} is not below q")
     if degree == 1:
         return words
@@ -212,7 +216,7 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
 
 def _read_key(data: memoryview, name: str) -> _Parts:
     """Read the verifying key at the start of the file."""
-    if (kind := bytes(data[:4])) in _OTHERS:
+    if (kind := bytes(data[:4])) in _OTHER_MAGICS:
         raise InputError(
             f"is a {kind.decode()} file, not a key of bellman; check that the right file was given",
             path=name,
@@ -309,5 +313,5 @@ def _bytes(points: Words, name: str, group: int) -> bytes:
         raise InputError(f"{name} has the point at infinity")
     if group == 2:
         points = points[:, :, ::-1]
-    little = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE)
-    return little[:, ::-1].tobytes()
+    little_endian = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE)
+    return little_endian[:, ::-1].tobytes()

@@ -45,9 +45,9 @@ def curve_of_json_name(name: str) -> PairingCurve | None:
 
     Case and punctuation are ignored.
     """
-    plain = "".join(filter(str.isalnum, name)).lower()
+    normalised = "".join(filter(str.isalnum, name)).lower()
     for curve in CURVES.values():
-        if plain in (curve.snarkjs_name, *curve.aliases):
+        if normalised in (curve.snarkjs_name, *curve.aliases):
             return curve
     return None
 
@@ -116,8 +116,8 @@ def read_field(header: SectionReader) -> tuple[str, Modulus]:
 def first_at_or_above(words: Words, modulus: Modulus) -> int | None:
     """Return the index of the first element of `words` that is not below `modulus`, or None.
 
-    `words` has shape (n, modulus.words): little-endian integers, any strides. The top word decides
-    nearly every element, so this costs little more than one pass over one column.
+    `words` has shape (n, modulus.words): little-endian integers, any strides. The highest word
+    decides nearly every element, so the check costs little more than one pass over that column.
     """
     if not len(words) or int(words[:, -1].max()) < modulus.value >> (32 * (modulus.words - 1)):
         return None

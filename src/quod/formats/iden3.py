@@ -37,7 +37,7 @@ _HEADER_BYTES = 12
 _SECTION_HEADER_BYTES = 12
 _U32 = np.dtype("<u4")
 
-# No format has more than 20.
+# No format has more than 20 sections.
 _MAX_SECTIONS = 256
 _MAX_TEXT = 1 << 12
 
@@ -67,9 +67,9 @@ class SectionReader:
         return self._end - self._position
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        """Raise the `InputError` for this section, at the next read unless `offset` is given."""
-        where = self._position if offset is None else offset
-        raise InputError(message, path=self.path, section=self.label, offset=where)
+        """Raise the `InputError` for this section, at `offset` or else at the next read."""
+        error_offset = self._position if offset is None else offset
+        raise InputError(message, path=self.path, section=self.label, offset=error_offset)
 
     def take(self, length: int, what: str) -> memoryview:
         """Return the next `length` bytes, which errors call `what`."""
@@ -103,7 +103,7 @@ class SectionReader:
         return int.from_bytes(self.take(8, what), "little")
 
     def text(self, name: str) -> str:
-        """Read a u32 length and so many printable ASCII characters; errors call them `name`."""
+        """Read a u32 length and that many printable ASCII characters; errors call them `name`."""
         start = self._position
         length = self.u32(f"the length of the {name}")
         if length > _MAX_TEXT:
@@ -195,14 +195,14 @@ class Iden3File:
         """
         name = file_path(path)
 
-        def look(view: FileView) -> None:
+        def check_start(view: FileView) -> None:
             file = cls.parse(view, name, kind, version)
             if check is not None:
                 check(file)
 
         if flag("owned", owned):
-            return cls.parse(read_file(path, look), name, kind, version)
-        data, identity = map_identified(path, look)
+            return cls.parse(read_file(path, check_start), name, kind, version)
+        data, identity = map_identified(path, check_start)
         return cls.parse(data, name, kind, version, identity)
 
     @classmethod
@@ -297,12 +297,12 @@ class Iden3File:
     def section(self, identifier: int, name: str) -> SectionReader:
         """Return a reader at the start of a section; errors call its contents `name`."""
         label = f"{identifier} ({name})"
-        place = self.sections.get(identifier)
-        if place is None:
+        section = self.sections.get(identifier)
+        if section is None:
             raise InputError(
                 "is missing; the file is incomplete, make it again", path=self.path, section=label
             )
-        return SectionReader(self.path, label, self.contents, place.offset, place.length)
+        return SectionReader(self.path, label, self.contents, section.offset, section.length)
 
 
 def write_iden3(
@@ -313,9 +313,9 @@ def write_iden3(
     *,
     private: bool = False,
 ) -> None:
-    """Write a container atomically: each section is its id and the pieces that make it up.
+    """Write a container atomically; a section is its id and a list of its contents.
 
-    Arrays are written in C order as they lie in memory. Only the owner can read a `private` file.
+    Arrays are written in C order, as they are in memory. Only the owner can read a `private` file.
     Raises `OutputError`.
     """
     write_atomically(path, iden3_writer(kind, version, sections), private=private)

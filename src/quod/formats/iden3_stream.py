@@ -1,7 +1,7 @@
 """Containers of the iden3 tools whose sections are generated while they are written.
 
-A file may then be larger than memory: the length of each section is known in advance, and its bytes
-come in parts. `quod.formats.iden3` has the layout.
+A file may then be larger than memory: the length of each section is known in advance, and the
+bytes of a section are generated in parts. `quod.formats.iden3` has the layout.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class PlannedSection:
 
 def places(kind: str, version: int, sections: Sequence[PlannedSection]) -> dict[int, int]:
     """Return the offset of each section's contents in the file, by section number."""
-    at, offsets = len(container_start(kind, version, len(sections))), {}
+    offset, offsets = len(container_start(kind, version, len(sections))), {}
     for section in sections:
-        at += len(section_start(section.identifier, section.length))
-        offsets[section.identifier] = at
-        at += section.length
+        offset += len(section_start(section.identifier, section.length))
+        offsets[section.identifier] = offset
+        offset += section.length
     return offsets
 
 

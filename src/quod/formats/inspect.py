@@ -31,9 +31,9 @@ from quod.validation import file_path
 _OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
-# Values of a witness that are classified in one step.
+# The number of values of a witness that are classified in one step.
 _STEP = 1 << 16
-# Bytes that are searched for the first bracket of a document.
+# The number of bytes that are searched for the first bracket of a document.
 _LEADING_SPACE = 64
 
 
@@ -41,8 +41,8 @@ def describe(path: Path) -> dict[str, object]:
     """Describe the file at `path` as a mapping in display order.
 
     It always has ``file``, ``kind`` and ``bytes``; the other rows depend on the kind. The file is
-    checked as if it were opened. A pipe may have 32 MiB. Raises `InputError` for a file of unknown
-    kind.
+    checked as if it were opened. A pipe may have at most 32 MiB. Raises `InputError` for a file of
+    unknown kind.
     """
     name = file_path(path)
     return describe_bytes(contents(name), name)
@@ -203,7 +203,7 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
-        # Of a file beyond the limit, only the start is read.
+        # If the file exceeds the limit, only its start is read.
         content = bytes(data[: ANY.max_bytes if len(data) <= ANY.max_bytes else _LEADING_SPACE])
         check_length(len(data), ANY.max_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)
@@ -225,24 +225,24 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
                 "fits": fits,
             }
     elif isinstance(document, dict) and document.get("protocol") in _OTHER_PROTOCOLS:
-        part = "verifying key" if "nPublic" in document else "proof"
+        kind = "verifying key" if "nPublic" in document else "proof"
         return {
-            "kind": f"{document['protocol']} {part} (JSON)",
+            "kind": f"{document['protocol']} {kind} (JSON)",
             "protocol": document["protocol"],
             "note": _ONLY_GROTH16,
         }
     elif isinstance(document, dict) and "pi_a" in document:
         # A proof that does not name its curve may still be valid.
-        named = "curve" in document
+        is_named = "curve" in document
         fits = _fitting_curves(lambda curve: parse_proof(content, curve=curve, name=path))
         # For a proof that fits no curve, the error for one of them is reported.
-        assumed = None if named else [*fits, *CURVES][0]
+        assumed = None if is_named else [*fits, *CURVES][0]
         proof = parse_proof(content, curve=assumed, name=path)
         return {
             "kind": "proof (proof.json)",
             "protocol": PROTOCOL,
-            "curve": proof.curve if named else None,
-            **({} if named else {"fits": fits}),
+            "curve": proof.curve if is_named else None,
+            **({} if is_named else {"fits": fits}),
         }
     elif isinstance(document, dict) and "IC" in document:
         key = parse_verification_key(content, name=path)

@@ -9,7 +9,7 @@ _GENERIC = ("circuit", "key", "final", "zkey", "proving")
 
 
 def circuit_name(zkey: Path) -> str:
-    """Return a name for the circuit of a key: that of its file, without ``_0001`` or ``_final``.
+    """Return a name for the circuit of a key: its file's name, without ``_0001`` or ``_final``.
 
     A generic file name such as ``circuit_final.zkey`` gives the name of its folder instead.
     """

@@ -85,7 +85,7 @@ def write_all_atomically(
                 f"the content of {file_path(path)} must be bytes or a function that "
                 f"writes, not {shown_kind(content)}"
             )
-    # A Path and its text name one file.
+    # A Path and its text name the same file.
     private_names, exclusive_names = set(map(file_path, private)), set(map(file_path, exclusive))
     # (path of the caller, temporary, target, whether to replace it)
     staged: list[tuple[str, str, str, bool]] = []
@@ -173,7 +173,7 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
 
 
 def exists(name: str) -> OutputError:
-    """The error for an existing file that must not be replaced."""
+    """Return the error for an existing file that must not be replaced."""
     return OutputError(
         f"{name}: already exists and may be the only copy; name another file, or "
         "replace it with --force (in Python replace=True)"
@@ -186,6 +186,7 @@ def advice_on(error: OSError) -> str:
 
 
 def followed(path: str) -> str | int:
+    """Return the target of a path, or a descriptor; OutputError if the path cannot be written."""
     try:
         return follow(path)
     except ForeignLinkError as error:
@@ -198,7 +199,7 @@ def followed(path: str) -> str | int:
 
 
 def _opened(stream: str | int) -> BinaryIO:
-    # Opened anew, a descriptor's file would be cut short and written from its beginning.
+    # Duplicate the descriptor: reopening its file would truncate it and write from its beginning.
     return open(os.dup(stream) if isinstance(stream, int) else stream, "wb")
 
 

@@ -2,7 +2,7 @@
 
 | section | holds |
 |---|---|
-| 1 | q after its length; u32 power n, u32 power of the ceremony that the file was cut from |
+| 1 | q after its length; u32 power n, u32 power of the ceremony's complete file |
 | 2 | tau_g1: 2**(n + 1) - 1 points, tau**i in G1 from the generator on |
 | 3 | tau_g2: 2**n points, tau**i in G2 |
 | 4, 5 | alpha_tau_g1, beta_tau_g1: 2**n points each, alpha * tau**i and beta * tau**i in G1 |
@@ -35,8 +35,8 @@ class PtauHeader:
     """The contents of section 1.
 
     curve: The curve.
-    power: The file has 2**power powers.
-    ceremony_power: The ceremony had 2**ceremony_power powers.
+    power: log2 of the number of powers in the file.
+    ceremony_power: log2 of the number of powers of the ceremony.
     """
 
     curve: PairingCurve

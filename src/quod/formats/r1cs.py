@@ -7,7 +7,7 @@ coefficient below the prime. Section 3: the u64 label of each wire; it may be em
 in files of other compilers. Sections 4 and 5: custom gates, which only PLONK has. Wire 0 is the
 constant 1; then follow public outputs, public inputs, private inputs and inner wires. circom counts
 every private input that the circuit declares, but assigns no wire to those that no constraint uses:
-there may be more of them than wires. Specification: https://github.com/iden3/r1csfile.
+there may be more private inputs than wires. Specification: https://github.com/iden3/r1csfile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quod.validation import instance, plain_array, whole_number
 
 KIND = "r1cs"
 VERSION = 1
-_MOST = (1 << 32) - 1
+_MAX_COUNT = (1 << 32) - 1
 _Count = Literal["wires", "public_outputs", "public_inputs", "private_inputs"]
 _COUNTS: Final[tuple[_Count, ...]] = (
     "wires", "public_outputs", "public_inputs", "private_inputs",
@@ -175,7 +175,7 @@ class R1cs:
 
     @cached_property
     def wire_labels(self) -> NDArray[np.uint64]:
-        """The label of each wire, (wires,) uint64: the line of circom's .sym file it stands for.
+        """The label of each wire, (wires,) uint64: the label of its line in circom's .sym file.
 
         The shape is (0,) in a file without labels.
         """
@@ -200,10 +200,10 @@ class R1cs:
         words = section.words(section.length // 4, what="the constraints")
         stride = 1 + self.fr.words
         lengths = self._lengths(words, stride, section, start)
-        # Entry e, in combination i, is preceded by i + 1 counts and e entries.
+        # Before entry e, which is in combination i, there are i + 1 counts and e entries.
         combination = np.repeat(np.arange(len(lengths)), lengths)
         offsets = np.arange(len(combination)) * stride + combination + 1
-        which = combination % 3
+        matrix_index = combination % 3
         # All windows of `stride` words of the section; some of them are the entries.
         entries = (
             np.lib.stride_tricks.sliding_window_view(words, stride)
@@ -212,10 +212,10 @@ class R1cs:
         )
         matrices = []
         for matrix in range(3):
-            at = offsets[which == matrix]
-            matrix_entries = entries[at]
+            entry_offsets = offsets[matrix_index == matrix]
+            matrix_entries = entries[entry_offsets]
             column, value = matrix_entries[:, 0], matrix_entries[:, 1:]
-            self._check(column, value, at, section, start)
+            self._check(column, value, entry_offsets, section, start)
             row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
             matrices.append(
                 SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
@@ -261,7 +261,7 @@ class R1cs:
         self,
         column: NDArray[np.uint32],
         value: Words,
-        at: NDArray[np.int64],
+        entry_offsets: NDArray[np.int64],
         section: SectionReader,
         start: int,
     ) -> None:
@@ -271,14 +271,14 @@ class R1cs:
             section.fail(
                 f"a term is for wire {column[first]} of {self.wires}; "
                 "the file is damaged, compile the circuit again",
-                start + 4 * int(at[first]),
+                start + 4 * int(entry_offsets[first]),
             )
         bad = first_at_or_above(value, self.fr)
         if bad is not None:
             section.fail(
                 f"a coefficient is not below the prime of {self.curve}; "
                 "the file is damaged, compile the circuit again",
-                start + 4 * int(at[bad]) + 4,
+                start + 4 * int(entry_offsets[bad]) + 4,
             )
 
 
@@ -315,8 +315,8 @@ class System(TypedDict):
 def write_r1cs(path: Path, **system: Unpack[System]) -> None:
     """Write a constraint system atomically.
 
-    The matrices have one row a constraint and canonical values. `wire_labels` defaults to the
-    wire's own number, `labels`, the count of all labels, to one more than the largest of them.
+    The matrices have one row per constraint and canonical values. By default the label of a wire is
+    its index, and `labels`, the count of all labels, is one more than the largest label.
     `private_inputs` may count inputs without a wire. Raises `InputError` for arrays that do not fit
     together, `OutputError` if writing fails.
     """
@@ -329,7 +329,7 @@ def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
     a, b, c = system["a"], system["b"], system["c"]
     counts = {name: system[name] for name in _COUNTS}
     wires, public_outputs, public_inputs, private_inputs = (
-        whole_number(name, count, 0, _MOST) for name, count in counts.items()
+        whole_number(name, count, 0, _MAX_COUNT) for name, count in counts.items()
     )
     if 1 + public_outputs + public_inputs > wires:
         raise InputError(f"{wires} wires cannot hold the constant 1 and the public ones")
@@ -393,8 +393,8 @@ def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words
     for index, matrix in enumerate(matrices):
         row_lengths = lengths[index::3]
         inner = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], row_lengths)
-        at = np.repeat(starts[index::3], row_lengths) + 1 + inner * stride
-        stream[at] = matrix.column
+        entry_offsets = np.repeat(starts[index::3], row_lengths) + 1 + inner * stride
+        stream[entry_offsets] = matrix.column
         for word in range(fr.words):
-            stream[at + 1 + word] = matrix.value[:, word]
+            stream[entry_offsets + 1 + word] = matrix.value[:, word]
     return stream

@@ -102,10 +102,12 @@ def _terms(matrix: SparseMatrix, row: int) -> Terms:
 def _sum(terms: Terms, names: Mapping[int, str], prime: int) -> str:
     text = ""
     for wire, value in terms:
-        number = signed(value, prime)
-        sign, size = ("-", number[1:]) if number.startswith("-") else ("+", number)
+        signed_value = signed(value, prime)
+        sign, magnitude = (
+            ("-", signed_value[1:]) if signed_value.startswith("-") else ("+", signed_value)
+        )
         name = wire_name(wire, names)
-        term = size if wire == 0 else name if size == "1" else f"{size}*{name}"
+        term = magnitude if wire == 0 else name if magnitude == "1" else f"{magnitude}*{name}"
         if text:
             text += f" {sign} {term}"
         else:

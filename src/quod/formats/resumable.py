@@ -1,12 +1,13 @@
-"""Results that take hours, written in parts that a later run resumes after an interruption.
+"""Results that take hours, written in parts, so that a later run resumes after an interruption.
 
-A file grows beside its target, `.NAME.quod-part`. A journal, `.NAME.quod-journal`, records the
-inputs and the finished parts, each with its BLAKE2b. A part counts only if its bytes were on the
-disk before its line was, and still have that hash; the complete file is renamed over the target.
-Both are files of the user, locked by one process at a time. Short runs leave none.
+The unfinished file, `.NAME.quod-part`, is in the folder of its target. A journal,
+`.NAME.quod-journal`, records the inputs and the finished parts, each with its BLAKE2b hash. A part
+is flushed to the disk before its line in the journal, and counts only if its bytes still have that
+hash. The complete file is renamed over the target. The user owns both files, and one process at a
+time locks them. Short runs leave neither.
 
-Inputs are identified by their contents: files that were moved, copied again or are on a disk that
-has another device number after a reboot are the same inputs; other files in their place are not,
+Inputs are identified by their contents. Files that were moved or copied again, or whose disk has
+another device number after a reboot, are the same inputs. Files with other contents are not,
 whatever their sizes and times.
 """
 
@@ -40,7 +41,7 @@ from quod.frozen import frozen
 from quod.validation import check_function, file_path, flag
 
 SECONDS_BETWEEN = 5.0
-"""The seconds of work that a crash may cost, besides the unfinished part."""
+"""The most seconds of finished work that a crash may lose, in addition to the unfinished part."""
 
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, DeviceError, MemoryError)
 """Exceptions after which work can resume later, besides a result that cannot be written."""
@@ -49,9 +50,9 @@ kept: list[str] = []
 """Targets for which this process has left unfinished files to resume."""
 
 expected: list[str] = []
-"""Targets of work that is about to begin, and may resume an earlier run."""
+"""Targets of work that is about to begin and that may resume an earlier run."""
 
-_PIECE = 1 << 24
+_CHUNK_BYTES = 1 << 24
 _MAX_JOURNAL = 1 << 24
 _MARK_KEYS = {"at", "length", "blake2b"}
 _PART, _JOURNAL = "part", "journal"
@@ -91,7 +92,7 @@ class Parts:
         self.has_journal = False
 
     def is_done(self, at: int, length: int) -> bool:
-        """Return true if an earlier run has written these bytes."""
+        """Return whether an earlier run has written these bytes."""
         return (at, length) in self._done
 
     def stored(self, at: int, length: int) -> bytes | None:
@@ -114,7 +115,7 @@ class Parts:
         self._last = monotonic()
 
     def recover(self) -> int | None:
-        """Read the journal; return the number of finished parts, None if of other inputs."""
+        """Read the journal; return the number of finished parts, None if it is for other inputs."""
         assert self._journal is not None
         try:
             # O_NONBLOCK, so that a pipe planted by another user does not block.
@@ -155,7 +156,7 @@ class Parts:
             flags |= os.O_CREAT | os.O_EXCL
             lines = [{"identity": self._identity}, *lines]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        # The line break ends a line that a full disk cut off.
+        # The first line break ends a line that a full disk has truncated.
         text = "\n" * self.has_journal + text
         # If the inputs have changed, parts made before and after cannot be distinguished.
         assert self._inputs is not None
@@ -170,7 +171,7 @@ class Parts:
     def _digest(self, at: int, length: int) -> str:
         state = hashlib.blake2b()
         while length:
-            data = os.pread(self.file.fileno(), min(length, _PIECE), at)
+            data = os.pread(self.file.fileno(), min(length, _CHUNK_BYTES), at)
             if not data:
                 return ""
             state.update(data)
@@ -228,7 +229,7 @@ def write_resumably(
             raise exists(name)
         temporary, journal = (_sibling_path(target, suffix) for suffix in (_PART, _JOURNAL))
         file = _locked(temporary, name)
-    leave = False
+    keep_parts = False
     parts = Parts(file, journal, inputs)
     try:
         with reported(name):
@@ -259,12 +260,12 @@ def write_resumably(
                 os.fsync(file.fileno())
                 put_in_place(name, temporary, target, replace=replace)
         except (*INTERRUPTIONS, OutputError):
-            leave = parts.has_journal
+            keep_parts = parts.has_journal
             raise
         _remove(journal)
         flush_directory(os.path.dirname(target))
     finally:
-        if leave:
+        if keep_parts:
             kept.append(name)
         else:
             if _is_at(temporary, file):

@@ -54,9 +54,9 @@ _OLD_PROTOCOL = "groth"
 _OLD_CURVE = "bn254"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-# The largest modulus has 116 digits; longer text is not passed to int().
+# The largest modulus has 116 digits; text of more than this many digits is not passed to int().
 _MAX_DIGITS = 160
-_MOST = 10**_MAX_DIGITS
+_PARSE_LIMIT = 10**_MAX_DIGITS
 
 
 @frozen
@@ -91,7 +91,7 @@ class VerifyingKeyJson:
 
 
 class _Reader:
-    """A validator of the values of one file; errors name the key, as ``IC[2][0]``."""
+    """A validator of the values of one file; errors name the key, such as ``IC[2][0]``."""
 
     def __init__(self, path: str) -> None:
         self.path = instance("name", path, str, "name the source of the text")
@@ -105,7 +105,7 @@ class _Reader:
         return document[key]
 
     def either(self, document: dict[str, Any], key: str, old: str) -> tuple[str, Any]:
-        """Return the name that the document uses, of a key and its older name, and its value."""
+        """Return the name that the document uses for a key, `key` or `old`, and its value."""
         if key in document and old in document:
             self.fail(f'"{old}"', f'occurs together with "{key}", its new name; keep one')
         name = old if old in document else key
@@ -163,7 +163,7 @@ class _Reader:
         """Return the object of a document, after checking the protocol that it states."""
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
-        # Other provers leave it out of a proof; keys must have it.
+        # Other provers leave the protocol out of a proof; keys must have it.
         if "protocol" not in value and kind is not PROOF:
             self.fail('"protocol"', f'is missing; a key of snarkjs has "protocol": "{PROTOCOL}"')
         protocol = value.get("protocol", PROTOCOL)
@@ -210,9 +210,9 @@ def read_verification_key(path: Path) -> VerifyingKeyJson:
 def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "proof") -> ProofJson:
     """Parse the text of a proof.json; errors call its source `name`.
 
-    `curve` is the curve of the verifying key. Some provers (rapidsnark) leave it out of the proof;
-    a proof with neither cannot be read. Raises `InputError`, and `MismatchError` if the proof names
-    another curve.
+    `curve` is the curve of the verifying key. Some provers (rapidsnark) do not name it in the
+    proof; without a curve from either source a proof cannot be read. Raises `InputError`, and
+    `MismatchError` if the proof names another curve.
     """
     curve = None if curve is None else curve_named(curve).name
     return _proof(_Reader(name), parse_json(data, name, PROOF), curve)
@@ -353,7 +353,7 @@ def public_to_json(public: Sequence[int]) -> bytes:
     Raises InputError for anything but a list of non-negative int.
     """
     values = [*in_order("public inputs", public)]
-    if not all(type(value) is int and 0 <= value < _MOST for value in values):
+    if not all(type(value) is int and 0 <= value < _PARSE_LIMIT for value in values):
         raise InputError("public inputs must be int from 0 to below the prime of a curve")
     return _dump([str(value) for value in values])
 
@@ -398,5 +398,5 @@ def point_strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[A
 
 
 def _dump(value: object) -> bytes:
-    # snarkjs's writer puts a line break into an empty list.
+    # snarkjs writes a line break into an empty list.
     return b"[\n]" if value == [] else json.dumps(value, indent=1).encode()

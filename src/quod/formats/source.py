@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 Path = str | os.PathLike[str]
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _BEGIN = 96
-# Longer than most headers, so that the checks of most files take one read.
+# The minimum number of bytes of a read; longer than most headers, so that checks take one read.
 _WINDOW = 1 << 12
 
 
@@ -55,8 +55,8 @@ class FileIdentity:
 
     @classmethod
     def of(cls, path: str, status: os.stat_result) -> FileIdentity:
-        place = os.path.abspath(path)
-        return cls(place, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        absolute_path = os.path.abspath(path)
+        return cls(absolute_path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def check(self) -> None:
         """Raise InputError if the file was replaced or written to.
@@ -64,14 +64,14 @@ class FileIdentity:
         A file that was removed counts as unchanged, because its mapping stays.
         """
         try:
-            now = FileIdentity.of(self.path, os.stat(self.path))
+            current = FileIdentity.of(self.path, os.stat(self.path))
         except OSError:
             return
-        if now == self:
+        if current == self:
             return
-        what = "another file replaced it" if now.inode != self.inode else "it was written to"
+        change = "another file replaced it" if current.inode != self.inode else "it was written to"
         raise InputError(
-            f"has changed since it was opened ({what}); open it again, and replace keys by "
+            f"has changed since it was opened ({change}); open it again, and replace keys by "
             "renaming a complete file over them",
             path=self.path,
         )
@@ -100,17 +100,17 @@ class FileView:
         if not self._start <= start <= start + length <= self._start + len(self._window):
             self._start = start
             self._window = self._read(start, max(length, min(_WINDOW, self._size - start)))
-        at = start - self._start
-        return memoryview(self._window)[at : at + length]
+        offset = start - self._start
+        return memoryview(self._window)[offset : offset + length]
 
     def _read(self, start: int, length: int) -> bytes:
         self._file.seek(self._offset + start)
         data = b""
         while len(data) < length:
-            piece = self._file.read(length - len(data))
-            if not piece:
+            chunk = self._file.read(length - len(data))
+            if not chunk:
                 raise _shrank(self._path)
-            data += piece
+            data += chunk
         return data
 
 
@@ -197,8 +197,8 @@ def read_small(
     with _opened(path, pipes=True) as (file, status):
         check_length(status.st_size, limit, what, name)
         content = io.BytesIO()
-        while piece := file.read(min(_PIECE, limit + 1 - content.tell())):
-            content.write(piece)
+        while chunk := file.read(min(_CHUNK_BYTES, limit + 1 - content.tell())):
+            content.write(chunk)
             check_length(content.tell(), limit, what, name)
             start = content.getbuffer()[: len(begins)]
             if start != begins[: len(start)]:

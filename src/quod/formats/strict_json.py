@@ -24,10 +24,10 @@ class JsonKind:
     """A kind of document: its name in messages, and its limits.
 
     what: The name, for messages.
-    max_bytes: The most bytes; text that is not ASCII counts fourfold, as it does in Python's
-        memory.
-    max_values: The most values.
-    secret: Errors do not show values.
+    max_bytes: The maximum number of bytes; text that is not ASCII counts fourfold, as it does in
+        Python's memory.
+    max_values: The maximum number of values.
+    secret: Whether errors must not show values.
     """
 
     what: str
@@ -45,9 +45,9 @@ CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19, secret=True
 ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)
 
 _MAX_DEPTH = 32
-# The most digits of integers without quotes; a 64-bit one has 20.
+# The maximum number of digits of an integer without quotes; a 64-bit integer has 20.
 _MAX_DIGITS = 20
-# Bytes that are scanned in one step.
+# The number of bytes that are scanned in one step.
 _STEP = 1 << 18
 _QUOTE, _COMMA = b'",'
 _DEPTH = np.zeros(256, dtype=np.int32)
@@ -73,7 +73,7 @@ def parse_json(
     def refuse(message: str, offset: int | None = None) -> NoReturn:
         raise InputError(message, path=name, offset=offset)
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(items)
         if len(document) < len(items):
             seen: set[str] = set()
@@ -83,15 +83,19 @@ def parse_json(
                 seen.add(key)
         return document
 
-    def no(what: str) -> Callable[[str], NoReturn]:
+    def refuser(what: str) -> Callable[[str], NoReturn]:
         def refused(text: str) -> NoReturn:
             value = "" if kind.secret else f" ({shown(text)})"
             refuse(f"holds {what}{value}; write integers as strings")
 
         return refused
 
-    def count(text: str) -> int:
-        return int(text) if len(text) <= _MAX_DIGITS else no("a number with too many digits")(text)
+    def parse_integer(text: str) -> int:
+        return (
+            int(text)
+            if len(text) <= _MAX_DIGITS
+            else refuser("a number with too many digits")(text)
+        )
 
     if not isinstance(data, str | bytes):
         refuse(f"must be given as str or bytes, not {type(data).__name__}")
@@ -106,10 +110,10 @@ def parse_json(
         _check_size(data, kind, refuse)
         document = json.loads(
             data.decode(),
-            object_pairs_hook=pairs,
-            parse_constant=no("a value that is not a number"),
-            parse_float=no("a fraction"),
-            parse_int=integer or count,
+            object_pairs_hook=unique_keys,
+            parse_constant=refuser("a value that is not a number"),
+            parse_float=refuser("a fraction"),
+            parse_int=integer or parse_integer,
         )
         if _SURROGATE.search(data):
             json.dumps(document, ensure_ascii=False).encode()

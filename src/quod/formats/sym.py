@@ -38,15 +38,15 @@ def read_symbol_file(path: Path, *, max_bytes: int = _MAX_BYTES) -> bytes:
 def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
     """Yield the lines of a file, which may have millions; `InputError` for a malformed one."""
     offset = 0
-    for number, raw in enumerate(io.BytesIO(data), 1):
+    for number, line in enumerate(io.BytesIO(data), 1):
         try:
-            parts = raw.decode().rstrip("\r\n").split(",", 3)
+            parts = line.decode().rstrip("\r\n").split(",", 3)
         except UnicodeDecodeError as error:
             raise InputError("is not text", path=name, offset=offset + error.start) from error
         if len(parts) != 4 or not all(_NUMBER.fullmatch(part) for part in parts[:2]):
             raise no_symbols(number, name)
         yield SymbolRow(number, int(parts[0]), int(parts[1]), parts[2], parts[3])
-        offset += len(raw)
+        offset += len(line)
 
 
 def no_symbols(line: int, name: str) -> InputError:
@@ -62,7 +62,7 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
     `MismatchError` if it is visibly the file of another circuit.
     """
     name = fspath(path)
-    wanted = None if wires is None else {wire for wire in wires if wire}
+    wire_set = None if wires is None else {wire for wire in wires if wire}
     names: dict[int, str] = {}
     labels = r1cs.wire_labels
     for row in symbol_rows(read_symbol_file(path), name):
@@ -70,11 +70,11 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
             continue
         if row.wire >= r1cs.wires or (len(labels) and row.label > r1cs.labels):
             raise _of_another(r1cs, name)
-        if wanted is not None and row.wire not in wanted:
+        if wire_set is not None and row.wire not in wire_set:
             continue
         if row.label == labels[row.wire] if len(labels) else row.wire not in names:
             names[row.wire] = row.name
-    if not names and (wanted or (wanted is None and r1cs.wires > 1)):
+    if not names and (wire_set or (wire_set is None and r1cs.wires > 1)):
         raise _of_another(r1cs, name)
     return names
 

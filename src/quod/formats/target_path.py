@@ -1,10 +1,10 @@
 """The target of an output path: a file, or an open descriptor of this process.
 
 Links are followed one by one for two reasons. A path such as /dev/stdout names a descriptor of this
-process, which is written to wherever it leads: the file behind it must not be replaced. And a link
-in a world-writable sticky folder such as /tmp is followed only if it belongs to the user or to the
-folder's owner, as Linux does with ``fs.protected_symlinks``: anyone could put a link there to have
-a file of the user overwritten.
+process. Output is written to the descriptor, and the file behind it must not be replaced. And a
+link in a world-writable sticky folder such as /tmp is followed only if it belongs to the user or to
+the folder's owner, as Linux does with ``fs.protected_symlinks``: anyone could put a link there to
+have a file of the user overwritten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def follow(path: str) -> str | int:
 
     Raises OSError, including `ForeignLinkError`, and ValueError for an invalid path.
     """
-    place = "/" if path.startswith("/") else os.getcwd()
+    folder = "/" if path.startswith("/") else os.getcwd()
     parts = path.split("/")[::-1]
     links = 0
     while parts:
@@ -36,33 +36,33 @@ def follow(path: str) -> str | int:
         if part in ("", "."):
             continue
         if part == "..":
-            place = os.path.dirname(place)
+            folder = os.path.dirname(folder)
             continue
-        if part.isascii() and part.isdecimal() and not any(parts) and _has_descriptors(place):
+        if part.isascii() and part.isdecimal() and not any(parts) and _has_descriptors(folder):
             # Longer numbers are not descriptors, and exceed a C int.
             if len(part) > _MAX_DIGITS:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             return int(part)
-        below = os.path.join(place, part)
+        entry_path = os.path.join(folder, part)
         try:
-            status = os.lstat(below)
+            status = os.lstat(entry_path)
         except FileNotFoundError:
-            place = below
+            folder = entry_path
             continue
         if not stat.S_ISLNK(status.st_mode):
-            place = below
+            folder = entry_path
             continue
         links += 1
         if links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        _check_owner(below, status, os.stat(place))
-        if not any(parts) and _DESCRIPTORS.fullmatch(place):
-            raise ForeignLinkError(errno.EACCES, f"{below} is another process's descriptor")
-        target = os.readlink(below)
+        _check_owner(entry_path, status, os.stat(folder))
+        if not any(parts) and _DESCRIPTORS.fullmatch(folder):
+            raise ForeignLinkError(errno.EACCES, f"{entry_path} is another process's descriptor")
+        target = os.readlink(entry_path)
         if target.startswith("/"):
-            place = "/"
+            folder = "/"
         parts += target.split("/")[::-1]
-    return place
+    return folder
 
 
 def _has_descriptors(folder: str) -> bool:

@@ -102,12 +102,12 @@ class Witness:
         if check is not None:
             check_function("the check of a witness", check)
 
-        def look(file: Iden3File) -> None:
+        def check_header(file: Iden3File) -> None:
             header = WitnessHeader.of(file)
             if check is not None:
                 check(header)
 
-        return cls.of(Iden3File.open(path, KIND, VERSION, owned=True, check=look))
+        return cls.of(Iden3File.open(path, KIND, VERSION, owned=True, check=check_header))
 
     @classmethod
     def of(cls, file: Iden3File) -> Witness:
@@ -123,7 +123,7 @@ class Witness:
                 f"value {bad} is not below the prime of {header.curve}; make the witness again",
                 start + bad * field.bytes,
             )
-        # Not cls: a subclass has witnesses that are not files.
+        # Not cls, because a subclass has witnesses that do not come from files.
         return Witness(file.path, header.curve, values, file.size)
 
 

@@ -26,7 +26,7 @@ _MIN_CHAIN = 64
 
 @frozen
 class VerifyingKey:
-    """The parameters that a verifier uses; none of them is taken from a proof.
+    """The parameters that a verifier uses; a verifier takes none of them from a proof.
 
     circuit: the digest of the circuit.
     field: the field of challenges.
@@ -39,10 +39,11 @@ class VerifyingKey:
     randoms: the number of random coefficients of the circuit; the delay is repeated after them.
 
     The delay is a heuristic. A circuit whose layers compute the transcript's hash could predict
-    the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118); the chain has more
-    hashes than fit the circuit's layers. A circuit with random coefficients contains challenges
-    that are drawn after the chain, so a second chain separates them from the next challenge.
-    Neither chain protects a verifier that accepts a circuit from the prover.
+    the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118). The delay is a
+    chain of more consecutive hashes than the circuit's layers can compute. A circuit with random
+    coefficients contains challenges that are drawn after the chain, so a second chain separates
+    them from the next challenge. Neither chain protects a verifier that accepts a circuit from the
+    prover.
     """
 
     circuit: bytes
@@ -87,16 +88,16 @@ class VerifyingKey:
         """
         scheme = Raw() if commitment is None else commitment
         check_challenges(circuit, field)
-        allowed = whole_number("allow_bits", allow_bits, 0)
+        min_bits = whole_number("allow_bits", allow_bits, 0)
         if hash is None:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
         checked_hash(hash, recursive)
         chain = minimum_chain(circuit, hash)
         key = cls(
-            circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction,
+            circuit.digest, field, scheme, chain, min_bits, hash, recursive, reduction,
             circuit.randoms,
         )  # fmt: skip
-        key.check_bits(circuit, 1, allowed)
+        key.check_bits(circuit, 1, min_bits)
         return key
 
     def check_circuit(self, circuit: LayeredCircuit) -> None:

@@ -3,12 +3,12 @@
 The steps follow from the circuit, the reduction and the number of instances, never from a proof.
 No other module counts messages. The prover takes the offsets at which its launches write, both
 verifiers take the order and the sizes of the messages that they read, and `quod.gkr.size` and
-`quod.gkr.security` take sums. The steps are
+`quod.gkr.security` take totals. The steps are
 
     Delay, Challenges (random coefficients)
     Delay, Challenges (point of the outputs), Challenges (point of the instances)
-    of each layer, from the outputs to the inputs:
-        of each of its sumchecks: Rounds, Values
+    for each layer, from the outputs to the inputs:
+        for each of its sumchecks: Rounds, Values
         Challenges (they combine the claims about the layer below)
 
 A circuit without random coefficients has neither the first delay nor challenges for them.
@@ -136,7 +136,7 @@ class ProtocolSteps:
     """
 
     def __init__(
-        self, circuit: LayeredCircuit, log_instances: int, sumchecks_of: SumchecksOf
+        self, circuit: LayeredCircuit, log_instances: int, layer_steps: LayerSteps
     ) -> None:
         self.delays = (Delay(), Delay())
         """The delay before the random coefficients, and the delay before the first point."""
@@ -144,10 +144,10 @@ class ProtocolSteps:
         self.outputs = Challenges(circuit.log_outputs)
         self.instances = Challenges(log_instances)
         self.elements = 0
-        """Number of elements of a proof after the commitment."""
-        numbers = reversed(range(len(circuit.layers)))
+        """The number of elements of a proof after the commitment."""
+        indices = reversed(range(len(circuit.layers)))
         self.layers = tuple(
-            sumchecks_of(circuit, number, log_instances, self._sumcheck) for number in numbers
+            layer_steps(circuit, index, log_instances, self._sumcheck) for index in indices
         )
 
     def _sumcheck(
@@ -156,9 +156,9 @@ class ProtocolSteps:
     ) -> Sumcheck:  # fmt: skip
         """Return a sumcheck whose elements follow those of the previous sumcheck."""
         rounds = Rounds(self.elements, wires, instances, degree)
-        end = Values(rounds.first + rounds.elements, values, by_runs)
-        self.elements = end.first + end.count
-        return Sumcheck(rounds, end, failure)
+        end_values = Values(rounds.first + rounds.elements, values, by_runs)
+        self.elements = end_values.first + end_values.count
+        return Sumcheck(rounds, end_values, failure)
 
     def layer(self, number: int) -> Layer:
         """Return a layer by its number; 0 is the layer above the inputs."""
@@ -168,7 +168,7 @@ class ProtocolSteps:
     def steps(self) -> Iterator[Step]:
         """All steps, in the order of prover and verifier."""
         if self.randoms.count:
-            # The circuit's gates have the random coefficients, so it could hash them.
+            # The circuit itself could compute hashes, as its gates have the random coefficients.
             yield from (self.delays[0], self.randoms)
         yield from (self.delays[1], self.outputs, self.instances)
         for layer in self.layers:
@@ -198,7 +198,7 @@ class StepsInOrder:
         self._steps = steps.steps
 
     def take(self, step: Step) -> None:
-        """Advance past a step."""
+        """Advance past a step; raise AssertionError if it is not the next one."""
         self._expect(step)
 
     def end(self) -> None:
@@ -206,12 +206,12 @@ class StepsInOrder:
         self._expect(None)
 
     def _expect(self, step: Step | None) -> None:
-        following = next(self._steps, None)
-        if step is not following:
-            raise AssertionError(f"the protocol goes on with {following}, and not with {step}")
+        next_step = next(self._steps, None)
+        if step is not next_step:
+            raise AssertionError(f"the protocol goes on with {next_step}, and not with {step}")
 
 
-SumchecksOf = Callable[[LayeredCircuit, int, int, Callable[..., Sumcheck]], Layer]
+LayerSteps = Callable[[LayeredCircuit, int, int, Callable[..., Sumcheck]], Layer]
 
 _steps: WeakKeyDictionary[LayeredCircuit, dict[tuple[Reduction, int], ProtocolSteps]] = (
     WeakKeyDictionary()
@@ -234,13 +234,13 @@ def _two_phase(
 ) -> Layer:
     """Return the steps of a two-phase layer.
 
-    The first sumcheck is over the first inputs of gates and the instances, the second over the
-    second inputs of products. Without products and powers the first has no rounds over instances.
+    The first sumcheck is over the gates' first inputs and the instances, the second over the second
+    inputs of product gates. A layer without products and powers has no rounds over instances.
     """
-    kinds, below = circuit.kinds[number], circuit.log_below(number)
+    kinds, log_below = circuit.kinds[number], circuit.log_below(number)
     has_products = "multiply" in kinds
     first = sumcheck(
-        f"layer {number} is not what the proof claims", wires=below,
+        f"layer {number} is not what the proof claims", wires=log_below,
         instances=0 if is_linear(kinds) else log_instances,
         degree=max([2, *(exponent + 1 for exponent in exponents_of(kinds))]),
         values=1 + has_products,
@@ -248,24 +248,24 @@ def _two_phase(
     if not has_products:
         return Layer(number, (first,), Challenges(0))
     second = sumcheck(
-        f"the products of layer {number} are not what the proof claims", wires=below,
+        f"the products of layer {number} are not what the proof claims", wires=log_below,
         instances=0, degree=2, values=1,
     )  # fmt: skip
-    # Claims about the inputs are not combined: the commitment is opened for both.
+    # The two claims about the inputs are not combined: the commitment is opened at both points.
     return Layer(number, (first, second), Challenges(int(number > 0)))
 
 
 def _data_parallel(
     circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
 ) -> Layer:
-    """Return the steps of a data-parallel layer: rounds over instances, then values of wires.
+    """Return the steps of a data-parallel layer: rounds over the instances, then wires' values.
 
     A linear layer has no rounds.
     """
     degree = degree_by_columns(circuit.kinds[number])
-    only = sumcheck(
+    sumcheck_steps = sumcheck(
         f"layer {number} is not what the proof claims", wires=0,
         instances=log_instances if degree > 1 else 0, degree=degree,
         values=len(taken_places(circuit, number)), by_runs=True,
     )  # fmt: skip
-    return Layer(number, (only,), Challenges(circuit.log_below(number)))
+    return Layer(number, (sumcheck_steps,), Challenges(circuit.log_below(number)))

@@ -21,14 +21,14 @@ class Reduction(Enum):
     DATA_PARALLEL = "columns"
     """Data-parallel: sumchecks over the instances alone, for many instances. The prover sends the
     value of every wire that gates read, at the point of the instances. Linear maps, permutations
-    and repeated gates cost it nothing, as the verifier applies them to the weights."""
+    and repeated gates cost the prover nothing, as the verifier applies them to the weights."""
 
 
 T = TypeVar("T")
 
 
 def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
-    """Return the argument for a reduction. There is one per member, so none is a default."""
+    """Return the argument for a reduction: `places` for two-phase, `columns` for data-parallel."""
     match reduction:
         case Reduction.TWO_PHASE:
             return places
@@ -52,12 +52,12 @@ def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
     count = 1 << circuit.log_below(number)
     if number == 0:
         return np.arange(count, dtype=np.uint32)
-    taken = np.zeros(count, bool)
+    is_read = np.zeros(count, bool)
     for gates in circuit.layers[number].gates.values():
-        for column in gates.inputs:
-            taken[column] = True
-    taken[0] |= not taken.any()
-    return np.flatnonzero(taken).astype(np.uint32)
+        for wires in gates.inputs:
+            is_read[wires] = True
+    is_read[0] |= not is_read.any()
+    return np.flatnonzero(is_read).astype(np.uint32)
 
 
 def claimed_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:

@@ -50,8 +50,8 @@ def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
 
 def log_instances(instances: int) -> int:
     """Return log2 of a number of instances, rounded up; raise InputError if it is out of range."""
-    number = whole_number("the instances", instances, 1, 1 << MAX_LOG_INSTANCES)
-    return (number - 1).bit_length()
+    count = whole_number("the instances", instances, 1, 1 << MAX_LOG_INSTANCES)
+    return (count - 1).bit_length()
 
 
 def error_terms(
@@ -66,20 +66,20 @@ def error_terms(
     commitment: the scheme of the inputs; `Raw` if it is None.
     """
     check_challenges(circuit, field)
-    likely, variables = most_likely(field), log_instances(instances)
+    challenge_error, variables = most_likely(field), log_instances(instances)
     steps = protocol_steps(circuit, reduction, variables)
-    of_commitment = (Raw() if commitment is None else commitment).error_terms(
+    commitment_terms = (Raw() if commitment is None else commitment).error_terms(
         field, circuit.log_inputs + variables
     )
     terms = {
-        "random coefficients": circuit.degree_in_randoms * likely,
-        "the outputs' point": (steps.outputs.count + steps.instances.count) * likely,
-        "rounds of sumchecks": steps.round_degrees * likely,
-        "claims combined": steps.combining_challenges * likely,
-        **{f"commitment: {what}": term for what, term in of_commitment.items()},
+        "random coefficients": circuit.degree_in_randoms * challenge_error,
+        "the outputs' point": (steps.outputs.count + steps.instances.count) * challenge_error,
+        "rounds of sumchecks": steps.round_degrees * challenge_error,
+        "claims combined": steps.combining_challenges * challenge_error,
+        **{f"commitment: {cause}": error for cause, error in commitment_terms.items()},
         "the hash": Fraction(1, 1 << hash.collision_bits),
     }
-    return {what: term for what, term in terms.items() if term}
+    return {cause: error for cause, error in terms.items() if error}
 
 
 def security_bits(

@@ -1,7 +1,7 @@
 """The layout of a proof's tables: sizes of layers, columns of activations, and the weights.
 
 All sizes are padded to powers of two. The upper bits of an activation's index are the image's
-number; the upper bits of a weight's index are the output's number, its row.
+index; the upper bits of a weight's index are the output's index, its row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Places:
         """Base-2 logarithm of the inputs of a layer."""
         return self.log_hidden if layer else log2_up(self.widths[0])
 
-    # --- what is committed of the activations
+    # --- the committed activations
 
     @property
     def log_block(self) -> int:
@@ -97,7 +97,7 @@ class Places:
         """The index of the column with the multiplicities of limbs."""
         return COLUMNS * self.hidden + 1
 
-    # --- what is committed of the weights
+    # --- the committed weights
 
     @cached_property
     def weight_offsets(self) -> tuple[int, ...]:

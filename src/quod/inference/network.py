@@ -20,7 +20,7 @@ def dense_sums(
     k: Builder, n: U32, outputs: U32, inputs: U32, weights: Pointer[I8], images: Pointer[I8],
     biases: Pointer[I32], sums: Pointer[I32],
 ) -> None:  # fmt: skip
-    """sums[i] = bias + the dot product of an image and an output's weights, for i below n.
+    """Set sums[i] to bias + the dot product of an image and an output's weights, for i below n.
 
     The output is i % outputs, the image i // outputs.
     """

@@ -1,7 +1,7 @@
-"""Perceptrons of 8-bit weights whose outputs are whole numbers on every device.
+"""Perceptrons of 8-bit weights whose outputs are the same integers on every device.
 
-A layer has the sums acc = W x + b. A hidden one rescales them by a multiplier a row and takes what
-is neither below 0 nor above 127:
+A layer has the sums acc = W x + b. A hidden layer rescales each sum by the multiplier of its row
+and clamps the result to 0 to 127:
 
     x' = min(max((acc * m + 2**23) >> 24, 0), 127)
 
@@ -117,7 +117,7 @@ class Perceptron:
 
     @property
     def table_bits(self) -> int:
-        """Bits, including the sign, of the largest possible rescaled sum."""
+        """The number of bits, including the sign, of the largest possible rescaled sum."""
         largest = 0
         for layer in self.hidden:
             assert layer.multipliers is not None
@@ -208,21 +208,21 @@ def _checked(number: int, layer: object) -> Layer:
     multipliers = layer.multipliers
     if multipliers is not None:
         multipliers = _row(f"the multipliers of layer {number}", multipliers, len(weights), 0)
-    return Layer(_kept(weights), biases, multipliers)
+    return Layer(_read_only_copy(weights), biases, multipliers)
 
 
 def _row(what: str, value: object, count: int, least: int) -> Numbers:
     array = plain_array(what, value)
     if array.dtype.kind not in "iu" or array.shape != (count,):
         raise InputError(f"{what} must be {count} integers, not {array.dtype} of {array.shape}")
-    # As they are given: of uint64 those from 2^63 on would be negative.
+    # Check before the conversion: uint64 values from 2^63 on would become negative.
     if (array < least).any() or (array >= 1 << 31).any():
         raise InputError(f"{what} must be from {least} to 2^31 - 1")
-    return _kept(array.astype(np.int64))
+    return _read_only_copy(array.astype(np.int64))
 
 
-def _kept(array: NDArray[T]) -> NDArray[T]:
-    """Return a read-only copy."""
+def _read_only_copy(array: NDArray[T]) -> NDArray[T]:
+    """Return a read-only copy of an array."""
     copy = np.array(array, order="C")
     copy.setflags(write=False)
     return copy

@@ -1,13 +1,14 @@
-"""The protocol for both sides: claims and their points, and the claims left to open.
+"""The protocol for both sides: claims and their points, and the claims that openings prove.
 
 `Party` is the prover, which computes and writes each message, or the verifier, which reads it; both
 draw the same challenges and check all claims. Matrix products are proved as in Thaler ("Time-
-optimal interactive proofs for circuit evaluation", CRYPTO 2013): for random y and b
+optimal interactive proofs for circuit evaluation", CRYPTO 2013): for random y and z
 
-    sum over rows j of eq(y, j) m_j (W x)_j  =  sum over columns k of A(k) X(b, k)
+    sum over rows j of eq(y, j) m_j (W x)_j  =  sum over columns k of A(k) X(z, k)
     A(k)  =  sum over rows j of eq(y, j) m_j W(j, k)
 
-is a sumcheck over the columns, and A at its point another one over the rows.
+A sumcheck over the columns k reduces the first equation to A and X at a point, and another over the
+rows j reduces A to W.
 """
 
 from __future__ import annotations
@@ -105,21 +106,21 @@ class ProtocolRun:
         side.open_columns(self._columns)
         side.open_weights(self._weights)
 
-    def _at(self, point: Point, wanted: dict[int, Plain]) -> list[PlainElement]:
-        """Return the columns' values at a point, and add a claim to open.
+    def _at(self, point: Point, expected_values: dict[int, Plain]) -> list[PlainElement]:
+        """Return the columns' values at a point, and add a claim for the opening.
 
-        VerificationError unless they equal the `wanted` values, by column.
+        VerificationError unless they equal the `expected_values` values, by column.
         """
         places, side = self._places, self._side
         padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
         column_values = side.values(padded, 1 << places.log_blocks)
-        for column, value in wanted.items():
+        for column, value in expected_values.items():
             if column_values[column] != value:
                 raise VerificationError(f"column {column} of the activations has a different value")
-        chosen = side.transcript.challenges(self._field, places.log_blocks)
+        column_point = side.transcript.challenges(self._field, places.log_blocks)
         values = PlainElement.from_coefficients(self._field, column_values)
-        value_at_chosen = weighted(self._field, equalities(self._field, chosen), values)
-        self._columns.append(Claim((*chosen, *padded), value_at_chosen.coefficients))
+        value_at_chosen = weighted(self._field, equalities(self._field, column_point), values)
+        self._columns.append(Claim((*column_point, *padded), value_at_chosen.coefficients))
         return values
 
     def _hidden_layers(self) -> None:
@@ -179,25 +180,29 @@ class ProtocolRun:
         places = self._places
         size = places.log_weights_of(layer)
         block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
-        place = [PlainElement.of(self._field, block >> bit & 1) for bit in reversed(range(bits))]
+        block_point = [
+            PlainElement.of(self._field, block >> bit & 1) for bit in reversed(range(bits))
+        ]
         value = PlainElement(self._field, weight) + PlainElement.of(self._field, WEIGHT_OFFSET)
-        self._weights.append(Claim((*coefficients_of(place), *rows, *columns), value.coefficients))
+        self._weights.append(
+            Claim((*coefficients_of(block_point), *rows, *columns), value.coefficients)
+        )
 
 
 def pair_at(field: FieldSpec, point: Point) -> tuple[PlainElement, PlainElement]:
     """Evaluate the table of pairs at a point: signed integers, ascending, and their activations.
 
-    Entries of the upper half are not negative: those of up to seven bits are their own activation,
-    the others have 127.
+    The upper half has the integers from 0 on. The activation of an integer of up to seven bits is
+    the integer itself; the activation of the others is 127.
     """
     bits = len(point)
     number = range_at(field, point) - PlainElement.of(field, 1 << (bits - 1))
-    unit = small = PlainElement.one(field)
+    one = is_small = PlainElement.one(field)
     for coordinate in PlainElement.from_coefficients(field, point[1 : bits - _ACTIVATION_BITS]):
-        small *= unit - coordinate
-    least = small * range_at(field, point[bits - _ACTIVATION_BITS :])
-    most = (unit - small) * MAX_ACTIVATION
-    return number, PlainElement(field, point[0]) * (least + most)
+        is_small *= one - coordinate
+    small_part = is_small * range_at(field, point[bits - _ACTIVATION_BITS :])
+    large_part = (one - is_small) * MAX_ACTIVATION
+    return number, PlainElement(field, point[0]) * (small_part + large_part)
 
 
 def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -> PlainElement:

@@ -82,7 +82,7 @@ class Prover:
         self._allow_bits = whole_number("allow_bits", allow_bits, 0)
         numbers = np.zeros(1 << places.log_weights, np.int64)
         self._weights: list[Buffer] = []
-        self._turned: list[Buffer] = []
+        self._transposed: list[Buffer] = []
         for number, layer in enumerate(layers):
             shape = (1 << places.log_rows(number), 1 << places.log_columns(number))
             padded = np.zeros(shape, np.int64)
@@ -90,7 +90,7 @@ class Prover:
             offset = places.weight_offsets[number]
             numbers[offset : offset + padded.size] = padded.reshape(-1)
             self._weights.append(self.device.upload(_words(self.device, padded)))
-            self._turned.append(self.device.upload(_words(self.device, padded.T)))
+            self._transposed.append(self.device.upload(_words(self.device, padded.T)))
         committed = _words(self.device, numbers + WEIGHT_OFFSET)
         self._committer = SCHEME.committer(self.device, field, places.log_weights, allow_bits=0)
         self._committed = self.device.upload(committed)
@@ -112,10 +112,10 @@ class Prover:
             key.check_weights(allow_bits=self._allow_bits)
             self.key = key
             return
-        shown = prove_committed(
+        proof = prove_committed(
             self.device, field, [committed], WEIGHTS, scheme=SCHEME, allow_bits=0
         )
-        self.key = replace(verifying_key, weights_proof=shown)
+        self.key = replace(verifying_key, weights_proof=proof)
         try:
             self.key.check_weights(allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
@@ -128,7 +128,7 @@ class Prover:
         allows; DeviceError for a device that computed a wrong proof.
         """
         values = check_images(images, self.key.widths[0])
-        self.key.check_bits(len(values), self._allow_bits)  # before anything is computed
+        self.key.check_bits(len(values), self._allow_bits)  # before any computation
         activations = run(self.device, self.perceptron, values)
         transcript = begin(self.key, values, activations.logits)
         writer = _Writer(self, values, activations, transcript)
@@ -205,10 +205,12 @@ class _Writer:
         for index, column in (words | self._counts).items():
             table[index, : len(column)] = column
         self._committed = device.upload(table.reshape(-1, self._field.modulus.words))
-        # What has the same upper coordinates stands in a row, of all columns.
-        cut = table.reshape(len(table), -1, 1 << places.log_block // 2, self._field.modulus.words)
-        turned = np.ascontiguousarray(cut.transpose(1, 0, 2, 3))
-        self._by_place = device.upload(turned.reshape(-1, self._field.modulus.words))
+        # A row has the entries with the same upper coordinates, of all columns.
+        blocks = table.reshape(
+            len(table), -1, 1 << places.log_block // 2, self._field.modulus.words
+        )
+        transposed = np.ascontiguousarray(blocks.transpose(1, 0, 2, 3))
+        self._by_place = device.upload(transposed.reshape(-1, self._field.modulus.words))
         writer = ProofWriter(self.transcript)
         self._committer.commit(self._committed, writer)
         self._parts.append(writer.getvalue())
@@ -272,7 +274,9 @@ class _Writer:
         layer_multipliers = self._prover.key.multipliers[layer]
         multipliers[: len(layer_multipliers)] = layer_multipliers
         weights = coefficients_of(equalities(self._field, columns))
-        mixed = weighted_rows(device, self._field, self._prover._turned[layer], weights, log_rows)
+        mixed = weighted_rows(
+            device, self._field, self._prover._transposed[layer], weights, log_rows
+        )
         tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)
 

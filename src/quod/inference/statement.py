@@ -97,18 +97,21 @@ class VerifyingKey:
                 f"the proof of the weights must be bytes, not {shown_kind(weights_proof)}"
             )
         rows = ("biases", self.biases, 1, -(1 << 31)), ("multipliers", self.multipliers, 2, 0)
-        for what, values, cut, least in rows:
-            kinds: object = values
-            if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
+        for what, values, missing_layers, minimum in rows:
+            rows_object: object = values
+            if (
+                not isinstance(rows_object, tuple)
+                or len(rows_object) != len(widths) - missing_layers
+            ):
                 raise InputError(f"the {what} of a key must be one tuple per layer")
             rows_of_layers = []
             for row, width in zip(values, widths[1:], strict=False):
-                given_row: object = row
-                if not isinstance(given_row, tuple) or len(given_row) != width:
+                row_object: object = row
+                if not isinstance(row_object, tuple) or len(row_object) != width:
                     raise InputError(f"the {what} of a layer must be a tuple of {width}")
-                name, most = f"one of the {what}", (1 << 31) - 1
+                name, maximum = f"one of the {what}", (1 << 31) - 1
                 rows_of_layers.append(
-                    tuple(whole_number(name, value, least, most) for value in row)
+                    tuple(whole_number(name, value, minimum, maximum) for value in row)
                 )
             self.__dict__[what] = tuple(rows_of_layers)
 
@@ -249,17 +252,17 @@ def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
 
 def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
     """Return the error terms of proofs of these sizes with challenges of a field."""
-    likely = most_likely(field)
+    challenge_error = most_likely(field)
     layers = range(places.hidden + 1)
     rounds = 2 * sum(places.log_columns(each) for each in layers)
     rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
     points = places.log_activations + places.log_images + places.log_rows(places.hidden)
     column_claims, weight_claims = places.hidden + 5, places.hidden + 1
-    selected = column_claims * places.log_blocks
+    column_coordinates = column_claims * places.log_blocks
     probabilities = {
-        "rounds of sumchecks": rounds * likely,
-        "points of activations and logits": points * likely,
-        "columns combined": selected * likely,
+        "rounds of sumchecks": rounds * challenge_error,
+        "points of activations and logits": points * challenge_error,
+        "columns combined": column_coordinates * challenge_error,
         "the hash": Fraction(1, 1 << Hash.SHA3_256.collision_bits),
     }
     lookups = {

@@ -57,7 +57,7 @@ class _Reader:
         if type(proof) is not bytes:
             raise InputError(f"a proof must be bytes, not {shown_kind(proof)}")
         self.transcript = transcript
-        # Split at once, so that errors about lengths have their offset in the proof.
+        # Split the whole proof first, so that errors about lengths have their offset in the proof.
         self._key, self._parts = key, iter([*_parts_of(proof)])
         places = key.places(images)
         self._log_columns = places.log_block + places.log_blocks

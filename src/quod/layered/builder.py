@@ -28,7 +28,7 @@ class LayerBuilder:
 
     def __init__(self, owner: CircuitBuilder, log_size: int) -> None:
         self._owner, self.log_size = owner, log_size
-        # Of each kind its rows, one after the other.
+        # For each kind the rows of its gates, concatenated.
         self._rows: dict[str, list[int]] = {kind: [] for kind in KINDS}
 
     def constant(self, output: int, value: Coefficient) -> None:
@@ -52,10 +52,10 @@ class LayerBuilder:
     def unary(self, output: int, x: int, polynomial: Sequence[Coefficient]) -> None:
         """V[output] += a polynomial at below[x]; at most six coefficients, constant term first."""
         coefficients: object = polynomial
-        most = max(POWERS.values()) + 1
-        if not isinstance(coefficients, (list, tuple)) or len(coefficients) > most:
+        max_count = max(POWERS.values()) + 1
+        if not isinstance(coefficients, (list, tuple)) or len(coefficients) > max_count:
             raise InputError(
-                f"the polynomial of a gate must be a list of at most {most} coefficients"
+                f"the polynomial of a gate must be a list of at most {max_count} coefficients"
             )
         for exponent, coefficient in enumerate(coefficients):
             if type(coefficient) is int and coefficient % self._owner.field.value == 0:

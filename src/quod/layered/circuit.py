@@ -33,7 +33,7 @@ MAX_PUBLIC = 1 << 24
 MAX_RANDOMS = 1 << 20
 
 _MAX_DEGREE = 1 << 60
-"""The bound at which degrees saturate: five times it plus one fits into a machine word."""
+"""The bound at which degrees saturate; five times the bound plus one fits into a machine word."""
 
 Indices = NDArray[np.uint32]
 
@@ -131,46 +131,46 @@ class LayeredCircuit:
             (c.number for c in self.coefficients if isinstance(c, Random)), default=-1
         )
         """The number of challenges among the coefficients."""
-        reached = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
-        if reached >= self.public:
+        max_public = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
+        if max_public >= self.public:
             raise InputError(
-                f"public input {reached} is out of range; the last one is {self.public - 1}"
+                f"public input {max_public} is out of range; the last one is {self.public - 1}"
             )
         if not 1 <= len(layers) <= MAX_LAYERS:
             raise InputError(f"a circuit must have 1 to {MAX_LAYERS} layers, not {len(layers)}")
-        below, kept = self.log_inputs, []
+        log_below, checked_layers = self.log_inputs, []
         for number, layer in enumerate(layers):
-            kept.append(self._checked(number, layer, below))
-            below = kept[-1].log_size
-        self.layers = tuple(kept)
+            checked_layers.append(self._checked(number, layer, log_below))
+            log_below = checked_layers[-1].log_size
+        self.layers = tuple(checked_layers)
         outputs = 1 << self.log_outputs
         self.zeros = outputs if zeros is None else whole_number("zeros", zeros, 1, outputs)
 
-    def _checked(self, number: int, layer: Layer, below: int) -> Layer:
+    def _checked(self, number: int, layer: Layer, log_below: int) -> Layer:
         """Validate a layer and return it with read-only arrays, as the digest depends on them."""
         log_size = checked_log_size(f"the log_size of layer {number}", layer.log_size)
         by_kind: object = layer.gates
         if not isinstance(by_kind, Mapping) or set(by_kind) != set(KINDS):
             raise InputError(f"layer {number} has gates of the kinds {', '.join(KINDS)}")
-        kept = {}
+        checked_gates = {}
         for kind in KINDS:
             gates, what = by_kind[kind], f"{kind} gates of layer {number}"
             instance(what, gates, Gates, "made of arrays")
             inputs: object = gates.inputs
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
                 raise InputError(f"{what} must have {KINDS[kind]} inputs")
-            limits = [1 << log_size, *[1 << below] * len(inputs), len(self.coefficients)]
+            limits = [1 << log_size, *[1 << log_below] * len(inputs), len(self.coefficients)]
             names = ["output", *(f"input {index}" for index in range(len(inputs))), "coefficient"]
             columns = [
-                _places(name, what, array, limit)
+                _checked_indices(name, what, array, limit)
                 for name, array, limit in zip(
                     names, (gates.output, *inputs, gates.coefficient), limits, strict=True
                 )
             ]
             if any(len(column) != len(columns[0]) for column in columns):
                 raise InputError(f"{what} must have as many inputs and coefficients as outputs")
-            kept[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
-        return Layer(log_size, kept)
+            checked_gates[kind] = Gates(columns[0], tuple(columns[1:-1]), columns[-1])
+        return Layer(log_size, checked_gates)
 
     @property
     def log_outputs(self) -> int:
@@ -207,17 +207,17 @@ class LayeredCircuit:
         degree = self._degrees_in_randoms(np.int64)
         return degree if degree < _MAX_DEGREE else self._degrees_in_randoms(object)
 
-    def _degrees_in_randoms(self, kind: Any) -> int:
+    def _degrees_in_randoms(self, dtype: Any) -> int:
         """Compute the bound value by value; a machine word saturates at `_MAX_DEGREE`."""
-        below = np.zeros(1 << self.log_inputs, kind)
+        below = np.zeros(1 << self.log_inputs, dtype)
         for layer in self.layers:
-            degrees = np.zeros(1 << layer.log_size, kind)
+            degrees = np.zeros(1 << layer.log_size, dtype)
             for name, gates in layer.gates.items():
-                degree = self.random_coefficients[gates.coefficient].astype(kind)
-                for places in gates.inputs:
-                    degree = degree + below[places] * POWERS.get(name, 1)
+                degree = self.random_coefficients[gates.coefficient].astype(dtype)
+                for wires in gates.inputs:
+                    degree = degree + below[wires] * POWERS.get(name, 1)
                 np.maximum.at(degrees, gates.output, degree)
-            below = degrees if kind is object else np.minimum(degrees, _MAX_DEGREE)
+            below = degrees if dtype is object else np.minimum(degrees, _MAX_DEGREE)
         return int(below[: self.zeros].max())
 
     @cached_property
@@ -228,7 +228,7 @@ class LayeredCircuit:
             for kind, gates in layer.gates.items():
                 if kind != "constant":
                     used[gates.coefficient] = True
-        factors = (self.coefficients[place] for place in np.flatnonzero(used).tolist())
+        factors = (self.coefficients[index] for index in np.flatnonzero(used).tolist())
         return tuple(sorted({c.number for c in factors if isinstance(c, Public)}))
 
     @cached_property
@@ -284,15 +284,15 @@ class LayeredCircuit:
                 columns: list[Any] = [gates.output.tolist(), gates.coefficient.tolist()]
                 columns += [array.tolist() for array in gates.inputs]
                 for output, coefficient, *wires in zip(*columns, strict=True):
-                    part: Any = coefficients[coefficient]
-                    for x in wires:
-                        part = part * pow(below[x], POWERS.get(kind, 1), p) % p
-                    layer_values[output] += part
+                    product: Any = coefficients[coefficient]
+                    for wire in wires:
+                        product = product * pow(below[wire], POWERS.get(kind, 1), p) % p
+                    layer_values[output] += product
             levels.append([value % p for value in layer_values])
         return levels
 
 
-def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
+def _checked_indices(name: str, gates: str, array: Indices, limit: int) -> Indices:
     """Return a read-only array of indices; InputError unless all are below a limit."""
     array = plain_array(f"the {name}s of {gates}", array)
     if array.dtype != np.uint32 or array.ndim != 1:

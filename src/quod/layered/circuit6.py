@@ -42,8 +42,8 @@ MAX_GATES = 1 << 26
 
 Offsets = NDArray[np.int64]
 
-_OF_FILES = {"mul": "multiply", "add": "add", "const": "constant"}
-# The powers for which files have a gate.
+_KIND_BY_FILE_KIND = {"mul": "multiply", "add": "add", "const": "constant"}
+# The powers for which files have a gate, by Quod's kind of gate.
 _EXPONENTS = {"add": 1, "power5": 5}
 
 
@@ -92,17 +92,17 @@ class _Flattening:
         self._is_relayed = relay and products > 0
         copied = 1 << self._log_inputs if self._is_relayed else 0
         copies = file.totals(lambda segment: 1)
-        for most, what, count in (
+        for maximum, what, count in (
             (limit, "gates", copied + sum(gates[number] for number in file.layers)),
             (limit, "copies of segments", sum(copies[number] for number in file.layers)),
             (MAX_RANDOMS, "random coefficients", file.randoms()),
             (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
         ):
-            if count > most:
-                advice = "; say most_gates=N for more if the file is to be trusted"
+            if count > maximum:
+                advice = "; pass max_gates=N for more if the file is to be trusted"
                 raise InputError(
-                    f"the circuit has more than {most} {what} once its segments are taken apart"
-                    f"{advice if most == limit else ''}",
+                    f"the circuit has more than {maximum} {what} once its segments are taken apart"
+                    f"{advice if maximum == limit else ''}",
                     path=file.path or None,
                 )
 
@@ -117,17 +117,18 @@ class _Flattening:
 
     def _copies(self, log_size: int) -> Layer:
         """Return a layer that copies the layer below."""
-        places = np.arange(1 << log_size, dtype=np.uint32)
+        wires = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
-        ones = np.full(1 << log_size, self._place(1), np.uint32)
-        gates["add"] = Gates(places, (places,), ones)
+        ones = np.full(1 << log_size, self._coefficient_index(1), np.uint32)
+        gates["add"] = Gates(wires, (wires,), ones)
         return Layer(log_size, gates)
 
     def _layer(self, root: int) -> Layer:
         """Collect the gates of a segment and of all nested segments."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
         placements: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
-        # By their ranks, so that all copies of a segment are known when its turn comes.
+        # Segments are taken by rank, parents first, so that all copies of a segment are known
+        # before its gates are collected.
         pending = [self._ranks[root]]
         while pending:
             number = self._file.order[heapq.heappop(pending)]
@@ -139,7 +140,7 @@ class _Flattening:
                 if child.segment not in placements:
                     placements[child.segment] = []
                     heapq.heappush(pending, self._ranks[child.segment])
-                pair = _moved(inputs, child.inputs), _moved(outputs, child.outputs)
+                pair = _all_sums(inputs, child.inputs), _all_sums(outputs, child.outputs)
                 placements[child.segment].append(pair)
             self._gates(segment, inputs, outputs, parts)
         gates = {kind: _joined(kind, parts[kind]) for kind in KINDS}
@@ -153,37 +154,39 @@ class _Flattening:
         for kind, kind_gates in segment.gates.items():
             if not len(kind_gates):
                 continue
-            places = self._places(kind_gates)
-            moved = [_moved(inputs, column).astype(np.uint32) for column in kind_gates.inputs]
-            output = _moved(outputs, kind_gates.output).astype(np.uint32)
-            coefficient = np.tile(places, len(outputs))
+            indices = self._coefficient_indices(kind_gates)
+            copied_inputs = [
+                _all_sums(inputs, column).astype(np.uint32) for column in kind_gates.inputs
+            ]
+            output = _all_sums(outputs, kind_gates.output).astype(np.uint32)
+            coefficient = np.tile(indices, len(outputs))
             random = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
             for index in random.tolist():
-                coefficient[index] = self._place(Random(self._randoms))
+                coefficient[index] = self._coefficient_index(Random(self._randoms))
                 self._randoms += 1
             exponent = np.tile(kind_gates.exponent, len(outputs))
-            split = {_OF_FILES[kind]: slice(None)} if kind in _OF_FILES else {
+            masks = {_KIND_BY_FILE_KIND[kind]: slice(None)} if kind in _KIND_BY_FILE_KIND else {
                 name: exponent == power for name, power in _EXPONENTS.items()
             }  # fmt: skip
-            for name, which in split.items():
-                columns = tuple(column[which] for column in moved)
-                parts[name].append(Gates(output[which], columns, coefficient[which]))
+            for name, mask in masks.items():
+                columns = tuple(column[mask] for column in copied_inputs)
+                parts[name].append(Gates(output[mask], columns, coefficient[mask]))
 
-    def _places(self, gates: Circuit6Gates) -> Indices:
+    def _coefficient_indices(self, gates: Circuit6Gates) -> Indices:
         """Return the indices of one copy's coefficients in the table; 0 for challenges."""
-        places = np.zeros(len(gates), np.uint32)
+        indices = np.zeros(len(gates), np.uint32)
         for tag in (ELEMENT, PUBLIC):
             is_tagged = gates.tag == tag
             if not is_tagged.any():
                 continue
             words = gates.value[is_tagged] if tag == ELEMENT else gates.value[is_tagged][:, :1]
-            numbers, which = _distinct(words)
+            numbers, inverse = _distinct(words)
             values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
-            table = np.array([self._place(value) for value in values], np.uint32)
-            places[is_tagged] = table[which]
-        return places
+            table = np.array([self._coefficient_index(value) for value in values], np.uint32)
+            indices[is_tagged] = table[inverse]
+        return indices
 
-    def _place(self, value: Coefficient) -> int:
+    def _coefficient_index(self, value: Coefficient) -> int:
         return self._coefficients.setdefault(value, len(self._coefficients))
 
 
@@ -193,19 +196,19 @@ _ZERO = np.zeros(1, np.int64)
 def _distinct(words: Words) -> tuple[list[int], NDArray[np.intp]]:
     """Return the distinct numbers, and the index of each number among them."""
     if words.shape[1] <= 2:
-        # Numbers of the machine are sorted ten times as fast as rows of them.
-        kind = ("<u4", "<u8")[words.shape[1] - 1]
-        column = np.ascontiguousarray(words, "<u4").view(kind).reshape(-1)
-        numbers, which = np.unique(column, return_inverse=True)
-        return numbers.tolist(), which.reshape(-1)
-    rows, which = np.unique(words, axis=0, return_inverse=True)
+        # Machine integers are sorted ten times as fast as rows of words.
+        dtype = ("<u4", "<u8")[words.shape[1] - 1]
+        column = np.ascontiguousarray(words, "<u4").view(dtype).reshape(-1)
+        numbers, inverse = np.unique(column, return_inverse=True)
+        return numbers.tolist(), inverse.reshape(-1)
+    rows, inverse = np.unique(words, axis=0, return_inverse=True)
     data = [row.astype("<u4").tobytes() for row in rows]
-    return [int.from_bytes(row, "little") for row in data], which.reshape(-1)
+    return [int.from_bytes(row, "little") for row in data], inverse.reshape(-1)
 
 
-def _moved(offsets: Offsets, places: NDArray[np.unsignedinteger]) -> Offsets:
+def _all_sums(offsets: Offsets, indices: NDArray[np.unsignedinteger]) -> Offsets:
     """Add every offset to every index."""
-    return np.add.outer(offsets, places.astype(np.int64)).reshape(-1)
+    return np.add.outer(offsets, indices.astype(np.int64)).reshape(-1)
 
 
 def _log(length: int) -> int:
@@ -213,8 +216,8 @@ def _log(length: int) -> int:
 
 
 def _no_gates(kind: str) -> Gates:
-    none = np.zeros(0, np.uint32)
-    return Gates(none, (none,) * KINDS[kind], none)
+    empty = np.zeros(0, np.uint32)
+    return Gates(empty, (empty,) * KINDS[kind], empty)
 
 
 def _joined(kind: str, parts: list[Gates]) -> Gates:
@@ -241,10 +244,10 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     for number, layer in enumerate(circuit.layers):
         gates = {}
         for kind in KINDS:
-            if kind not in (*_OF_FILES.values(), "power5") and len(layer.gates[kind]):
+            if kind not in (*_KIND_BY_FILE_KIND.values(), "power5") and len(layer.gates[kind]):
                 raise InputError(f"layer {number} has {kind} gates, which Expander has not")
         for name in FILE_KINDS:
-            kind = _OF_FILES.get(name, "power5")
+            kind = _KIND_BY_FILE_KIND.get(name, "power5")
             gates[name] = table.gates(name, layer.gates[kind])
         below = 1 << circuit.log_below(number)
         segments.append(Circuit6Segment(below, 1 << layer.log_size, (), gates))
@@ -270,15 +273,15 @@ class _Table:
 
     def gates(self, kind: str, gates: Gates) -> Circuit6Gates:
         """Convert the gates of a layer."""
-        count, place = len(gates), gates.coefficient
+        count, indices = len(gates), gates.coefficient
         if not count:
             return no_gates(kind, self._field)
-        tag = self._tags[place]
+        tag = self._tags[indices]
         if kind != "const" and (tag == PUBLIC).any():
             raise InputError("a public input multiplies a value, which Expander has not")
-        random = place[tag == RANDOM]
+        random = indices[tag == RANDOM]
         if len(np.unique(random)) < len(random) or self._used[random].any():
             raise InputError("several gates have one random coefficient, which Expander has not")
         self._used[random] = True
         exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
-        return Circuit6Gates(gates.inputs, gates.output, tag, self._values[place], exponent)
+        return Circuit6Gates(gates.inputs, gates.output, tag, self._values[indices], exponent)

@@ -48,7 +48,7 @@ class Evaluation:
                 and node.advice is not None
                 and node.advice.first == number
             ):
-                pending += _taken(node.advice)
+                pending += _argument_values(node.advice)
         while pending:
             number = pending.pop()
             if number not in needed:
@@ -70,29 +70,30 @@ class Evaluation:
 
     def value(self, terms: Terms) -> Any:
         """Evaluate a sum of products."""
-        p, total, most = self._p, 0, 0
+        p, total, bound = self._p, 0, 0
         for product, coefficient in terms.items():
-            part = self._multiplied(product)
-            # A number near 0 or p is small; reduced is only what would not fit.
+            product_value = self._evaluate_product(product)
+            # Coefficients near p count as small negative numbers. A product is reduced only if the
+            # sum would not fit otherwise.
             factor = coefficient if 2 * coefficient < p else coefficient - p
             if abs(factor) * p >= _MAX_PART:
-                part, factor = part * factor % p, 1
-            most += abs(factor) * p
-            if most >= 2 * _MAX_PART:
-                total, most = total % p, (1 + abs(factor)) * p
-            total = total + (part if factor == 1 else part * factor)
+                product_value, factor = product_value * factor % p, 1
+            bound += abs(factor) * p
+            if bound >= 2 * _MAX_PART:
+                total, bound = total % p, (1 + abs(factor)) * p
+            total = total + (product_value if factor == 1 else product_value * factor)
         return total % p
 
-    def _multiplied(self, product: Product) -> Any:
+    def _evaluate_product(self, product: Product) -> Any:
         """Evaluate a product of values."""
         if len(product) < 2:
             return self._values[product[0]] if product else 1
         if len(product) == 2:
             return self._values[product[0]] * self._values[product[1]] % self._p
         if product not in self._powers:
-            # Of a hash's layer each sum takes the power of each value.
+            # Powers are kept: in a layer of a hash every sum uses the power of every value.
             half = len(product) // 2
-            halves = self._multiplied(product[:half]), self._multiplied(product[half:])
+            halves = self._evaluate_product(product[:half]), self._evaluate_product(product[half:])
             self._powers[product] = halves[0] * halves[1] % self._p
         return self._powers[product]
 
@@ -121,11 +122,11 @@ class Evaluation:
         if (key := id(lookup.table)) not in self._tables:
             self._tables[key] = lookup.table.index(self._field, lambda wire: self.value(wire.terms))
         row = [self.value(terms) for terms in lookup.row]
-        places = self._tables[key].find(row)
-        if -1 not in places:
+        row_indices = self._tables[key].find(row)
+        if -1 not in row_indices:
             return
-        index, where = places.index(-1), ""
-        if len(places) > 1 or any(isinstance(value, np.ndarray) for value in row):
+        index, where = row_indices.index(-1), ""
+        if len(row_indices) > 1 or any(isinstance(value, np.ndarray) for value in row):
             where = f" in instance {first + index}"
         values = [int(value[index]) if isinstance(value, np.ndarray) else value for value in row]
         shown_row = values[0] if len(values) == 1 else tuple(values)
@@ -137,7 +138,7 @@ class Evaluation:
         coefficient = node.coefficient
         if isinstance(coefficient, Public):
             return self._public[coefficient.number]
-        # For messages only: the proof draws others.
+        # Only for messages, because a proof draws its own challenges.
         return random.SystemRandom().randrange(self._p)
 
     def _advise(self, advice: Advice) -> None:
@@ -151,13 +152,13 @@ class Evaluation:
         assert isinstance(node, InputNode)
         for index, value in enumerate(results):
             if isinstance(value, np.ndarray):
-                kind = value.dtype.kind
-                fine = kind in "iu" or (
-                    kind == "O" and all(type(element) is int for element in value)
+                dtype_kind = value.dtype.kind
+                is_integer = dtype_kind in "iu" or (
+                    dtype_kind == "O" and all(type(element) is int for element in value)
                 )
             else:
-                fine = type(value) is int
-            if not fine:
+                is_integer = type(value) is int
+            if not is_integer:
                 raise InputError(f"{place} must be integers; number {index} is {shown(value)}")
             self.inputs[node.place + index] = self._reduced(value)
 
@@ -165,10 +166,10 @@ class Evaluation:
         """Reduce a result of advice modulo p, and convert it to the type of other values."""
         if not isinstance(value, np.ndarray):
             return value % self._p
-        kind = number_type(self._field)
-        wide = value.astype(kind if np.can_cast(value.dtype, kind) else object, copy=False)
-        return (wide % self._p).astype(kind, copy=False)
+        dtype = number_type(self._field)
+        wide = value.astype(dtype if np.can_cast(value.dtype, dtype) else object, copy=False)
+        return (wide % self._p).astype(dtype, copy=False)
 
 
-def _taken(advice: Advice) -> Sequence[int]:
+def _argument_values(advice: Advice) -> Sequence[int]:
     return [number for terms in advice.arguments for product in terms for number in product]

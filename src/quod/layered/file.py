@@ -88,13 +88,13 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
     field = _field(header)
     if header.offset - start != len(_prime(field)):
         header.fail(f"the prime takes {len(_prime(field)) - 4} bytes; {_DAMAGED}", start)
-    counts, places = {}, {}
+    counts, offsets = {}, {}
     for what, length, low, high in (
         ("log_inputs", 4, 1, MAX_LOG_SIZE), ("public", 8, 0, MAX_PUBLIC),
         ("zeros", 8, 1, 1 << MAX_LOG_SIZE), ("coefficients", 8, 0, 1 << 32),
         ("layers", 4, 1, MAX_LAYERS),
     ):  # fmt: skip
-        places[what] = start = header.offset
+        offsets[what] = start = header.offset
         counts[what] = header.u32(what) if length == 4 else header.u64(what)
         if not low <= counts[what] <= high:
             header.fail(f"{what} must be {low} to {high}, not {counts[what]}; {_DAMAGED}", start)
@@ -107,7 +107,9 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
         below = layers[-1].log_size
     section.finish()
     if counts["zeros"] > 1 << below:
-        header.fail(f"{counts['zeros']} zeros of {1 << below} outputs; {_DAMAGED}", places["zeros"])
+        header.fail(
+            f"{counts['zeros']} zeros of {1 << below} outputs; {_DAMAGED}", offsets["zeros"]
+        )
     circuit = LayeredCircuit(
         field, counts["log_inputs"], coefficients, layers, public=counts["public"],
         zeros=counts["zeros"],
@@ -148,18 +150,20 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             f"a coefficient is of the sort {tags.max()}, none of 0, 1 and 2; {_DAMAGED}",
             start + int(tags.argmax()),
         )
-    index = section.offset
+    numbers_start = section.offset
     coefficients: list[Coefficient] = []
     data, size = section.take(count * field.bytes, "the numbers"), field.bytes
     limits = (field.value, public, MAX_RANDOMS)
     makers = (int, Public, Random)
-    for place, tag in enumerate(tags.tolist()):
-        number = int.from_bytes(data[place * size : (place + 1) * size], "little")
+    for coefficient_index, tag in enumerate(tags.tolist()):
+        number = int.from_bytes(
+            data[coefficient_index * size : (coefficient_index + 1) * size], "little"
+        )
         if number >= limits[tag]:
             what = ("coefficient", "public input", "random coefficient")[tag]
             section.fail(
                 f"{what} {shown(number)} is beyond the last one, {limits[tag] - 1}; {_DAMAGED}",
-                index + place * size,
+                numbers_start + coefficient_index * size,
             )
         coefficients.append(makers[tag](number))
     return coefficients
@@ -252,6 +256,6 @@ def _sections(circuit: LayeredCircuit) -> list[tuple[int, list[Buffer]]]:
 
 
 def _prime(field: Modulus) -> bytes:
-    # Containers have primes in whole 64-bit words.
+    # Containers store primes in whole 64-bit words.
     length = max(8, field.bytes)
     return length.to_bytes(4, "little") + field.value.to_bytes(length, "little")

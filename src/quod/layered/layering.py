@@ -26,9 +26,9 @@ def layers_of(
     below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, InputNode)}
     for layer, values in enumerate(plan.layers(), 1):
         layer_values = outputs if layer == plan.top else values
-        place = {number: index for index, number in enumerate(layer_values)}
+        index_of = {number: index for index, number in enumerate(layer_values)}
         gates = builder.layer(_log_size(len(layer_values)))
-        for number, index in place.items():
+        for number, index in index_of.items():
             node = nodes[number]
             if isinstance(node, ConstantNode):
                 gates.constant(index, node.coefficient)
@@ -37,13 +37,13 @@ def layers_of(
             else:
                 for operands, coefficient in plan.gates(number, node):
                     if len(operands) == 2 and operands[0] != operands[1]:
-                        x, y = operands
-                        gates.multiply(index, below[x], below[y], coefficient)
+                        first, second = operands
+                        gates.multiply(index, below[first], below[second], coefficient)
                     elif operands:
                         gates.power(index, below[operands[0]], len(operands), coefficient)
                     else:
                         gates.constant(index, coefficient)
-        below = place
+        below = index_of
     return builder.finished(zeros=len(outputs))
 
 
@@ -57,11 +57,11 @@ class Levels:
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
         self.constants: dict[int, ConstantNode] = {}
-        """The public inputs and challenges so far."""
+        """The public inputs and challenges among the values examined so far."""
         self.mixed = set[int]()
-        """The sums so far in which a public input or challenge is a factor."""
+        """The examined sums in which a public input or challenge is a factor."""
         self.operands: list[Sequence[int]] = []
-        """The operands of each value so far in the layer below."""
+        """For each examined value, its operands in the layer below."""
         self._lowest: list[int] = []
 
     def of(self, number: int) -> int:
@@ -82,7 +82,7 @@ class Levels:
                     numbers = set[int]().union(
                         *(product for product, _ in gates_of(self.constants, node))
                     )
-                # Tuples of numbers cost the garbage collector nothing.
+                # The garbage collector does not track tuples of numbers.
                 operands = tuple(numbers)
                 lowest.append(1 + max([lowest[operand] for operand in operands], default=0))
             self.operands.append(operands)
@@ -109,7 +109,8 @@ class _Plan:
             number: 0 if number in self._constants else lowest.of(number) for number in self._order
         }
         self.top = max(1, *self.level.values())
-        # How many take each value from each layer: the last one is how far it is carried.
+        # For each value, the number of its uses by the layer from which they read it. Relays carry
+        # a value up to the highest of these layers.
         self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
         for number in self._order:
             layer = self.level[number] - 1
@@ -137,34 +138,45 @@ class _Plan:
             low, high = self.level[number], min(self._uses[number])
             if not isinstance(self._nodes[number], dict) or low == high:
                 continue
-            # A layer up saves a relay of the value, and costs one of each operand that would
-            # otherwise end below.
-            reach = []
+            # Each layer up saves one relay of the value, and costs a relay of each operand whose
+            # other uses are below.
+            last_layers = []
             for operand in self._operands[number]:
                 self._use(operand, low - 1, -1)
                 if operand not in self._constants:
-                    reach.append(max(self._uses[operand], default=self.level[operand]))
-            places = {low, high, *(far + 1 for far in reach if low <= far < high)}
-            best = min(places, key=lambda at: (sum(max(0, at - 1 - far) for far in reach) - at, at))
+                    last_layers.append(max(self._uses[operand], default=self.level[operand]))
+            candidates = {
+                low,
+                high,
+                *(last_layer + 1 for last_layer in last_layers if low <= last_layer < high),
+            }
+            best = min(
+                candidates,
+                key=lambda candidate: (
+                    sum(max(0, candidate - 1 - last_layer) for last_layer in last_layers)
+                    - candidate,
+                    candidate,
+                ),
+            )
             self.level[number] = best
             for operand in self._operands[number]:
                 self._use(operand, best - 1, 1)
 
     def layers(self) -> list[list[int]]:
-        """Return the values of each layer above the inputs: new, relayed and constant ones."""
-        fresh: list[list[int]] = [[] for _ in range(self.top + 1)]
+        """Return the values of each layer above the inputs: new, relayed and constant values."""
+        new_values: list[list[int]] = [[] for _ in range(self.top + 1)]
         constants: list[list[int]] = [[] for _ in range(self.top + 1)]
-        last: dict[int, int] = {}
+        last_use: dict[int, int] = {}
         for number in self._order:
             if number in self._constants:
                 for layer in self._uses[number]:
                     constants[layer].append(number)
             else:
-                fresh[self.level[number]].append(number)
-                last[number] = max(self._uses[number])
-        layers, alive = [], fresh[0]
+                new_values[self.level[number]].append(number)
+                last_use[number] = max(self._uses[number])
+        layers, alive = [], new_values[0]
         for layer in range(1, self.top + 1):
-            relayed = [number for number in alive if last[number] >= layer]
-            alive = fresh[layer] + relayed
+            relayed = [number for number in alive if last_use[number] >= layer]
+            alive = new_values[layer] + relayed
             layers.append(alive + constants[layer])
         return layers

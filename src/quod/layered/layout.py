@@ -75,13 +75,15 @@ class Layout:
         if instances is None:
             return [int(value) for value in self._run(private, public, check, 0)]
         step = max(1, MAX_VALUES // max(1, len(self._nodes)))
-        kind = number_type(self.circuit.field)
-        table = np.zeros((count, length), kind)
+        dtype = number_type(self.circuit.field)
+        table = np.zeros((count, length), dtype)
         for first in range(0, count, step):
-            part = slice(first, first + step)
-            parts = [[column[part] for column in columns] for columns in (private, public)]
-            for place, value in enumerate(self._run(parts[0], parts[1], check, first)):
-                table[part, place] = value
+            batch = slice(first, first + step)
+            batch_columns = [[column[batch] for column in columns] for columns in (private, public)]
+            for input_index, value in enumerate(
+                self._run(batch_columns[0], batch_columns[1], check, first)
+            ):
+                table[batch, input_index] = value
         return self._elements(table)
 
     @overload
@@ -109,12 +111,12 @@ class Layout:
     def _run(self, private: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
         """Return the inputs, including advice and padding."""
         length = 1 << self.circuit.log_inputs
-        places: list[Any] = [None] * length
+        input_values: list[Any] = [None] * length
         column = iter(private)
         for start, count in self._names.values():
             for index in range(1 if count is None else count):
-                places[start + index] = next(column)
-        run = Evaluation(self.circuit.field, self._nodes, places, public)
+                input_values[start + index] = next(column)
+        run = Evaluation(self.circuit.field, self._nodes, input_values, public)
         run.run(
             {assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)}
             if check

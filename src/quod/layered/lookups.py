@@ -1,9 +1,10 @@
 """Lookups of a program as gates: sums of fractions (Haboeck, eprint 2022/1530).
 
-Each looked up row f has the fraction 1 / D(f), each row t of the table m(t) / D(t). Here m(t) is
-the number of its lookups, and D(e) = c + e_0 + c_1 e_1 + c_2 e_2 + ... with challenges c. All f are
-rows of the table if both sums are equal for all challenges. The difference is summed pair by pair
-without a division: n0/d0 + n1/d1 = (n0 d1 + n1 d0) / (d0 d1). The last numerator must be 0.
+Each looked up row f has the fraction 1 / D(f), each row t of the table the fraction m(t) / D(t).
+Here m(t) is the number of lookups of t, and D(e) = c + e_0 + c_1 e_1 + c_2 e_2 + ... with
+challenges c. All f are rows of the table if both sums are equal for all challenges. The difference
+is summed pair by pair without a division: n0/d0 + n1/d1 = (n0 d1 + n1 d0) / (d0 d1). The last
+numerator must be 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from quod.layered.table import Table
 from quod.layered.wire import Owner, Wire, weighted_sum, wire_of
 
 Fraction = tuple[Wire | int, Wire]
-"""A numerator, and a denominator that is one value."""
+"""A numerator, and a denominator that is a single value of the program."""
 
 
 class LookupProgram(Owner, Protocol):
@@ -42,15 +43,15 @@ def sums_of(program: LookupProgram, lookups: Sequence[Lookup], levels: Levels) -
     InputError for as many lookups in a table as the field has elements, as counts would wrap.
     """
     groups: dict[tuple[Any, ...], list[Lookup]] = {}
-    # A table is told by its rows, which are compared once for each object.
+    # Tables with equal rows are one table; the rows of each object are compared only once.
     by_table: dict[int, list[Lookup]] = {}
     for lookup in lookups:
         if (key := id(lookup.table)) not in by_table:
             by_table[key] = groups.setdefault(lookup.table.rows, [])
         by_table[key].append(lookup)
     challenge = program.random()
-    widest = max(lookup.table.width for lookup in lookups)
-    factors = [program.random() for _ in range(widest - 1)]
+    max_width = max(lookup.table.width for lookup in lookups)
+    factors = [program.random() for _ in range(max_width - 1)]
     return [
         _added(_fractions(program, group, challenge, factors), levels) for group in groups.values()
     ]
@@ -85,18 +86,18 @@ def _of(program: LookupProgram, cell: Wire | int) -> Wire | int:
 
 
 def _multiplicities(program: LookupProgram, rows: list[list[Wire]], table: Table) -> list[Wire]:
-    """Advice for the number of lookups of each row of the table."""
+    """Return advice: the number of lookups of each row of the table."""
     field, width = program.field, table.width
     wires = [wire for row in rows for wire in row]
     split = len(wires)
 
-    def counted(*values: Any) -> list[Any]:
+    def count_rows(*values: Any) -> list[Any]:
         cells = iter(values[split:])
         index = table.index(field, lambda _: next(cells))
-        return index.counted([values[at : at + width] for at in range(0, split, width)])
+        return index.counted([values[start : start + width] for start in range(0, split, width)])
 
     wires += [Wire(program, cell.terms) for cell in table.wires]
-    return program.advice(counted, wires, len(table))
+    return program.advice(count_rows, wires, len(table))
 
 
 def _added(fractions: list[Fraction], levels: Levels) -> Wire:
@@ -107,13 +108,15 @@ def _added(fractions: list[Fraction], levels: Levels) -> Wire:
         waiting.setdefault(levels.of(number), []).append(fraction)
     level, remaining = min(waiting), len(fractions)
     while True:
-        of_level = waiting.pop(level, [])
+        level_fractions = waiting.pop(level, [])
         level += 1
-        if len(of_level) == remaining == 2:
-            return _pair(*of_level)[0]
-        above = [_held(_pair(*pair)) for pair in zip(of_level[::2], of_level[1::2])]
-        remaining -= len(above)
-        waiting[level] = [*of_level[len(above) * 2 :], *above, *waiting.get(level, [])]
+        if len(level_fractions) == remaining == 2:
+            return _pair(*level_fractions)[0]
+        sums = [
+            _as_values(_pair(*pair)) for pair in zip(level_fractions[::2], level_fractions[1::2])
+        ]
+        remaining -= len(sums)
+        waiting[level] = [*level_fractions[len(sums) * 2 :], *sums, *waiting.get(level, [])]
 
 
 def _pair(first: Fraction, second: Fraction) -> tuple[Wire, Wire]:
@@ -121,5 +124,5 @@ def _pair(first: Fraction, second: Fraction) -> tuple[Wire, Wire]:
     return numerator, first[1] * second[1]
 
 
-def _held(fraction: tuple[Wire, Wire]) -> Fraction:
+def _as_values(fraction: tuple[Wire, Wire]) -> Fraction:
     return fraction[0].as_value(), fraction[1].as_value()

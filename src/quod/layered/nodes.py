@@ -15,7 +15,7 @@ AdviceFunction = Callable[..., Sequence[Any]]
 
 @frozen(eq=False)
 class Advice:
-    """Inputs that a function computes: `count` values, numbered from `first`."""
+    """Inputs that a function computes: `count` values, whose indices begin at `first`."""
 
     function: AdviceFunction
     arguments: list[Terms]
@@ -73,7 +73,7 @@ class Lookup:
 def gates_of(
     constants: dict[int, ConstantNode], terms: Terms
 ) -> Iterator[tuple[tuple[int, ...], Coefficient]]:
-    """Yield the gates of a sum: the values that each multiplies, and its coefficient.
+    """Yield the gates of a sum: the values that each gate multiplies, and its coefficient.
 
     constants: the public inputs and challenges, which may be coefficients.
     """

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 MAX_INPUTS = 1 << 26
 _Term = tuple[Product, int]
-# Or text, which is no list of wires.
+# Iterables that are not lists of wires.
 _NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
 
 
@@ -44,7 +44,7 @@ class Program:
     def __init__(self, field: Modulus) -> None:
         self.field = field
         self._nodes: list[Node] = []
-        # Those that depend on a challenge, which advice cannot.
+        # The values that depend on a challenge; advice cannot depend on them.
         self._late: set[int] = set()
         self._sums: dict[_Term | frozenset[_Term], int] = {}
         self._assertions: list[Assertion | Lookup] = []
@@ -63,7 +63,7 @@ class Program:
         return self._input_wires(name, whole_number("the count of inputs", count, 1, MAX_INPUTS))
 
     def public_input(self, name: str, *, shared: bool = False) -> Wire:
-        """Declare a public input; `shared` ones are equal in all instances and multiply cheaply."""
+        """Declare a public input; a `shared` one is equal in all instances and a cheap factor."""
         return self._public_wires(name, None, shared)[0]
 
     def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
@@ -105,7 +105,7 @@ class Program:
 
         function: takes an int per wire or, for a batch of instances, an array of ints per wire;
             returns a list of `count` such values, which are reduced modulo p.
-        Nothing is asserted of the values: a prover may choose others, so the circuit must check
+        Nothing is asserted about the values: a prover may choose others, so the circuit must check
         them. InputError for wires that depend on a challenge, as inputs are fixed before it is
         drawn.
         """
@@ -168,15 +168,17 @@ class Program:
             for number, (left_wire, right_wire) in enumerate(zip(*lists, strict=True)):
                 self.assert_equal(left_wire, right_wire, f"{name}[{number}]")
             return
-        full = "/".join([*self._scopes, name])
+        full_name = "/".join([*self._scopes, name])
         left_wire, right_wire = wire_of(self, left), wire_of(self, right)
         terms = (left_wire - right_wire).terms
         if not terms:
             return
         if not terms.keys() - {()}:
-            raise InputError(f"assertion {full} never holds: the difference is {terms[()]}")
+            raise InputError(f"assertion {full_name} never holds: the difference is {terms[()]}")
         self._assertions.append(
-            Assertion(full, self._sum(self._with_sign(terms)), left_wire.terms, right_wire.terms)
+            Assertion(
+                full_name, self._sum(self._with_sign(terms)), left_wire.terms, right_wire.terms
+            )
         )
 
     def assert_in_table(self, row: Sequence[Wire | int], table: Table, name: str) -> None:
@@ -209,7 +211,7 @@ class Program:
         full_program, outputs = self, list(dict.fromkeys(zero_nodes))
         lookups = [assertion for assertion in self._assertions if isinstance(assertion, Lookup)]
         if lookups or self._late:
-            # Sums of lookups belong to this circuit only: the program may get more lookups.
+            # Sums of lookups belong to this circuit only, because the program may get more lookups.
             full_program = self._copied()
             sums = sums_of(full_program, lookups, Levels(full_program._nodes)) if lookups else []
             outputs += [full_program.value_of(wire.terms) for wire in sums]
@@ -237,7 +239,7 @@ class Program:
             )
 
     def value_of(self, terms: Terms) -> int:
-        """Return the number of the value that equals a sum; adds the value if it is new."""
+        """Return the index of the value that equals a sum; adds the value if it is new."""
         if len(terms) == 1:
             ((product, coefficient),) = terms.items()
             if len(product) == 1 and coefficient == 1:
@@ -245,18 +247,18 @@ class Program:
         return self._sum(terms)
 
     def _sum(self, terms: Terms) -> int:
-        """Return the number of the value that gates sum up; equal sums share one value."""
+        """Return the index of the value that is this sum of gates; equal sums share one value."""
         items = terms.items()
-        # A frozenset of one costs as much as the value itself.
+        # A frozenset of one item would take as much memory as the value itself.
         key = next(iter(items)) if len(items) == 1 else frozenset(items)
-        number = self._sums.setdefault(key, len(self._nodes))
-        if number == len(self._nodes):
+        index = self._sums.setdefault(key, len(self._nodes))
+        if index == len(self._nodes):
             self._nodes.append(terms)
             if self._late and not self._late.isdisjoint(
                 index for product in terms for index in product
             ):
-                self._late.add(number)
-        return number
+                self._late.add(index)
+        return index
 
     def _with_sign(self, terms: Terms) -> Terms:
         """Return an asserted sum or its negative, so that coefficients need no sign.

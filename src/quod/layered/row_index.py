@@ -25,10 +25,10 @@ class RowIndex:
         self._tables = list(zip(*columns, strict=True))
         self._places: list[dict[tuple[int, ...], int]] = []
         for table in self._tables:
-            places: dict[tuple[int, ...], int] = {}
-            for place, row in enumerate(table):
-                places.setdefault(row[:width], place)
-            self._places.append(places)
+            row_indices: dict[tuple[int, ...], int] = {}
+            for row_index, row in enumerate(table):
+                row_indices.setdefault(row[:width], row_index)
+            self._places.append(row_indices)
 
     def _tuples(self, row: Sequence[Any], instances: int) -> list[tuple[int, ...]]:
         """Return the row of each instance as integers in [0, p)."""
@@ -70,8 +70,11 @@ class RowIndex:
         """Return the table's columns after those of a row; 0 where the row is not in the table."""
         indices = self.find(row)
         tables = self._tables if self._instances else repeat(self._tables[0], len(indices))
-        none = (0,) * len(self._tables[0][0])
-        rows = [table[place] if place >= 0 else none for table, place in zip(tables, indices)]
+        zeros = (0,) * len(self._tables[0][0])
+        rows = [
+            table[row_index] if row_index >= 0 else zeros
+            for table, row_index in zip(tables, indices)
+        ]
         columns = list(zip(*(values[len(row) :] for values in rows), strict=True))
         if self._instances is None and _instances(row) is None:
             return [column[0] for column in columns]

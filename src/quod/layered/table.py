@@ -29,8 +29,8 @@ class Table:
         if not isinstance(sequence, (list, tuple, range)):
             raise InputError(f"a table must be a list of rows, not {shown_kind(sequence)}")
         whole_number("the rows of a table", len(sequence), 1, MAX_ROWS)
-        kept = dict.fromkeys(_row(number, row) for number, row in enumerate(sequence))
-        self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
+        distinct_rows = dict.fromkeys(_row(number, row) for number, row in enumerate(sequence))
+        self.rows: tuple[tuple[Cell, ...], ...] = tuple(distinct_rows)
         self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MAX_COLUMNS)
         """The number of columns."""
         self.owner: Owner | None = None

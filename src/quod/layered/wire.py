@@ -2,7 +2,7 @@
 
 A wire is a sum of products of two values, and of powers of one value up to the fifth. The gates of
 one layer compute such sums, so a sum costs no layer, and a product costs one only if its factors
-are sums themselves. `held` turns a sum into a value.
+are sums themselves. `as_value` turns a sum into a value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from quod.layered.circuit import POWERS
 from quod.validation import shown_kind, whole_number
 
 Product = tuple[int, ...]
-"""The numbers of the multiplied values, in ascending order; empty for 1."""
+"""The indices of the multiplied values, in ascending order; empty for 1."""
 
 Terms = dict[Product, int]
 """A sum of products, each with its coefficient from 1 to p - 1."""
 
 MAX_POWER = max(POWERS.values())
 MAX_EXPONENT = 1 << 16
-# Products of sums with up to this many terms are multiplied out: this takes as many gates as
+# A product of sums is expanded if it has at most this many terms: this takes as many gates as
 # separate values for the sums, and saves a layer.
 MAX_EXPANDED = 4
 
@@ -34,7 +34,7 @@ class Owner(Protocol):
     field: Modulus
 
     def value_of(self, terms: Terms) -> int:
-        """Return the number of the value that equals a sum; adds the value if it is new."""
+        """Return the index of the value that equals a sum; adds the value if it is new."""
         ...
 
 
@@ -74,7 +74,8 @@ class Wire:
                 return factor._scaled(constant)
         terms = self._expanded(factor)
         if terms is None:
-            # What has the higher degree, or more terms, becomes a value; if need be both do.
+            # The factor with the higher degree, or with more terms, becomes a value; both do if
+            # the product still cannot be expanded.
             ordered = self._weight <= factor._weight
             first, second = (self, factor) if ordered else (factor, self)
             second = second._factor()
@@ -143,10 +144,10 @@ class Wire:
         return Wire(self.owner, {key: value * factor % p for key, value in self.terms.items()})
 
     def _expanded(self, other: Wire) -> Terms | None:
-        """Return the expanded product; None if it has too many terms, or products gates lack."""
+        """Return the expanded product; None if it has too many terms, or terms that gates lack."""
         p = self._p
         if len(self.terms) == len(other.terms) == 1:
-            # As most are; no coefficient is 0 modulo p.
+            # The usual case, without a dictionary; no coefficient is 0 modulo p.
             ((left, coefficient),), ((right, factor),) = self.terms.items(), other.terms.items()
             single = _product(left, right)
             return None if single is None else {single: coefficient * factor % p}
@@ -192,8 +193,8 @@ def weighted_sum(
 ) -> Wire:
     """Return the sum of values times weights, by default 1."""
     p, terms = owner.field.value, dict[Product, int]()
-    for place, value in enumerate(values):
-        weight = 1 if weights is None else weights[place]
+    for index, value in enumerate(values):
+        weight = 1 if weights is None else weights[index]
         for product, coefficient in wire_of(owner, value).terms.items():
             terms[product] = (terms.get(product, 0) + weight * coefficient) % p
     return Wire(owner, {key: value for key, value in terms.items() if value})

@@ -42,9 +42,9 @@ def prove_committed(
     """Commit to columns, and prove that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
-    `hash` is that of the transcript; one over the field needs `recursive`. InputError if the error
-    terms of the lookups and of all openings together leave fewer bits than `allow_bits`. The proof
-    is checked before it is returned.
+    `hash` is the hash of the transcript; a hash over the field needs `recursive`. Raises InputError
+    if the error terms of the lookups and of all openings together leave fewer bits than
+    `allow_bits`. The proof is checked before it is returned.
     """
     device = resolve_device(device)
     check_tree_hash(scheme, recursive)
@@ -141,9 +141,9 @@ def _table_bytes(statement: Statement, arrays: Sequence[Words]) -> bytes:
 
 
 def _arrays_of(statement: Statement) -> list[tuple[int, int]]:
-    """Return the arrays of columns, as pairs of indices, in the order of their commitments."""
+    """Return the pairs of a column's and an array's index, in the order of the commitments."""
     width = statement.table.width
-    return [(number, part) for number in range(statement.columns) for part in range(width)]
+    return [(column, array) for column in range(statement.columns) for array in range(width)]
 
 
 def _sizes(statement: Statement) -> list[int]:

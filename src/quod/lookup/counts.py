@@ -27,12 +27,12 @@ Column = Words | Sequence[Words]
 
 Numbers = NDArray[np.int64]
 
-_BYTES_A_NUMBER = 24
+_BYTES_PER_ENTRY = 24
 """Bytes of host memory per entry of the table while lookups are counted and converted."""
 
 
 class LookupInputs:
-    """Validated columns and table of a lookup argument, with its statement."""
+    """Validated columns and table of a lookup argument, and its statement."""
 
     def __init__(self, field: FieldSpec, columns: Sequence[Column], table: Column | Range) -> None:
         """Validate columns and table; InputError if they do not fit together."""
@@ -60,7 +60,7 @@ class LookupInputs:
         if self.table is not None:
             return self.table
         log2_size = self.statement.table.log2_size
-        device.check_budget("a range", _BYTES_A_NUMBER << log2_size)
+        device.check_budget("a range", _BYTES_PER_ENTRY << log2_size)
         return [to_words(device, self.statement.field.modulus, np.arange(1 << log2_size))]
 
     def counted(self, device: AnyDevice) -> Words:
@@ -71,25 +71,25 @@ class LookupInputs:
         """
         statement = self.statement
         modulus, size = statement.field.modulus, 1 << statement.table.log2_size
-        device.check_budget("the counts of lookups", _BYTES_A_NUMBER * size)
+        device.check_budget("the counts of lookups", _BYTES_PER_ENTRY * size)
         counts = np.zeros(size, np.int64)
         if self.table is not None:
             keys = _keys(self.table)
             order = np.argsort(keys, kind="stable")
-            ordered = keys[order]
+            sorted_keys = keys[order]
         for number, column in enumerate(self.columns):
             if self.table is None:
-                places, is_entry = _in_range(device, modulus, column[0], size)
+                entry_indices, is_entry = _in_range(device, modulus, column[0], size)
             else:
-                wanted = _keys(column)
-                ranks = np.minimum(np.searchsorted(ordered, wanted), size - 1)
-                places, is_entry = order[ranks], ordered[ranks] == wanted
+                row_keys = _keys(column)
+                positions = np.minimum(np.searchsorted(sorted_keys, row_keys), size - 1)
+                entry_indices, is_entry = order[positions], sorted_keys[positions] == row_keys
             if not is_entry.all():
                 row = int(np.argmin(is_entry))
                 value = [to_integers(modulus, array[row])[0] for array in column]
                 shown = value[0] if len(value) == 1 else tuple(value)
                 raise InputError(f"row {row} of column {number} is {shown}, not in the table")
-            counts += np.bincount(places, minlength=size)
+            counts += np.bincount(entry_indices, minlength=size)
         return to_words(device, modulus, counts)
 
 
@@ -110,7 +110,7 @@ def table_arrays(statement: Statement, table: object) -> list[Words]:
 
 
 def check_multiplicities(statement: Statement, multiplicities: object) -> Words:
-    """Return multiplicities; InputError unless there is a field element per entry of the table."""
+    """Return multiplicities; InputError unless there is one field element per table entry."""
     array = _array(statement.field.modulus, "the multiplicities", multiplicities)
     if len(array) != 1 << statement.table.log2_size:
         raise InputError(
@@ -121,10 +121,10 @@ def check_multiplicities(statement: Statement, multiplicities: object) -> Words:
 
 
 def _arrays(modulus: Modulus, what: str, value: object) -> list[Words]:
-    several: Any = value if isinstance(value, (list, tuple)) else [value]
-    if not several:
+    arrays: Any = value if isinstance(value, (list, tuple)) else [value]
+    if not arrays:
         raise InputError(f"{what} must have at least one array")
-    return [_array(modulus, what, each) for each in several]
+    return [_array(modulus, what, array) for array in arrays]
 
 
 def _array(modulus: Modulus, what: str, value: object) -> Words:
@@ -138,13 +138,13 @@ def _array(modulus: Modulus, what: str, value: object) -> Words:
     return np.ascontiguousarray(array)
 
 
-def _logarithm(what: str, sizes: set[int]) -> int:
-    size = sizes.pop()
-    if sizes or size < 2 or size & (size - 1):
+def _logarithm(what: str, lengths: set[int]) -> int:
+    length = lengths.pop()
+    if lengths or length < 2 or length & (length - 1):
         raise InputError(
             f"{what}: all arrays must have the same length, a power of two that is at least 2"
         )
-    return size.bit_length() - 1
+    return length.bit_length() - 1
 
 
 def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
@@ -154,10 +154,10 @@ def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
     if width <= 2:
         wide = rows.astype(np.uint64)
         return wide[:, 0] if width == 1 else wide[:, 0] | wide[:, 1] << np.uint64(32)
-    # Text of bytes loses zeros at its end: one more byte behind them.
-    text = np.full((len(rows), 4 * width + 1), 1, np.uint8)
-    text[:, :-1] = rows.view(np.uint8)
-    return text.view(f"S{4 * width + 1}").reshape(-1)
+    # NumPy byte strings drop trailing zeros, so a further byte 1 follows each row.
+    padded = np.full((len(rows), 4 * width + 1), 1, np.uint8)
+    padded[:, :-1] = rows.view(np.uint8)
+    return padded.view(f"S{4 * width + 1}").reshape(-1)
 
 
 def _in_range(

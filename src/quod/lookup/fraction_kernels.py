@@ -39,7 +39,7 @@ def row_denominators(
         parts[(j * columns + c) * pitch + x].
     width: the number of elements of a row.
     challenges: alpha, then the powers.
-    Rows are numbered through all columns, 2**log2_size rows per column. After the last column the
+    Row indices i run through all columns, 2**log2_size rows per column. After the last column the
     result is 1.
     """
     mixed = MixedField(k, field)
@@ -50,9 +50,9 @@ def row_denominators(
             start = f.carried(f.load(challenges, 0))
             with k.range(0, width, carry=start) as loop:
                 array = (loop.index * columns + column).cast(u64)
-                place = array * pitch.cast(u64) + row.cast(u64)
+                index = array * pitch.cast(u64) + row.cast(u64)
                 power = f.load(challenges, loop.index + 1)
-                part = mixed.multiply(mixed.base.load(parts, place), power)
+                part = mixed.multiply(mixed.base.load(parts, index), power)
                 loop.next(f.carried(loop.carried - part))
             branch.yield_(loop.results)
         with branch.otherwise():
@@ -93,14 +93,14 @@ def add_fractions(
     with k.if_(i < n):
         size = n.cast(u64)
 
-        def load(place: int) -> Any:
-            return f.carried(f.load(above, from_first + size * place + i.cast(u64)))
+        def load(block: int) -> Any:
+            return f.carried(f.load(above, from_first + size * block + i.cast(u64)))
 
         if has_numerators:
-            n0, n1, d0, d1 = (load(place) for place in range(4))
+            n0, n1, d0, d1 = (load(block) for block in range(4))
             numerator = f.sum_of_products([(n0, d1), (n1, d0)])
         else:
-            d0, d1 = (load(place) for place in range(2))
+            d0, d1 = (load(block) for block in range(2))
             numerator = d0 + d1
         f.store(below, to_first + i.cast(u64), numerator)
         f.store(below, to_first + size + i.cast(u64), d0 * d1)
@@ -137,8 +137,10 @@ class LayerForm:
 
     counts: the number of values of each tree.
     going: the indices of the trees that have a further layer.
-    was_shifted: whether the first tree's values must be subtracted from the shift.
-    is_shifted: whether two scales for shifted values follow the powers (`quod.lookup.tree`).
+    was_shifted: whether the first tree's values in the previous layer are shifted values, which
+        must be subtracted from the shift.
+    is_shifted: whether the next layer has shifted values, for which two scales follow the powers
+        (`quod.lookup.tree`).
     """
 
     field: FieldSpec
@@ -174,28 +176,30 @@ def next_layer(
     f: Any = field_arithmetic(k, field, inlined=True)
     chain = Chain(k, form.hash)
     one = k.constant(1, u32)
-    nothing = one - 1
-    old = ProverState(f, before, one, nothing, log_before)
-    new = ProverState(f, after, one, nothing, log_before + 1)
-    sides: list[list[Any]] = []
+    zero = one - 1
+    previous_progress = ProverState(f, before, one, zero, log_before)
+    next_progress = ProverState(f, after, one, zero, log_before + 1)
+    tree_values: list[list[Any]] = []
     message: list[Value] = []
     for count in form.counts:
-        start = sum(map(len, sides))
-        side = [f.carried(f.load(values, first_value + start + index)) for index in range(count)]
-        if form.was_shifted and not sides:
-            side = [f.carried(f.load(shift, 0) - element) for element in side]
-        for element in side:
+        start = sum(map(len, tree_values))
+        values_of_tree = [
+            f.carried(f.load(values, first_value + start + index)) for index in range(count)
+        ]
+        if form.was_shifted and not tree_values:
+            values_of_tree = [f.carried(f.load(shift, 0) - element) for element in values_of_tree]
+        for element in values_of_tree:
             message += message_words(f, element)
-        sides.append(side)
-    # Every instance computes all of it, and one stores.
-    state = chain.absorbed(old.state(chain), Label.VALUES, message)
-    last = f.carried(challenge(f, field, state))
+        tree_values.append(values_of_tree)
+    # Every instance computes the whole step, and one instance stores the results.
+    state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
+    selector = f.carried(challenge(f, field, state))
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.carried(challenge(f, field, state))
     parts = []
     for tree in form.going:
-        n0, n1, d0, d1 = sides[tree]
-        parts += [f.carried(low + last * (high - low)) for low, high in ((d0, d1), (n0, n1))]
+        n0, n1, d0, d1 = tree_values[tree]
+        parts += [f.carried(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
     claim, scales = parts[0], [scale]
     for part in parts[1:]:
         claim = f.carried(claim + scales[-1] * part)
@@ -203,16 +207,16 @@ def next_layer(
     scales.pop()
     if form.is_shifted:
         alpha = f.carried(f.load(shift, 0))
-        both = f.carried(alpha + scale)
-        scales += [both, alpha * f.carried(both + scale)]
+        shift_plus_scale = f.carried(alpha + scale)
+        scales += [shift_plus_scale, alpha * f.carried(shift_plus_scale + scale)]
     with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
-        f.store(point, loop.index + 1, old.challenge(loop.index))
+        f.store(point, loop.index + 1, previous_progress.challenge(loop.index))
     with k.if_(k.local_id() == 0):
-        f.store(point, nothing, last)
-        new.set_state(chain, state)
-        new.set_claim(claim)
-        for place, element in enumerate(scales):
-            f.store(equality, first_scale + place, element)
+        f.store(point, zero, selector)
+        next_progress.set_state(chain, state)
+        next_progress.set_claim(claim)
+        for index, element in enumerate(scales):
+            f.store(equality, first_scale + index, element)
 
 
 @kernel
@@ -222,10 +226,10 @@ def add_parts(
 ) -> None:  # fmt: skip
     """Set sums[place] to the sum of `count` partial sums; one workgroup."""
     f: Any = field_arithmetic(k, field, inlined=True)
-    sums_of_all = WorkgroupSums(k, f, 1)
+    workgroup_sums = WorkgroupSums(k, f, 1)
     start = f.carried(f.zero())
     with k.range(k.local_id(), count, k.workgroup_size, carry=start) as loop:
         loop.next(f.carried(loop.carried + f.load(parts, loop.index)))
-    (total,) = sums_of_all.totals([loop.results])
+    (total,) = workgroup_sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(sums, place, total)

@@ -33,8 +33,8 @@ class Fractions:
     def tables(self, layer: int) -> int:
         """Return the number of this tree's tables in the sumcheck of a layer.
 
-        Layer k has 2**k sums. The tables are the numerators at 0 and at 1, unless leaves lack them,
-        then the denominators. A layer beyond the leaves has no tables.
+        Layer k has 2**k sums. The tables are the numerators at 0 and at 1 (unless the leaves have
+        none), then the denominators at 0 and at 1. A layer beyond the leaves has no tables.
         """
         if layer >= self.log2_size:
             return 0
@@ -69,7 +69,7 @@ def read_sums(
     Each sum holds if its evaluation claim does, which the caller checks. Raises VerificationError
     if a round or a layer does not agree with the previous claim.
     """
-    unit = PlainElement.one(field)
+    one = PlainElement.one(field)
     roots: list[tuple[PlainElement, PlainElement]] = []
     tree_sums: dict[int, FractionSum] = {}
     claims: dict[int, tuple[PlainElement, PlainElement]] = {}
@@ -85,16 +85,16 @@ def read_sums(
         counts = [trees[number].tables(layer) for number in open_trees]
         elements = reader.elements(Label.VALUES, field, sum(counts))
         values = iter(PlainElement.from_coefficients(field, elements))
-        sides = [[next(values) for _ in range(count)] for count in counts]
-        pairs = [([unit] * 2 + side)[-4:] for side in sides]
+        tree_values = [[next(values) for _ in range(count)] for count in counts]
+        pairs = [([one] * 2 + values_of_tree)[-4:] for values_of_tree in tree_values]
         sums = [added(pair) for pair in pairs]
         if not layer:
             roots = sums
         elif combined(field, sums, scale) != last_claim:
             raise VerificationError(f"the proof's claim about layer {layer} of the sums is wrong")
-        last = reader.transcript.challenge(field)
-        point = [last, *point]
-        x = PlainElement(field, last)
+        selector = reader.transcript.challenge(field)
+        point = [selector, *point]
+        x = PlainElement(field, selector)
         for number, (n0, n1, d0, d1) in zip(open_trees, pairs, strict=True):
             claims[number] = (n0 + x * (n1 - n0), d0 + x * (d1 - d0))
             if trees[number].log2_size == layer + 1:

@@ -47,15 +47,15 @@ class LookupRun:
         self._counts = _Arrays(device, field, 1, statement.table.log2_size)
         self._challenges = device.allocate((1 + width) * 4 * field.words)
         self._shifted = None
-        if self._stays:
+        if self._columns_are_leaves:
             self._shifted = ShiftedLeaves(self._columns.memory, self._challenges)
         self._trees = FractionTrees(
             device, field, statement.trees, shifted=self._shifted, hash=hash
         )
 
     @property
-    def _stays(self) -> bool:
-        """True if the columns in memory serve as leaves without being copied."""
+    def _columns_are_leaves(self) -> bool:
+        """True if the columns in memory serve as leaves without a copy."""
         statement, columns = self.statement, self._columns
         return (
             isinstance(statement.field, Extension)
@@ -183,10 +183,10 @@ class _Evaluation:
         recording = device.stream("values").record()
         plan.record_point(recording, self._point, equality)
         compiled: Any = device.compile(add_parts, lanes=plan.finish_lanes, field=self._field)
-        for place, array in enumerate(self._arrays):
+        for index, array in enumerate(self._arrays):
             inputs = Inputs(array, None) if self._in_base else Inputs(None, array)
             plan.record_sum(recording, inputs, equality, partial)
-            recording.launch(compiled, 1, plan.sum_groups, partial, self._sums, place)
+            recording.launch(compiled, 1, plan.sum_groups, partial, self._sums, index)
         return recording.finish().recording
 
     def at(self, point: Sequence[Plain], timeline: Timeline | None) -> list[Plain]:

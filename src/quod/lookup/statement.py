@@ -134,27 +134,27 @@ def error_terms(
     With a `scheme` they include the openings of `prove_committed`. Without one, the error of the
     commitments to columns and multiplicities is not included.
     """
-    likely = most_likely(statement.field)
+    challenge_error = most_likely(statement.field)
     trees, entries = statement.trees, 1 << statement.table.log2_size
     layers = layers_of(trees)
-    rounds = combined = 0
+    rounds = combined_claims = 0
     for layer in range(1, layers):
         tree_count = sum(1 for tree in trees if tree.tables(layer))
         rounds += DEGREE * layer
-        combined += 2 * tree_count - 1
+        combined_claims += 2 * tree_count - 1
     degree = (statement.lookups + entries - 1) * max(1, statement.table.width - 1)
     terms = {
-        "the sums of fractions": degree * likely,
-        "claims combined": combined * likely,
-        "rounds of sumchecks": rounds * likely,
-        "points between halves": layers * likely,
+        "the sums of fractions": degree * challenge_error,
+        "claims combined": combined_claims * challenge_error,
+        "rounds of sumchecks": rounds * challenge_error,
+        "points between halves": layers * challenge_error,
         "the hash": Fraction(1, 1 << hash.collision_bits),
     }
     if scheme is not None:
         arrays = statement.columns * statement.table.width
         for count, size in ((arrays, statement.log2_size), (1, statement.table.log2_size)):
-            for what, term in scheme.error_terms(statement.field, size).items():
-                name = f"openings: {what}"
+            for cause, term in scheme.error_terms(statement.field, size).items():
+                name = f"openings: {cause}"
                 terms[name] = terms.get(name, Fraction(0)) + count * term
     return terms
 

@@ -80,7 +80,7 @@ class FractionTrees:
             for name in ("equality_bytes", "folded_bytes", "partial_bytes")
         ]
         progress = [plan.progress_bytes for plan in plans]
-        # Of a level without an element a kernel still takes some memory.
+        # A buffer has at least one element, because kernels need a buffer for an empty level too.
         sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
         proof_sizes = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
         device.check_budget("sums of fractions", sum(largest + progress + sizes + proof_sizes))
@@ -108,7 +108,7 @@ class FractionTrees:
     def _levels(self) -> range:
         return range(1, self._layers_count + 1)
 
-    # --- where fractions lie
+    # --- the positions of fractions
 
     def leaves(self, tree: int) -> Buffer:
         """Return the buffer of the level that has a tree's leaves."""
@@ -150,25 +150,25 @@ class FractionTrees:
         shifted values come last.
         """
         terms: list[Term] = []
-        of_numerators: list[Term]
+        numerator_terms: list[Term]
         scales: list[int | None] = []
         table, active, in_base = 0, self._active(layer), 0
-        for place, tree in enumerate(active):
+        for position, tree in enumerate(active):
             if tree == 0 and self._is_shifted(layer):
-                both = 2 * len(active) - 1
+                shift_scale = 2 * len(active) - 1
                 terms = [(1, (0, 1)), (-1, (0,)), (-1, (1,)), (1, ())]
-                scales = [None, both, both, both + 1]
+                scales = [None, shift_scale, shift_scale, shift_scale + 1]
                 table = in_base = 2
                 continue
             if self._trees[tree].tables(layer) == 4:
                 n0, n1, d0, d1 = range(table, table + 4)
-                of_numerators = [(1, (n0, d1)), (1, (n1, d0))]
+                numerator_terms = [(1, (n0, d1)), (1, (n1, d0))]
             else:
                 d0, d1 = range(table, table + 2)
-                of_numerators = [(1, (d0,)), (1, (d1,))]
+                numerator_terms = [(1, (d0,)), (1, (d1,))]
             table = d1 + 1
-            terms += [(1, (d0, d1)), *of_numerators]
-            scales += [2 * place - 1 if place else None, 2 * place, 2 * place]
+            terms += [(1, (d0, d1)), *numerator_terms]
+            scales += [2 * position - 1 if position else None, 2 * position, 2 * position]
         polynomial = SumOfProducts(tuple(terms))
         shape = Shape(self._field, polynomial, in_base, True, tuple(scales), self._hash)
         return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
@@ -216,7 +216,9 @@ class FractionTrees:
         form = LayerForm(
             self._field,
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
-            going=tuple(place for place, t in enumerate(active) if self._trees[t].tables(number)),
+            going=tuple(
+                position for position, t in enumerate(active) if self._trees[t].tables(number)
+            ),
             was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),
             hash=self._hash,
         )  # fmt: skip
@@ -241,7 +243,7 @@ class FractionTrees:
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
         self._device.upload(start, into=self._start)
-        # What no kernel writes is no element.
+        # `UNWRITTEN` is not an element, so missing writes are detected.
         marks = np.full(self._sent.nbytes // 4, UNWRITTEN, np.uint32)
         self._device.upload(marks, into=self._sent)
 

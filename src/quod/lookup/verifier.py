@@ -2,7 +2,8 @@
 
 Haboeck, "Multivariate lookups based on logarithmic derivatives", eprint 2022/1530. Let m be the
 number of lookups of table entry t. If all lookups w are in the table, the sum of 1/(alpha - w) over
-w equals the sum of m/(alpha - t) over t for every alpha; otherwise it does for few alpha only.
+w equals the sum of m/(alpha - t) over t for every alpha; otherwise the sums are equal only for few
+alpha.
 """
 
 from __future__ import annotations
@@ -106,8 +107,9 @@ def read_both(
 ) -> Sums:  # fmt: skip
     """Read both sums; raise VerificationError unless they are equal.
 
-    They are compared by products, without division. A denominator may be 0 if alpha is in the prime
-    field. The comparison still holds then, as both sides are values of polynomials in alpha.
+    Cross-multiplied numerators and denominators are compared, without division. A denominator may
+    be 0 if alpha is in the prime field. The comparison is sound even then, because both sides are
+    values of polynomials in alpha.
     """
     lookups, table = read_sums(reader, statement.field, statement.trees)
     numerator = lookups.numerator - lookups.denominator * statement.padding

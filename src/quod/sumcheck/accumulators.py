@@ -49,26 +49,29 @@ class Unreduced:
     See `Reduced` for the methods.
     """
 
-    def __init__(self, accumulator: RunningSum) -> None:
-        self._accumulator = accumulator
+    def __init__(self, running_sum: RunningSum) -> None:
+        self._running_sum = running_sum
 
     def zero(self) -> Any:
-        return self._accumulator.zero()
+        return self._running_sum.zero()
 
     def part(self, terms: Terms) -> Any:
         return terms.products, terms.alone
 
     def added(self, total: Any, part: tuple[Sequence[Any], Sequence[Any]]) -> Any:
-        return self._accumulator.added(total, *part)
+        return self._running_sum.added(total, *part)
 
     def element(self, total: Any) -> Any:
-        return self._accumulator.element(total)
+        return self._running_sum.element(total)
 
 
-Running = Reduced | Unreduced
+Accumulator = Reduced | Unreduced
 
 
-def running_sum(mixed: MixedField) -> Running:
-    """Return the accumulator for the loops of a kernel."""
-    accumulator = mixed.extended.running_sum() if mixed.base is mixed.extended else None
-    return Reduced(mixed) if accumulator is None else Unreduced(accumulator)
+def accumulator_for(mixed: MixedField) -> Accumulator:
+    """Return the accumulator for the loops of a kernel.
+
+    It is unreduced if the challenges are in the prime field and that field has a `RunningSum`.
+    """
+    running_sum = mixed.extended.running_sum() if mixed.base is mixed.extended else None
+    return Reduced(mixed) if running_sum is None else Unreduced(running_sum)

@@ -8,7 +8,7 @@ from quod.frozen import frozen
 from quod.hash.words import Words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir.value import Value
-from quod.sumcheck.accumulators import running_sum
+from quod.sumcheck.accumulators import accumulator_for
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.finish import RoundEnd
 from quod.sumcheck.memory import PointCoordinates, Proof, ProverState, TermCoefficients
@@ -47,7 +47,7 @@ class FinalRounds:
     ) -> None:
         shape, batch, log_size = form.shape, sizes.batch, sizes.log_size
         self.mixed = MixedField(k, shape.field)
-        self.f, self.running = self.mixed.extended, running_sum(self.mixed)
+        self.f, self.accumulator = self.mixed.extended, accumulator_for(self.mixed)
         self.sums, self.end = WorkgroupSums(k, self.f, shape.degree), RoundEnd(k, self.f, shape)
         self._shape, self._capacity = shape, 1 << form.log_capacity
         entries = shape.tables * self._capacity

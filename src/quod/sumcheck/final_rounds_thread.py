@@ -42,7 +42,7 @@ def finish_alone(
     """
     final = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
-    mixed, f, running, weights = final.mixed, final.f, final.running, final.weights
+    mixed, f, accumulator, weights = final.mixed, final.f, final.accumulator, final.weights
     end, local, lanes, progress, one = (
         final.end,
         final.local,
@@ -68,8 +68,8 @@ def finish_alone(
         scales: Sequence[Any],
     ) -> list[Any]:  # fmt: skip
         item = Summand(corners, weight)
-        parts = summands(mixed, shape.polynomial, [item], 1, scales, running, at_one)
-        return list(map(running.added, totals, parts))
+        parts = summands(mixed, shape.polynomial, [item], 1, scales, accumulator, at_one)
+        return list(map(accumulator.added, totals, parts))
 
     def input_entry(table: int, index: Value) -> Any:
         """Load an entry from device memory, folded by all pending challenges but the last one."""
@@ -100,7 +100,7 @@ def finish_alone(
 
     def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
-            map(f.carried, final.sums.totals([running.element(total) for total in results]))
+            map(f.carried, final.sums.totals([accumulator.element(total) for total in results]))
         )
 
     def sum_over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
@@ -118,7 +118,7 @@ def finish_alone(
             loop.next(add(loop.carried, loop.index))
         return list(loop.results)
 
-    nothing = tuple(running.zero() for _ in evaluated(shape.degree, 1))
+    nothing = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
 
     def evaluate(round_number: Value, entry: Entry) -> tuple[Any, ...]:
         """Return the values of a round's polynomial at `evaluated`; the tables stay as they are."""

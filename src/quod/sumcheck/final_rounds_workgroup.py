@@ -40,7 +40,13 @@ def finish_sumcheck(
     """
     final = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
-    mixed, f, running, end, local = final.mixed, final.f, final.running, final.end, final.local
+    mixed, f, accumulator, end, local = (
+        final.mixed,
+        final.f,
+        final.accumulator,
+        final.end,
+        final.local,
+    )
     sumcheck, lanes, one, progress = final.sumcheck, final.lanes, final.one, final.progress
 
     size = one << (log_size - rounds_before)
@@ -64,7 +70,7 @@ def finish_sumcheck(
         variables = log_size - 1 - round_number
         half = one << variables
         at_one = f.is_zero(final.weights.coordinate(round_number)) if shape.has_point else None
-        start = tuple(running.zero() for _ in evaluated(shape.degree, 1))
+        start = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
@@ -73,10 +79,10 @@ def finish_sumcheck(
             weight = final.eq.low(variables, loop.index) if shape.has_point else None
             items = [Summand(corners, weight)]
             parts = summands(
-                mixed, shape.polynomial, items, 1, final.scales, running, at_one
+                mixed, shape.polynomial, items, 1, final.scales, accumulator, at_one
             )  # fmt: skip
-            loop.next(tuple(map(running.added, loop.carried, parts)))
-        totals = final.sums.totals([running.element(total) for total in loop.results])
+            loop.next(tuple(map(accumulator.added, loop.carried, parts)))
+        totals = final.sums.totals([accumulator.element(total) for total in loop.results])
         # Every instance computes the message, and one stores it.
         coefficients = end.coefficients(totals, claim, final.weights, round_number)
         message = end.message(coefficients)

@@ -41,11 +41,11 @@ class RoundEnd:
         if shape.has_point:
             weight, inverse = weights.coordinate(round_number), weights.inverse(round_number)
             at_one = f.is_zero(weight)
-            other = f.carried((claim - (1 - weight) * first) * inverse)
+            value_from_claim = f.carried((claim - (1 - weight) * first) * inverse)
             first, claim = f.carried(first), f.carried(claim)
             value_at_zero, value_at_one = (
                 f.select(at_one, claim, first),
-                f.select(at_one, first, other),
+                f.select(at_one, first, value_from_claim),
             )
         else:
             value_at_zero, value_at_one = first, claim - first

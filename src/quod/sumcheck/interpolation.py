@@ -55,7 +55,10 @@ def _times(value: Any, factor: int) -> Any:
 
 @functools.cache
 def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Return rows[i]: the centred weights of the values at `places` that sum to coefficient i."""
+    """Return rows[i]: the weights by which the values at `places` add up to coefficient i.
+
+    The weights are centred: from -p/2 to p/2.
+    """
     p = modulus.value
     rows = []
     for place in places(degree):

@@ -38,8 +38,8 @@ _LONG_FIELD_OCCUPANCY = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_PER_THREAD = 8
 _SHORT_FIELD_LANES = 8
-# Number of workgroups that should fit a multiprocessor's shared memory, if each has its own
-# sumcheck and the GPU has more shared memory than the minimum.
+# The number of workgroups, each with its own sumcheck, that should fit into the shared memory of a
+# multiprocessor, if the GPU has more shared memory than the minimum.
 _GROUPS_PER_MULTIPROCESSOR = 6
 _LONG_FIELD_GROUPS_PER_MULTIPROCESSOR = 3
 # Such workgroups are small: their rounds wait for hashes, which every subgroup computes again.
@@ -110,8 +110,10 @@ class SumcheckPlan:
         self._in_place = self._batch_fills_device and log_capacity is None
         if in_place is not None:
             self._in_place = in_place and not device.host_memory
-        most = _ONE_CORE_LOG_CAPACITY if self._one_core_is_fastest else _MAX_LOG_CAPACITY
-        self._max_log_capacity = min(log_capacity or most, self._shared_log_capacity)
+        default_capacity = (
+            _ONE_CORE_LOG_CAPACITY if self._one_core_is_fastest else _MAX_LOG_CAPACITY
+        )
+        self._max_log_capacity = min(log_capacity or default_capacity, self._shared_log_capacity)
         if self._max_log_capacity < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
@@ -121,11 +123,11 @@ class SumcheckPlan:
         """Number of rounds on tables in device memory; one workgroup runs the rounds after them."""
 
     def _rounds_before(self) -> int:
-        before = max(0, self.log2_size - self._max_log_capacity - self._in_place)
-        # The kernel of one core can evaluate and fold the inputs itself, so a single pass before
-        # it does not pay.
+        rounds = max(0, self.log2_size - self._max_log_capacity - self._in_place)
+        # The kernel for one core can evaluate and fold the inputs itself, so a single pass before
+        # that kernel does not save time.
         is_alone = self.device.host_memory and not self.shape.has_point
-        return 0 if is_alone and before <= 1 else before
+        return 0 if is_alone and rounds <= 1 else rounds
 
     # --- sizes
 
@@ -136,7 +138,7 @@ class SumcheckPlan:
 
     @property
     def _is_long_field(self) -> bool:
-        """True if a coefficient has more than one word of 64 bits."""
+        """True if a coefficient needs more than one word of 64 bits."""
         return self.field.modulus.bits > 64
 
     @property
@@ -163,7 +165,7 @@ class SumcheckPlan:
 
     @property
     def _log_capacity(self) -> int:
-        """`FinalForm.log_capacity`, rounded up so that fewer kernels are compiled."""
+        """The value of `FinalForm.log_capacity`, rounded up so that fewer kernels are compiled."""
         if self._in_place:
             return min(self._max_log_capacity, max(_MIN_LOG_IN_PLACE, self.log2_size - 1))
         return min(self._max_log_capacity, -(-self.log2_size // 4) * 4)
@@ -246,12 +248,12 @@ class SumcheckPlan:
         if self._depth is not None:
             return self._depth
         is_short = self.shape.in_base > 0 and self.field.degree > 1
-        pays = round_number == 0 and is_short and self.shape.degree == 2
-        return 2 if pays and not self.device.host_memory and self._two_rounds_fit else 1
+        is_first_short = round_number == 0 and is_short and self.shape.degree == 2
+        return 2 if is_first_short and not self.device.host_memory and self._two_rounds_fit else 1
 
     @property
     def _two_rounds_fit(self) -> bool:
-        """True if the sums over a workgroup of two rounds' values fit shared memory."""
+        """True if the workgroup's sums for the values of two rounds fit into shared memory."""
         machine = self.device.machine(self._lanes)
         sums = WorkgroupSums.elements(machine, len(evaluated(self.shape.degree, 2)))
         return sums * self._element_bytes <= machine.shared_bytes_limit
@@ -263,8 +265,8 @@ class SumcheckPlan:
     def groups_each(self, pass_: Pass) -> int:
         """Return the number of workgroups of a pass per sumcheck.
 
-        There are at most as many instances as entries. All entries of an instance have the same
-        index bits in the lower variables, or with blocks in the upper ones.
+        There are at most as many kernel instances as entries. All entries of an instance have the
+        same index bits in the lower variables or, with blocks, in the upper variables.
         """
         entries, lower = self._entries(pass_), 1 << self.log_low
         if self._uses_blocks:

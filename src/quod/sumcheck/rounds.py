@@ -13,7 +13,7 @@ from typing import Any
 from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.accumulators import Reduced, Running, running_sum
+from quod.sumcheck.accumulators import Accumulator, Reduced, accumulator_for
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.memory import PointCoordinates, ProverState, TermCoefficients
 from quod.sumcheck.mixed import MixedField
@@ -193,11 +193,11 @@ class _Pass:
                 for index, weight in indices
             ]
             return summands(
-                self.mixed, shape.polynomial, items, self._depth, self._scales, running, at_one
+                self.mixed, shape.polynomial, items, self._depth, self._scales, accumulator, at_one
             )
 
-        running = running_sum(self.mixed)
-        self._add_up(unrolled, parts, running)
+        accumulator = accumulator_for(self.mixed)
+        self._add_up(unrolled, parts, accumulator)
 
     def run_whole(self, tables: Inputs) -> None:
         """Sum the polynomial over the hypercube, and write the partial sums."""
@@ -224,7 +224,7 @@ class _Pass:
 
     def _add_up(
         self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
-        running: Running,
+        accumulator: Accumulator,
     ) -> None:  # fmt: skip
         """Sum `parts` over all indices, weighted by eq of the remaining variables, to `partial`.
 
@@ -235,15 +235,15 @@ class _Pass:
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
         first_index, offset, end, stride = self._instance_indices()
-        start = tuple(running.zero() for _ in range(self._values))
+        start = tuple(accumulator.zero() for _ in range(self._values))
         with k.range(first_index, end, stride * unrolled, carry=start) as loop:
             index = loop.index if offset is None else loop.index + offset
             indices = [index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
             weights = [None if inner is None else inner(self.variables, index) for index in indices]
             addends = parts(list(zip(indices, weights, strict=True)))
-            loop.next(tuple(map(running.added, loop.carried, addends)))
-        totals = [running.element(total) for total in loop.results]
+            loop.next(tuple(map(accumulator.added, loop.carried, addends)))
+        totals = [accumulator.element(total) for total in loop.results]
         if eq is not None:
             outer = (
                 eq.high(self.variables, end - 1)
@@ -254,8 +254,10 @@ class _Pass:
         totals = self._sums.totals(totals)
         with k.if_(k.local_id() == 0):
             for value, total in enumerate(totals):
-                place = (self.sumcheck * self._values + value) * self._groups_each + self._group
-                f.store(self._partial, place, total)
+                partial_index = (
+                    self.sumcheck * self._values + value
+                ) * self._groups_each + self._group
+                f.store(self._partial, partial_index, total)
 
     def _instance_indices(self) -> tuple[Value, Value | None, Value, Any]:
         """Return first index, offset or None, end and stride of an instance's indices.

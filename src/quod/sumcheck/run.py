@@ -41,7 +41,7 @@ class SumcheckRun:
     """One sumcheck of a shape, with memory for its tables.
 
     Set every table, and the point if the shape has one. `sum` also fills the eq tables, so with a
-    point it precedes `prove`.
+    point call `sum` before `prove`.
     """
 
     def __init__(self, device: AnyDevice, shape: Shape, log2_size: int) -> None:
@@ -120,7 +120,7 @@ class SumcheckRun:
             recording, self._inputs, equality=self._equality, progress=progress, proof=proof,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
-        # The slice of `progress` may not be aligned for kernels, so copy it.
+        # The slice of `progress` may not be aligned for kernels, so the challenges are copied.
         size = 4 * plan.field.words
         challenges = device.allocate(size * plan.log2_size)
         recording.copy(progress.slice(size, size * (1 + plan.log2_size)), challenges)

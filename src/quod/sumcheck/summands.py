@@ -13,7 +13,7 @@ from typing import Any
 
 from quod.frozen import frozen
 from quod.kernel.ir.value import Value
-from quod.sumcheck.accumulators import Running
+from quod.sumcheck.accumulators import Accumulator
 from quod.sumcheck.interpolation import Place, at_place, places
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
@@ -29,7 +29,7 @@ def evaluated(degree: int, depth: int) -> list[Point]:
     all pairs.
     """
     if depth == 1:
-        return [(place,) for place in (0, *places(degree)[2:])]
+        return [(x,) for x in (0, *places(degree)[2:])]
     return list(itertools.product(places(degree), repeat=depth))
 
 
@@ -47,14 +47,14 @@ def summands(
     items: Sequence[Summand],
     depth: int,
     scales: Sequence[Any],
-    running: Running,
+    accumulator: Accumulator,
     at_one: Value | None = None,
 ) -> list[Any]:
     """Return for each point of `evaluated` the weighted polynomial summed over items.
 
     scales: the run-time coefficient of each term, or None.
     at_one: whether the first point of a single round is 1 instead of 0.
-    The results are arguments of `running.added`.
+    The results are arguments of `accumulator.added`.
     """
     degree, results = polynomial.degree, []
     for point in evaluated(degree, depth):
@@ -65,7 +65,7 @@ def summands(
             [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
         weights = [item.weight for item in items]
-        results.append(running.part(_sum(mixed, terms, values, weights)))
+        results.append(accumulator.part(_sum(mixed, terms, values, weights)))
     return results
 
 
@@ -74,16 +74,16 @@ def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value 
 
     The first variable is the highest bit of an index.
     """
-    for place in point:
+    for x in point:
         half = len(corners) // 2
         pairs = zip(corners[:half], corners[half:], strict=True)
-        if place == 0 and at_one is not None:
+        if x == 0 and at_one is not None:
             corners = [
                 (mixed.extended if mixed.is_extended(low) else mixed.base).select(at_one, high, low)
                 for low, high in pairs
             ]
         else:
-            corners = [at_place(low, high, place) for low, high in pairs]
+            corners = [at_place(low, high, x) for low, high in pairs]
     return corners[0]
 
 

@@ -13,7 +13,7 @@ class WorkgroupSums:
     """Sums of elements over all instances of a workgroup, through shared memory.
 
     Create it at the top of a kernel; the workgroup size must be a power of two. `totals` contains
-    barriers. Two calls of it need a barrier between them, as it does not end with one.
+    barriers. It does not end with a barrier, so two calls need a barrier between them.
     """
 
     def __init__(self, k: Builder, f: Any, values: int) -> None:
@@ -41,26 +41,28 @@ class WorkgroupSums:
         """Sum over each subgroup with shuffles, then over the subgroups in shared memory."""
         k, f, values = self._k, self._f, len(elements)
         partial, distance = elements, k.subgroup_size // 2
-        halves = not k.machine.has(Capability.VECTOR_LANES)
-        while halves and distance and len(partial) % 2 == 0:
+        can_exchange = not k.machine.has(Capability.VECTOR_LANES)
+        while can_exchange and distance and len(partial) % 2 == 0:
             partial = self._exchange_halves(partial, distance)
             distance //= 2
-        # Each lane now has values_each partial sums; `alike` adjacent lanes have sums of the same
-        # values.
-        values_each, alike = len(partial), 2 * distance
+        # Each lane now has values_each partial sums; `lanes_per_value` adjacent lanes have sums of
+        # the same values.
+        values_each, lanes_per_value = len(partial), 2 * distance
         while distance:
             other_lanes = [self._from_lane(element, distance) for element in partial]
             partial = f.carried_many([a + b for a, b in zip(partial, other_lanes, strict=True)])
             distance //= 2
         if self._slots_per_value == 1:
             return [
-                self._broadcast(partial[value % values_each], value // values_each * alike)
+                self._broadcast(
+                    partial[value % values_each], value // values_each * lanes_per_value
+                )
                 for value in range(values)
             ]
         lane = k.lane_id()
-        with k.if_((lane & (alike - 1)) == 0):
+        with k.if_((lane & (lanes_per_value - 1)) == 0):
             for index, element in enumerate(partial):
-                value = index + values_each * (lane >> (alike.bit_length() - 1))
+                value = index + values_each * (lane >> (lanes_per_value.bit_length() - 1))
                 f.store(self._shared, k.subgroup_id() + value * self._slots_per_value, element)
         k.barrier()
         return [self._sum_slots(value, self._slots_per_value) for value in range(values)]

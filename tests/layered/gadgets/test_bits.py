@@ -12,8 +12,8 @@ from quod.layered.gadgets import (
     assert_signs,
     bits_of_number,
     bytes_to_signs,
-    number_of_bits,
-    number_of_signs,
+    number_from_bits,
+    number_from_signs,
     signs_of_bits,
     signs_to_bytes,
 )
@@ -55,7 +55,7 @@ def test_numbers_and_signs_of_bits() -> None:
     bits = program.inputs("bits", 8)
     signs = signs_of_bits(program, bits)
     layout = finished(
-        program, [number_of_bits(program, bits), number_of_signs(program, signs), signs[0]]
+        program, [number_from_bits(program, bits), number_from_signs(program, signs), signs[0]]
     )
     for number in (0, 1, 0x5A, 255):
         values = [number >> at & 1 for at in range(8)]

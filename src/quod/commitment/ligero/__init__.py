@@ -1,5 +1,5 @@
 """Ligero: commitments by a code and a Merkle tree, without a set-up.
 
-`code` says what a word is, `encode`, `tree` and `combine` are kernels, `prover` and `verifier` the
-two sides of `shape`, and `scheme` what users take.
+`code` defines the code; `encode`, `tree` and `combine` have kernels; `shape` has the computations
+that `prover` and `verifier` share; `scheme` has the class that users construct.
 """

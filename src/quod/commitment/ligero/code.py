@@ -7,16 +7,15 @@ A message c of 2**k elements is encoded as the values at 2**m points of
 Each point has an opposite, at which t_0 has the negated value. The pairs of opposites are the
 points of the next level, with t_1, and so on. Two values of the next level, a and b, give two
 values a + t*b and a - t*b, so encoding takes at most m*2**m / 2 products.
-Where p is 1 modulo 4 the points are the roots of unity
-of order 2**m, t_0 is x, and opposites have the same square: f is the polynomial with the
-coefficients c (the number-theoretic transform). Where p is 3 modulo 4, as M31, they are points
-(x, y) of the circle x**2 + y**2 = 1, of order 2**(m + 1) at least: t_0 is y, opposites have the
-same x, t_1 is x, and from there on x leads to 2*x**2 - 1 (Haböck, Levit and Papini, "Circle
-STARKs", eprint 2024/278).
+If p is 1 modulo 4, the points are the roots of unity x of order 2**m. Then t_0 is x, and opposites
+have the same square: f is the polynomial with the coefficients c (the number-theoretic transform).
+If p is 3 modulo 4, as for M31, the points (x, y) are on the circle x**2 + y**2 = 1 and have order
+2**(m + 1) or more. Then t_0 is y, opposites have the same x, t_1 is x, and each further level maps
+x to 2*x**2 - 1 (Haböck, Levit and Papini, "Circle STARKs", eprint 2024/278).
 
-If bit l of a point's index is set, its t_l is minus the table's entry: the indices are bit-reversed
-indices of the points. In the table entry 2**(m-l-1) + h is t_l of the points whose
-index begins with the bits of h, followed by l + 1 zeros.
+Points have bit-reversed indices. The table of twiddles has at 2**(m-l-1) + h the t_l of the points
+whose index begins with the bits of h and then a 0, bit l. If bit l of a point's index is set, its
+t_l is minus that entry.
 """
 
 from __future__ import annotations
@@ -59,22 +58,22 @@ class Code:
         """The twiddles of all levels; entry 0 is unused."""
         return _twiddles(self.modulus, self.log_length)
 
-    def values_at(self, message: Sequence[int], places: Sequence[int]) -> list[int]:
-        """A message's word at some of its places, in their order."""
+    def values_at(self, message: Sequence[int], indices: Sequence[int]) -> list[int]:
+        """Return the elements of a message's word at some indices, in the order of the indices."""
         p, table = self.modulus.value, self.twiddles()
-        parts = {place >> self.log_message: list(message) for place in places}
+        parts = {index >> self.log_message: list(message) for index in indices}
         for level in reversed(range(self.log_message)):
             half, first = 1 << level, 1 << (self.log_length - level)
-            below = {}
-            for place in {place >> level for place in places}:
-                parent = parts[place >> 1]
-                t = table[(first + place) >> 1]
-                factor = p - t if place & 1 else t
-                below[place] = [
+            next_parts = {}
+            for index in {index >> level for index in indices}:
+                parent = parts[index >> 1]
+                t = table[(first + index) >> 1]
+                factor = p - t if index & 1 else t
+                next_parts[index] = [
                     (low + factor * high) % p for low, high in zip(parent[:half], parent[half:])
                 ]
-            parts = below
-        return [parts[place][0] for place in places]
+            parts = next_parts
+        return [parts[index][0] for index in indices]
 
 
 def max_log_length(modulus: Modulus) -> int:
@@ -92,32 +91,32 @@ def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
         powers = [1]
         for _ in range(count - 1):
             powers.append(powers[-1] * root % p)
-        return [powers[_reversed(place, log_length)] for place in range(count)]
+        return [powers[_reversed(index, log_length)] for index in range(count)]
     first = circle_generator(modulus)
     for _ in range(max_log_length(modulus) - log_length):
         first = times(p, first, first)
     step = times(p, first, first)
     step = times(p, step, step)
-    doubled = [first]
+    coset = [first]
     for _ in range(max(1, count // 2) - 1):
-        doubled.append(times(p, doubled[-1], step))
-    ordered = [doubled[_reversed(place, log_length - 1)] for place in range(count // 2)]
+        coset.append(times(p, coset[-1], step))
+    ordered = [coset[_reversed(index, log_length - 1)] for index in range(count // 2)]
     return [point for x, y in ordered for point in ((x, y), (x, -y % p))]
 
 
 @functools.lru_cache(maxsize=8)
 def _twiddles(modulus: Modulus, log_length: int) -> tuple[int, ...]:
-    p, even = modulus.value, points(modulus, log_length)[::2]
+    p, even_points = modulus.value, points(modulus, log_length)[::2]
     levels: list[list[int]]
     if p % 4 == 1:
-        levels = [[x for x in even if isinstance(x, int)]]
-        squares = 0
+        levels = [[x for x in even_points if isinstance(x, int)]]
+        on_circle = 0
     else:
-        pairs = [point for point in even if isinstance(point, tuple)]
+        pairs = [point for point in even_points if isinstance(point, tuple)]
         levels = [[y for _, y in pairs], [x for x, _ in pairs][::2]]
-        squares = 1
+        on_circle = 1
     while len(levels[-1]) > 1:
-        levels.append([((1 + squares) * x * x - squares) % p for x in levels[-1][::2]])
+        levels.append([((1 + on_circle) * x * x - on_circle) % p for x in levels[-1][::2]])
     return (0, *(t for level in reversed(levels[:log_length]) for t in level))
 
 
@@ -130,7 +129,7 @@ def times(p: int, a: Point, b: Point) -> Point:
 def circle_generator(modulus: Modulus) -> Point:
     """Return a point of the circle whose order is the largest power of two.
 
-    It is a power of the point with the least x from 2 on that gives one, and of the two that it has
+    It is a power of the point with the smallest suitable x from 2 on and, of the two such points,
     the one with odd y: (2, 1268011823) over M31.
     """
     p, plane = modulus.value, Extension.unchecked("circle", modulus, 2, -1)

@@ -34,15 +34,15 @@ def sum_rows(
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
-    sums_of = WorkgroupSums(k, f, 1)
+    workgroup_sums = WorkgroupSums(k, f, 1)
     row, lanes = k.workgroup_id(), k.workgroup_size
     with k.range(k.local_id(), columns, lanes * unrolled, carry=f.carried(f.zero())) as loop:
-        places = [loop.index + lanes * part for part in range(unrolled)]
+        indices = [loop.index + lanes * part for part in range(unrolled)]
         pairs = [
-            (f.load(weights, index), base.load(matrix, row * columns + index)) for index in places
+            (f.load(weights, index), base.load(matrix, row * columns + index)) for index in indices
         ]
         loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
-    (total,) = sums_of.totals([loop.results])
+    (total,) = workgroup_sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(sums, row, total * f.load(factor, 0))
 
@@ -57,7 +57,7 @@ def add_parts(
     *,
     field: FieldSpec,
 ) -> None:
-    """message[j] = the sum of partial[s][j] over all s, as messages have elements."""
+    """Set message[j] to the sum of partial[s][j] over all s, as canonical integers."""
     f = MixedField(k, field).extended
     column = k.global_id()
     with k.if_(column < columns):
@@ -79,7 +79,7 @@ def gather_columns(
     *,
     modulus: Modulus,
 ) -> None:
-    """`count` elements of the columns at some places, one column after the other."""
+    """Copy the columns with the indices `places`, `count` elements in all, to a message."""
     f: Any = prime_field(k, modulus)
     index = k.global_id()
     with k.if_(index < count):
@@ -99,6 +99,6 @@ def gather_nodes(
         k.store(message, index * STATE_WORDS, *words)
 
 
-def _store_message(k: Builder, message: Value, at: Value, words: Words) -> None:
+def _store_message(k: Builder, message: Value, index: Value, words: Words) -> None:
     values: Sequence[Value] = words
-    k.store(message, at * len(values), *values)
+    k.store(message, index * len(values), *values)

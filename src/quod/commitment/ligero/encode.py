@@ -1,9 +1,9 @@
-"""Encoding of a matrix's rows, a tile of a word at a time, in a workgroup's shared memory.
+"""Encoding of a matrix's rows, one tile of a code word at a time, in shared memory.
 
-The levels above a tile are computed while the tile is read: each element is a weighted sum of as
-many message elements as the message has tiles, and all elements of a tile have the same weights. So
-each word is written once, no tile waits for another, and shared memory for 2**12 elements suffices
-for messages of any length.
+A workgroup computes the levels above a tile while it reads the message: each element is a weighted
+sum of message elements, one per tile of the message, and all elements of a tile have the same
+weights. So each word is written once, no tile waits for another, and shared memory for 2**12
+elements suffices for messages of any length.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from quod.kernel.ir.value import Value
 
 MAX_LOG_TILE = 12
 _STEP = 3
-# Instances that read shared memory at once from so many banks.
+# The number of banks of shared memory, and of instances that access it at the same time.
 _BANKS = 32
 
 
 def fitting_log_tile(device: AnyDevice, code: Code, lanes: int) -> int:
-    """Return log2 of the largest tile that fits shared memory and no message is shorter than."""
+    """Return log2 of the largest tile that fits shared memory and is no longer than a message."""
     modulus = code.modulus
-    room = device.machine(lanes).shared_bytes_limit // modulus.bytes * _BANKS // (_BANKS + 1)
-    return min(MAX_LOG_TILE, code.log_message, room.bit_length() - 1)
+    max_elements = (
+        device.machine(lanes).shared_bytes_limit // modulus.bytes * _BANKS // (_BANKS + 1)
+    )
+    return min(MAX_LOG_TILE, code.log_message, max_elements.bit_length() - 1)
 
 
 @kernel
@@ -44,10 +46,10 @@ def encode_rows(
     log_tile: int,
     log_folded: int,
 ) -> None:
-    """Words of 2**(log_tiles + log_tile) elements, of messages of 2**(log_folded + log_tile).
+    """Encode messages of 2**(log_folded + log_tile) elements.
 
-    There are `tiles` of them in all rows, 2**log_tiles a row; `twiddles` is the table of the code
-    (`quod.commitment.ligero.code`), and all is in the form of memory.
+    A word has 2**log_tiles tiles of 2**log_tile elements; all words have `tiles` tiles. `twiddles`
+    is the table of the code (`quod.commitment.ligero.code`). Elements are in memory form.
     """
     trace = _Tile(k, modulus, log_tile, log_folded)
     with k.range(k.workgroup_id(), tiles, k.num_workgroups()) as loop:
@@ -55,7 +57,7 @@ def encode_rows(
 
 
 class _Tile:
-    """One kernel while it is traced."""
+    """The encoding of a tile, while the kernel is traced."""
 
     node: Value
     twiddles: Value
@@ -70,7 +72,7 @@ class _Tile:
     def encode(
         self, number: Value, log_tiles: Value, messages: Value, twiddles: Value, words: Value
     ) -> None:
-        """Encode one tile; `number` counts the tiles of all rows."""
+        """Encode one tile; `number` is its index among the tiles of all rows."""
         k, f = self.k, self.f
         one = k.constant(1, number.type)
         row, tile = number >> log_tiles, number & ((one << log_tiles) - 1)
@@ -79,14 +81,14 @@ class _Tile:
         weights = self._weights(tile)
         first = row << (self.log_tile + self.log_folded)
 
-        def from_message(place: Value) -> Any:
-            pieces = [
-                f.load(messages, first + place + (part << self.log_tile))
+        def from_message(index: Value) -> Any:
+            elements = [
+                f.load(messages, first + index + (part << self.log_tile))
                 for part in range(1 << self.log_folded)
             ]
-            if len(pieces) == 1:
-                return pieces[0]
-            return pieces[0] + f.sum_of_products(list(zip(pieces[1:], weights, strict=True)))
+            if len(elements) == 1:
+                return elements[0]
+            return elements[0] + f.sum_of_products(list(zip(elements[1:], weights, strict=True)))
 
         read: Callable[[Value], Any] = from_message
         start = self.log_tile
@@ -118,26 +120,26 @@ class _Tile:
         """Compute levels start + levels - 1 down to start on 2**levels elements at a time."""
         k, lanes = self.k, self.k.workgroup_size
         if 1 << start >= lanes:
-            # All instances take the same twiddles.
+            # All instances of an iteration use the same twiddles.
             blocks = 1 << (self.log_tile - start - levels)
             with k.range(0, blocks) as above, k.range(k.local_id(), 1 << start, lanes) as below:
-                self._join(start, levels, above.index, below.index, read)
+                self._compute_levels(start, levels, above.index, below.index, read)
             return
         with k.range(k.local_id(), 1 << (self.log_tile - levels), lanes) as loop:
             low = loop.index & ((1 << start) - 1)
-            self._join(start, levels, loop.index >> start, low, read)
+            self._compute_levels(start, levels, loop.index >> start, low, read)
 
-    def _join(
+    def _compute_levels(
         self, start: int, levels: int, high: Value, low: Value, read: Callable[[Value], Any]
     ) -> None:
         f = self.f
         base = (high << (start + levels)) + low
-        places = [base + (number << start) for number in range(1 << levels)]
-        elements = [read(place) for place in places]
+        indices = [base + (number << start) for number in range(1 << levels)]
+        elements = [read(index) for index in indices]
         for level in reversed(range(levels)):
-            above = levels - level - 1
-            first = (self.node << (self.log_tile - start - level - 1)) + (high << above)
-            factors = [f.load(self.twiddles, first + part) for part in range(1 << above)]
+            log_blocks = levels - level - 1
+            first = (self.node << (self.log_tile - start - level - 1)) + (high << log_blocks)
+            factors = [f.load(self.twiddles, first + part) for part in range(1 << log_blocks)]
             half = 1 << level
             for number in range(1 << levels):
                 if not number & half:
@@ -147,12 +149,12 @@ class _Tile:
                         summand + product,
                         summand - product,
                     )
-        for place, element in zip(places, elements, strict=True):
-            f.store(self.shared, self._padded(place), element)
+        for index, element in zip(indices, elements, strict=True):
+            f.store(self.shared, self._padded(index), element)
 
-    def _load(self, place: Value) -> Any:
-        return self.f.load(self.shared, self._padded(place))
+    def _load(self, index: Value) -> Any:
+        return self.f.load(self.shared, self._padded(index))
 
-    def _padded(self, place: Value) -> Value:
+    def _padded(self, index: Value) -> Value:
         """Return the index of an element in shared memory, padded to avoid bank conflicts."""
-        return place + (place // _BANKS) if self.is_padded else place
+        return index + (index // _BANKS) if self.is_padded else index

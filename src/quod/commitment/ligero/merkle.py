@@ -1,4 +1,4 @@
-"""Merkle trees, on the host: which nodes show some leaves, and what they show.
+"""Merkle trees on the host: the nodes that an opening needs, and the root from an opening.
 
 Node i has the children 2*i and 2*i + 1: the root is node 1, leaf j of 2**m is node 2**m + j.
 """
@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from quod.hash.table import Hash
 
 LEAF, NODE = 0, 1
-"""The levels of runs (`Hash.digests_of_runs`) that leaves and other nodes are: of SHA3-256 the last
-byte of what is hashed."""
+"""The levels with which leaves and other nodes are hashed (`Hash.digests_of_runs`).
+
+For SHA3-256 the level is the last byte of the hashed data.
+"""
 
 
 def leaves_of(hash: Hash, columns: Sequence[bytes]) -> list[bytes]:
@@ -24,12 +26,12 @@ def siblings(log_leaves: int, places: Iterable[int]) -> list[int]:
 
     They are ordered level by level from the leaves, with ascending indices.
     """
-    missing: list[int] = []
+    sibling_nodes: list[int] = []
     nodes = {(1 << log_leaves) + place for place in places}
     for _ in range(log_leaves):
-        missing += sorted(node ^ 1 for node in nodes if node ^ 1 not in nodes)
+        sibling_nodes += sorted(node ^ 1 for node in nodes if node ^ 1 not in nodes)
         nodes = {node >> 1 for node in nodes}
-    return missing
+    return sibling_nodes
 
 
 def root(

@@ -38,18 +38,18 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
 _LANES = 128
-_LANES_OF_PROCESSOR = 8
+_CPU_LANES = 8
 _MAX_GROUPS = 1 << 15
 _UNROLLED = 4
-# Instances that combine rows at least, where there are as many elements.
-_COMBINING = 1 << 18
-_COMBINING_ON_PROCESSOR = 1 << 10
+# The number of kernel instances that combine rows, if there are as many elements.
+_COMBINING_INSTANCES = 1 << 18
+_CPU_COMBINING_INSTANCES = 1 << 10
 
 
 _Point = tuple[Buffer, Buffer, Buffer]
 
 
-def _before(size: int) -> int:
+def _skipped_entries(size: int) -> int:
     """Return the entries to skip so that the eq tables begin at a multiple of four entries.
 
     Kernels load from such offsets only.
@@ -58,9 +58,12 @@ def _before(size: int) -> int:
 
 
 class _Opening:
-    """Recorded work of openings of claims, each at one of the points, which are told before: upper
-    and lower coordinates and a factor, in buffers of their own, which begin where kernels take
-    them."""
+    """The recorded launches of an opening.
+
+    points: for each claim the buffers of its upper coordinates, lower coordinates and factor, which
+        are uploaded before a run.
+    rounds: the rounds of the sumcheck over the rows; None without row variables.
+    """
 
     def __init__(
         self, recording: Recording, points: Sequence[_Point], rounds: RecordedRounds | None
@@ -69,7 +72,7 @@ class _Opening:
 
 
 class _RecordedCommit:
-    """Recorded work on one table's memory, which may hold one table after the other."""
+    """The recorded launches for one buffer, which may have one table after the other."""
 
     def __init__(self, table: Buffer, recording: Recording) -> None:
         self.table, self.recording = table, recording
@@ -101,7 +104,7 @@ class LigeroCommitter:
         self._matrix = device.allocate(matrix)
         self._tree = device.allocate(tree)
         self._lower, self._upper = (
-            device.allocate((_before(size) + eq_table_entries(size, size)) * element)
+            device.allocate((_skipped_entries(size) + eq_table_entries(size, size)) * element)
             for size in (code.log_message, shape.log_rows)
         )
         self._partial = device.allocate(self._parts * code.message * element)
@@ -110,14 +113,14 @@ class LigeroCommitter:
 
     @property
     def _lanes(self) -> int:
-        return _LANES_OF_PROCESSOR if self._device.host_memory else _LANES
+        return _CPU_LANES if self._device.host_memory else _LANES
 
     @property
     def _parts(self) -> int:
-        """Into how many parts the rows are divided when they are combined."""
-        wanted = _COMBINING_ON_PROCESSOR if self._device.host_memory else _COMBINING
+        """The number of parts into which the rows are divided when they are combined."""
+        instances = _CPU_COMBINING_INSTANCES if self._device.host_memory else _COMBINING_INSTANCES
         rows = self._shape.rows
-        return max(1, min(wanted // self._shape.code.message, rows // min(_UNROLLED, rows)))
+        return max(1, min(instances // self._shape.code.message, rows // min(_UNROLLED, rows)))
 
     # --- committing
 
@@ -213,7 +216,7 @@ class LigeroCommitter:
         return _Opening(recording.finish().recording, points, rounds)
 
     def _point(self, element: int) -> _Point:
-        """Room for a point and its factor; for a part of no coordinates that of one."""
+        """Allocate the buffers of a point and its factor; a buffer has at least one element."""
         upper, lower, factor = (
             self._device.allocate(element * max(1, count))
             for count in (self._shape.log_rows, self._shape.code.log_message, 1)
@@ -223,7 +226,11 @@ class LigeroCommitter:
     def _record_sumcheck(
         self, recording: RecordingStream, table: Buffer, claims: Sequence[_Point], hash: Hash
     ) -> RecordedRounds:
-        """Reduces the claims, each a sum over rows of a weight and a product of the row."""
+        """Record the sumcheck over the rows that reduces the claims.
+
+        A claim is a sum over rows of a row weight times the row's inner product with column
+        weights.
+        """
         shape, code, device = self._shape, self._shape.code, self._device
         field, log_rows = shape.field, shape.log_rows
         polynomial = SumOfProducts(
@@ -245,10 +252,13 @@ class LigeroCommitter:
     def _equalities(
         self, recording: RecordingStream, size: int, point: Buffer, pyramid: Buffer
     ) -> Buffer:
-        """eq of a point at all corners, which stand last but one in a pyramid."""
+        """Record the eq table of a point; return the slice of `pyramid` that has it.
+
+        A pyramid has for every l the eq table of the last l coordinates, from entry 2**l on.
+        """
         field = self._shape.field
         entries, element = eq_table_entries(size, size), 4 * field.words
-        first = _before(size)
+        first = _skipped_entries(size)
         self._launch(
             recording, equality_pyramids, entries, entries, size, size, first, point, pyramid,
             field=field,
@@ -257,7 +267,7 @@ class LigeroCommitter:
         return pyramid.slice(element * begin, element * (begin + (1 << size)))
 
     def _record_combination(self, recording: RecordingStream, table: Buffer, r: Buffer) -> None:
-        """Record the combination of rows by eq of a point, in the form of a message."""
+        """Record the sum of rows weighted by eq of a point, as canonical integers."""
         shape, code = self._shape, self._shape.code
         recording.fill(self._combination, UNWRITTEN)
         weights = self._equalities(recording, shape.log_rows, r, self._upper)
@@ -275,7 +285,7 @@ class LigeroCommitter:
     def _gather(
         self, places: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
     ) -> tuple[Words, Words]:
-        """Columns, as a message has them, and nodes of the tree, a row each."""
+        """Return the opened columns as canonical integers, and tree nodes, a row per node."""
         shape, code, device = self._shape, self._shape.code, self._device
         entries = len(places) * shape.rows
         columns = device.allocate(entries * code.modulus.bytes)

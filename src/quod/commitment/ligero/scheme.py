@@ -28,7 +28,7 @@ from quod.transcript.messages import ProofReader
 from quod.validation import whole_number
 
 _MAX_BITS = 64
-_MAX_PLACES = 32
+_MAX_LOG_LENGTH = 32
 # log2 of the smaller of the two possible ratios of row length to column length.
 _LOG_ASPECT = 4
 
@@ -49,7 +49,7 @@ class Ligero:
 
     def __post_init__(self) -> None:
         log_blowup = whole_number("log_blowup", self.log_blowup, 1, 4)
-        # As plain integers: those of NumPy wrap around, and no column would be opened.
+        # Convert NumPy integers, which would wrap around, so that no column would be opened.
         column_bits = whole_number("column_bits", self.column_bits, 1, 256)
         self.__dict__.update(log_blowup=log_blowup, column_bits=column_bits)
 
@@ -66,8 +66,8 @@ class Ligero:
         """Return the matrix of a table; raises InputError for an unsupported field or size."""
         log2_size = check_size(field, log2_size)
         modulus = field.modulus
-        most = max_log_length(modulus) - self.log_blowup
-        if modulus.bits > _MAX_BITS or most < 0:
+        max_log_message = max_log_length(modulus) - self.log_blowup
+        if modulus.bits > _MAX_BITS or max_log_message < 0:
             raise InputError(
                 f"Ligero does not support tables over {modulus.name}: it needs a prime "
                 f"of at most {_MAX_BITS} bits with roots of unity of order 2^k, or "
@@ -75,12 +75,12 @@ class Ligero:
             )
         if self.hash.field not in (None, modulus):
             raise InputError(f"the tree's {self.hash.value} cannot hash elements of {modulus.name}")
-        if log2_size + self.log_blowup > _MAX_PLACES:
+        if log2_size + self.log_blowup > _MAX_LOG_LENGTH:
             raise InputError(
                 f"tables of 2^{log2_size} entries are too long for Ligero: their "
-                f"codewords have more than 2^{_MAX_PLACES} entries"
+                f"codewords have more than 2^{_MAX_LOG_LENGTH} entries"
             )
-        log_message = min(log2_size, most, (log2_size + _LOG_ASPECT + 1) // 2)
+        log_message = min(log2_size, max_log_message, (log2_size + _LOG_ASPECT + 1) // 2)
         code = Code(modulus, log_message, log_message + self.log_blowup)
         return LigeroShape(field, log2_size - log_message, code, self.column_bits, self.hash)
 
@@ -92,11 +92,11 @@ class Ligero:
         codes", 2025, with the gap of Ben-Sasson et al., "Proximity gaps for Reed-Solomon codes",
         FOCS 2020, theorem 4.1. docs/commitments.md has the argument.
         """
-        shape, likely = self.shape(field, log2_size), most_likely(field)
+        shape, challenge_error = self.shape(field, log2_size), most_likely(field)
         return {
-            "claims combined": (MAX_CLAIMS - 1) * likely,
-            "rounds of the opening's sumcheck": 2 * shape.log_rows * likely,
-            "rows combined": shape.log_rows * (shape.code.length + 1) * likely,
+            "claims combined": (MAX_CLAIMS - 1) * challenge_error,
+            "rounds of the opening's sumcheck": 2 * shape.log_rows * challenge_error,
+            "rows combined": shape.log_rows * (shape.code.length + 1) * challenge_error,
             "columns": shape.miss,
         }
 

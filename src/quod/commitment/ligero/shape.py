@@ -1,4 +1,4 @@
-"""Sizes, drawn columns and combined claims, which prover and verifier compute alike."""
+"""Sizes, drawn columns and combined claims, which prover and verifier compute in the same way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBER_BYTES = 4
 class LigeroShape:
     """A matrix of 2**log_rows rows, which are messages of a code.
 
-    The first log_rows variables of a hypercube point are the row, the others the column.
+    The first log_rows bits of a hypercube point are the row's index, the others the column's.
     """
 
     field: FieldSpec
@@ -65,13 +65,13 @@ class LigeroShape:
         columns than the unique decoding radius, half the distance of the code.
         """
         length, code = self.code.length, self.code
-        wrong = (length - code.message - 1) // 2 + 1
-        count, missed, all_draws = 0, 1, 1
-        while missed << self.column_bits > all_draws:
-            missed *= length - wrong - count
+        wrong_columns = (length - code.message - 1) // 2 + 1
+        count, missing_draws, all_draws = 0, 1, 1
+        while missing_draws << self.column_bits > all_draws:
+            missing_draws *= length - wrong_columns - count
             all_draws *= length - count
             count += 1
-        return count, Fraction(missed, all_draws)
+        return count, Fraction(missing_draws, all_draws)
 
     def places(self, transcript: Transcript) -> list[int]:
         """Draw the indices of the columns to open, in ascending order."""

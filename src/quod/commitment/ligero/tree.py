@@ -59,9 +59,9 @@ def hash_pairs(
 ) -> None:  # fmt: skip
     """Hash the digests of both children to nodes `count` to 2*count - 1."""
     digest = RunHash(k, hash)
-    place = k.global_id()
-    with k.if_(place < count):
-        node = count + place
+    index = k.global_id()
+    with k.if_(index < count):
+        node = count + index
         first = node * (2 * STATE_WORDS)
         parent = digest(lambda at, size: k.load(tree, first + at, size), 2 * STATE_WORDS, NODE)
         k.store(tree, node * STATE_WORDS, *parent)

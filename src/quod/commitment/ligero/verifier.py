@@ -54,12 +54,12 @@ class LigeroCommitment:
         size, start = shape.rows * modulus.bytes, reader.offset
         leaves: list[bytes] = []
 
-        def hashed(data: bytes) -> bytes:
+        def leaf_digests(data: bytes) -> bytes:
             starts = range(0, len(data), size)
             leaves.extend(leaves_of(shape.hash, [data[index : index + size] for index in starts]))
             return b"".join(leaves)
 
-        data = reader.message(Label.OPENING, size * len(places), absorbed=hashed)
+        data = reader.message(Label.OPENING, size * len(places), absorbed=leaf_digests)
         entries = [entry for (entry,) in decode(modulus, data, offset=start)]
         count = len(siblings(shape.code.log_length, places))
         digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
@@ -85,15 +85,16 @@ class LigeroCommitment:
 
 def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> PlainElement:
     """Evaluate at a point the multilinear polynomial with the given values on the hypercube."""
-    p, places = field.modulus.value, range(field.degree)
+    p, indices = field.modulus.value, range(field.degree)
     parts: list[Sequence[int]] = list(coordinates(table))
     units = [
-        PlainElement(field, tuple(int(place == unit_place) for place in places))
-        for unit_place in places
+        PlainElement(field, tuple(int(index == unit_index) for index in indices))
+        for unit_index in indices
     ]
     for coordinate in PlainElement.from_coefficients(field, point):
         half = len(parts[0]) // 2
-        # Multiplication by the coordinate is linear: its columns are those of the units.
+        # Multiplication by the coordinate is linear in the coefficients; the products of the
+        # coordinate with the basis elements (`units`) are the columns of its matrix.
         images = coordinates(coefficients_of([unit * coordinate for unit in units]))
         slopes = list(zip(*(map(int.__sub__, part[half:], part[:half]) for part in parts)))
         parts = [

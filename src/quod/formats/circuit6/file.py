@@ -15,7 +15,7 @@ A segment has, in order:
 - the products, additions, constants and unary gates, each with a count
   (`quod.formats.circuit6.gates`).
 
-A segment's values are the sums of its own gates and of those of its children, at their offsets.
+A segment's outputs are the sums of its own gates and of its children's gates, at their offsets.
 `quod.layered.from_circuit6` converts it to a layered circuit. Only Expander's format is used.
 """
 
@@ -48,7 +48,7 @@ MAGIC = b"CIRCUIT6"
 
 MAX_PUBLIC = 1 << 24
 MAX_LENGTH = 1 << 26
-"""The most inputs, or outputs, of a segment."""
+"""The maximum number of inputs, and of outputs, of a segment."""
 MAX_TOTAL = 1 << 62
 """The limit at which counts over nested copies of segments saturate."""
 
@@ -95,7 +95,7 @@ class Circuit6:
     field: The field.
     public: The number of public inputs.
     outputs: The number of outputs.
-    zeros: The first so many outputs must be 0.
+    zeros: The number of outputs, from the first one on, that must be 0.
     segments: The segments.
     layers: Indices of segments; the layer on the inputs is first.
     size: The length of the file in bytes; 0 for a circuit that was not read.
@@ -220,13 +220,13 @@ class _CircuitReader:
             len(self._data),
         )  # fmt: skip
 
-    def _count(self, what: str, least: int) -> int:
-        """Read a count of items of at least `least` bytes each; InputError if they cannot fit."""
+    def _count(self, what: str, min_bytes: int) -> int:
+        """Read a count of items of at least `min_bytes` each; InputError if they cannot fit."""
         reader, start = self._reader, self._reader.offset
         count = reader.u64(f"the count of {what}")
-        if count > reader.remaining // least:
+        if count > reader.remaining // min_bytes:
             reader.fail(
-                f"{count} {what} take at least {least} bytes each, and "
+                f"{count} {what} take at least {min_bytes} bytes each, and "
                 f"{reader.remaining} bytes are left; {_DAMAGED}",
                 start,
             )
@@ -282,25 +282,25 @@ class _CircuitReader:
         reaches = [(0, 0)] * len(segments)
         for number in _children_first(segments, cyclic):
             segment = segments[number]
-            reach = [_reach(segment, end) for end in (0, 1)]
-            for at, child in enumerate(segment.children):
-                for end, offsets in enumerate((child.inputs, child.outputs)):
-                    child_reach = reaches[child.segment][end]
+            reach = [_reach(segment, side) for side in (0, 1)]
+            for child_index, child in enumerate(segment.children):
+                for side, offsets in enumerate((child.inputs, child.outputs)):
+                    child_reach = reaches[child.segment][side]
                     if not len(offsets) or not child_reach:
                         continue
-                    limit = (segment.inputs, segment.outputs)[end]
+                    limit = (segment.inputs, segment.outputs)[side]
                     beyond = offsets > max(limit - child_reach, 0)
                     if child_reach > limit or beyond.any():
                         copy = int(beyond.argmax())
-                        what = ("an input", "an output")[end]
+                        what = ("an input", "an output")[side]
                         reader.label = f"segment {number}, children"
                         reader.fail(
                             f"a gate of segment {child.segment} has {what} at "
                             f"{int(offsets[copy]) + child_reach - 1}, and there are {limit}; "
                             f"{_DAMAGED}",
-                            self._places[number][at] + 16 * copy + 8 * end,
+                            self._places[number][child_index] + 16 * copy + 8 * side,
                         )
-                    reach[end] = max(reach[end], int(offsets.max()) + child_reach)
+                    reach[side] = max(reach[side], int(offsets.max()) + child_reach)
             reaches[number] = reach[0], reach[1]
 
     def _check_layers(
@@ -311,17 +311,17 @@ class _CircuitReader:
         if not layers:
             reader.fail(f"the circuit has no layers; {_DAMAGED}", first - 8)
         length = None
-        for at, number in enumerate(layers):
+        for layer_index, number in enumerate(layers):
             if number >= len(segments):
                 reader.fail(
-                    f"layer {at} is segment {number} of {len(segments)}; {_DAMAGED}",
-                    first + 8 * at,
+                    f"layer {layer_index} is segment {number} of {len(segments)}; {_DAMAGED}",
+                    first + 8 * layer_index,
                 )
             if length not in (None, segments[number].inputs):
                 reader.fail(
-                    f"layer {at} has {segments[number].inputs} inputs, and the layer below has "
-                    f"{length} outputs; {_DAMAGED}",
-                    first + 8 * at,
+                    f"layer {layer_index} has {segments[number].inputs} inputs, and the layer "
+                    f"below has {length} outputs; {_DAMAGED}",
+                    first + 8 * layer_index,
                 )
             length = segments[number].outputs
 
@@ -346,8 +346,8 @@ def _children_first(
     order: list[int] = []
     visited, done = bytearray(len(segments)), bytearray(len(segments))
     for root in range(len(segments)):
-        # No recursion, because a file may have any depth. A negative number means that a segment is
-        # left.
+        # No recursion, because a file may have any depth. The number ~n means that all children of
+        # segment n are done.
         pending = [root]
         while pending:
             number = pending.pop()

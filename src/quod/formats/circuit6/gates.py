@@ -78,7 +78,7 @@ class GateReader:
             return no_gates(kind, self.field)
         fixed, begin, data = fixed_bytes(kind), self.reader.offset, self.reader.rest()
         starts = self._starts(kind, count, data)
-        places = np.ascontiguousarray(_pieces(data, starts, fixed - 1)).view("<u8")
+        places = np.ascontiguousarray(_slices(data, starts, fixed - 1)).view("<u8")
         tag: NDArray[np.uint8] = np.frombuffer(data, np.uint8)[starts + (fixed - 1)]
 
         def fail(wrong: NDArray[np.bool_], at: int, text: str) -> NoReturn:
@@ -115,7 +115,7 @@ class GateReader:
         value = np.zeros((count, self.field.words), np.uint32)
         constant_gates = np.flatnonzero(tag == ELEMENT)
         if constant_gates.size:
-            elements = _pieces(data, starts[constant_gates] + fixed, self.field.element_bytes)
+            elements = _slices(data, starts[constant_gates] + fixed, self.field.element_bytes)
             value[constant_gates] = self.field.words_of(
                 elements.reshape(-1).data, len(constant_gates)
             )
@@ -125,7 +125,7 @@ class GateReader:
                 fail(np.arange(count) == wrong, fixed, text + self.field.name)
         public_gates = np.flatnonzero(tag == PUBLIC)
         if public_gates.size:
-            numbers = np.ascontiguousarray(_pieces(data, starts[public_gates] + fixed, 8)).view(
+            numbers = np.ascontiguousarray(_slices(data, starts[public_gates] + fixed, 8)).view(
                 "<u8"
             )[:, 0]
             beyond = numbers >= self.public
@@ -159,12 +159,12 @@ class GateReader:
                     reader.offset + position + fixed - 1,
                 )
             position += length
-        # Missing gates are counted with their fixed length, so that `take` reports the shortfall.
+        # Missing gates count with their minimum length, so that `take` reports the shortfall.
         reader.take(position + (count - len(starts)) * fixed, f"{count} {kind} gates")
         return np.array(starts, np.int64)
 
 
-def _pieces(data: memoryview, starts: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
+def _slices(data: memoryview, starts: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
     """Return `length` bytes from each offset, as (n, length)."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     return windows[starts]
@@ -172,9 +172,9 @@ def _pieces(data: memoryview, starts: NDArray[np.int64], length: int) -> NDArray
 
 def no_gates(kind: str, field: Circuit6Field) -> Circuit6Gates:
     """Return an empty list of gates of a kind."""
-    none, empty = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+    no_indices, empty = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
     value = np.zeros((0, field.words), np.uint32)
-    return Circuit6Gates((none,) * KINDS[kind], none, empty, value, empty)
+    return Circuit6Gates((no_indices,) * KINDS[kind], no_indices, empty, value, empty)
 
 
 def gates_to_bytes(kind: str, gates: Circuit6Gates, field: Circuit6Field) -> bytes:

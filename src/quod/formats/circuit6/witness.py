@@ -99,9 +99,9 @@ class Circuit6Witness:
         words = field.words_of(data[start:], header.values)
         wrong = field.first_wrong(words)
         if wrong is not None:
-            witness, place = divmod(wrong, length)
+            witness, value_index = divmod(wrong, length)
             raise InputError(
-                f"value {place} of witness {witness} is not below the prime of {field.name}; "
+                f"value {value_index} of witness {witness} is not below the prime of {field.name}; "
                 "make the witness again",
                 path=name, section="values", offset=start + wrong * field.element_bytes,
             )  # fmt: skip

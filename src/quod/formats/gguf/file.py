@@ -136,12 +136,12 @@ class Gguf:
         file, overlap or are not aligned; and more than MAX_PAIRS pairs, MAX_TENSORS tensors or
         MAX_STRINGS strings in arrays.
         """
-        name, most = file_path(path), whole_number_or_none("max_bytes", max_bytes, 1)
+        name, max_size = file_path(path), whole_number_or_none("max_bytes", max_bytes, 1)
 
         def check(view: FileView) -> None:
             _start(view, name)
-            if most is not None:
-                check_length(len(view), most, "the model", name)
+            if max_size is not None:
+                check_length(len(view), max_size, "the model", name)
 
         if flag("owned", owned):
             return cls.parse(read_file(path, check), name)
@@ -155,14 +155,14 @@ class Gguf:
         metadata = MetadataReader(reader, data).read(pairs)
         alignment = _alignment(metadata, reader)
         reader.label = "tensors"
-        described = _Tensors(reader, alignment)
+        descriptions = _TensorDescriptions(reader, alignment)
         for _ in range(tensors):
-            described.read()
-        begin = aligned(reader.offset, alignment)
-        placed = described.placed(data, begin)
+            descriptions.read()
+        data_start = aligned(reader.offset, alignment)
+        placed_tensors = descriptions.placed(data, data_start)
         return cls(
-            name, MappingProxyType(metadata), MappingProxyType(placed), alignment, begin, len(data),
-            identity, version,
+            name, MappingProxyType(metadata), MappingProxyType(placed_tensors), alignment,
+            data_start, len(data), identity, version,
         )  # fmt: skip
 
 
@@ -215,12 +215,12 @@ def _version(reader: SectionReader) -> int:
 
 
 def _check_count(
-    reader: SectionReader, count: int, what: str, most: int, least: int, offset: int
+    reader: SectionReader, count: int, what: str, limit: int, min_bytes: int, offset: int
 ) -> None:
-    if count > reader.remaining // least:
+    if count > reader.remaining // min_bytes:
         reader.fail(f"states {count} {what}, but is too short for them; {_DAMAGED}", offset)
-    if count > most:
-        reader.fail(f"has {count} {what}, more than the limit of {most}", offset)
+    if count > limit:
+        reader.fail(f"has {count} {what}, more than the limit of {limit}", offset)
 
 
 def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> int:
@@ -233,7 +233,7 @@ def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> 
     return int(value)  # type: ignore[arg-type]
 
 
-class _Tensors:
+class _TensorDescriptions:
     """Descriptions of tensors: type, shape, position of the offset field, offset of the data."""
 
     def __init__(self, reader: SectionReader, alignment: int) -> None:
@@ -256,19 +256,19 @@ class _Tensors:
             reader.fail(f"has {count} dimensions, more than {MAX_DIMENSIONS}; {_DAMAGED}", start)
         start = reader.offset
         shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
-        kind = self._type(shape)
+        tensor_type = self._type(shape)
         # NumPy arrays cannot exceed this, even without elements.
-        size = max(kind.bytes, 1)
-        if prod([max(length, 1) for length in shape]) * size > _MAX_BYTES * kind.elements:
+        size = max(tensor_type.bytes, 1)
+        if prod([max(length, 1) for length in shape]) * size > _MAX_BYTES * tensor_type.elements:
             reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
-        place = reader.offset
+        offset_position = reader.offset
         offset = reader.u64("the offset")
         if offset % self._alignment:
             reader.fail(
                 f"its data's offset {offset} is not a multiple of {self._alignment}; {_DAMAGED}",
-                place,
+                offset_position,
             )
-        self._tensors[name] = kind, shape, place, offset
+        self._tensors[name] = tensor_type, shape, offset_position, offset
 
     def _type(self, shape: tuple[int, ...]) -> GgufType:
         start = self._reader.offset
@@ -282,33 +282,33 @@ class _Tensors:
             )
         return kind
 
-    def placed(self, data: memoryview, begin: int) -> dict[str, GgufTensor]:
-        """Return all tensors with their data, which begin at offset `begin`."""
+    def placed(self, data: memoryview, data_start: int) -> dict[str, GgufTensor]:
+        """Return all tensors with their data, which begin at offset `data_start`."""
         placed = {}
-        for name, (kind, shape, place, offset) in self._tensors.items():
+        for name, (kind, shape, offset_position, offset) in self._tensors.items():
             length = prod(shape) // kind.elements * kind.bytes
             # Values of an unknown type have at least one byte.
-            least = length if kind.is_known else min(prod(shape), 1)
-            start = begin + offset
-            if start + least > len(data):
+            min_length = length if kind.is_known else min(prod(shape), 1)
+            start = data_start + offset
+            if start + min_length > len(data):
                 self._fail(
-                    name, place,
-                    f"its {counted(least, 'byte')} of data at {start} run past the end "
+                    name, offset_position,
+                    f"its {counted(min_length, 'byte')} of data at {start} run past the end "
                     f"of the file at {len(data)} bytes; it is truncated or damaged, "
                     "copy it again",
                 )  # fmt: skip
             placed[name] = GgufTensor(name, kind, shape, start, data[start : start + length])
-        filled = (tensor for tensor in placed.values() if prod(tensor.shape))
-        for lower, higher in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
+        nonempty = (tensor for tensor in placed.values() if prod(tensor.shape))
+        for lower, higher in pairwise(sorted(nonempty, key=lambda tensor: tensor.offset)):
             if lower.offset + max(len(lower.data), 1) > higher.offset:
-                place = self._tensors[higher.name][2]
+                offset_position = self._tensors[higher.name][2]
                 what = f"its data overlap those of tensor {shown(lower.name)}; {_DAMAGED}"
-                self._fail(higher.name, place, what)
+                self._fail(higher.name, offset_position, what)
         return placed
 
-    def _fail(self, name: str, place: int, message: str) -> NoReturn:
+    def _fail(self, name: str, offset: int, message: str) -> NoReturn:
         self._reader.label = _label(name)
-        self._reader.fail(message, place)
+        self._reader.fail(message, offset)
 
 
 def _label(name: str) -> str:

@@ -22,7 +22,7 @@ from quod.validation import plain_array, shown, shown_kind
 
 MAX_KEY_BYTES = 65_535
 MAX_STRINGS = 1 << 22
-"""The most strings in all arrays of a file."""
+"""The maximum number of strings in all arrays of a file."""
 
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _NUMBERS: dict[int, np.dtype[Any]] = {
@@ -33,8 +33,8 @@ _NUMBERS: dict[int, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 _BY_DTYPE = {dtype: number for number, dtype in _NUMBERS.items()}
-# Values of an array in a table.
-_FIRST = 4
+# The number of values of an array that a table shows.
+_SHOWN_ITEMS = 4
 _U64 = Struct("<Q")
 
 _DAMAGED = "the file is damaged, make or copy it again"
@@ -194,9 +194,11 @@ def shown_metadata(value: MetadataValue) -> object:
     if isinstance(value, bool | str):
         return value
     kind = value.dtype.name if isinstance(value, np.ndarray) else "text"
-    shown_items = value[:_FIRST].tolist() if isinstance(value, np.ndarray) else value[:_FIRST]
+    shown_items = (
+        value[:_SHOWN_ITEMS].tolist() if isinstance(value, np.ndarray) else value[:_SHOWN_ITEMS]
+    )
     first = ", ".join(map(shown, shown_items))
-    return f"{len(value)} of {kind}: {first}{', ...' if len(value) > _FIRST else ''}"
+    return f"{len(value)} of {kind}: {first}{', ...' if len(value) > _SHOWN_ITEMS else ''}"
 
 
 def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:

@@ -19,9 +19,9 @@ class GgufType:
 
     name: The name in ggml.
     number: The number in files.
-    elements: Values of a block; 1 for plain numbers.
-    bytes: Bytes of a block; 0 for a type that Quod does not know.
-    dtype: The NumPy type of a value, for BF16 uint16 with the upper half of an f32; None for
+    elements: The number of values of a block; 1 for plain numbers.
+    bytes: The number of bytes of a block; 0 for a type that Quod does not know.
+    dtype: The NumPy type of a value; uint16 for BF16, with the upper half of an f32; None for
         blocks.
     """
 

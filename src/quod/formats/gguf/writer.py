@@ -50,7 +50,7 @@ def write_gguf(
     alignment = metadata.get(ALIGNMENT, np.uint32(DEFAULT_ALIGNMENT))
     if not is_alignment(alignment):
         raise InputError(f"metadata[{ALIGNMENT!r}] must be a np.uint32 that is a power of two")
-    step = int(alignment)  # type: ignore[arg-type]
+    alignment_bytes = int(alignment)  # type: ignore[arg-type]
     head = [
         MAGIC.encode(), little_u32(VERSION), _u64(len(tensors)), _u64(len(metadata)),
         metadata_bytes(metadata),
@@ -64,17 +64,17 @@ def write_gguf(
         head += [little_u32(len(shape)), *map(_u64, shape[::-1])]
         head += [little_u32(kind.number), _u64(offset)]
         arrays.append(array)
-        offset = aligned(offset + array.nbytes, step)
-    described = b"".join(head)
+        offset = aligned(offset + array.nbytes, alignment_bytes)
+    header = b"".join(head)
 
     def write(file: BinaryIO) -> None:
-        file.write(described)
-        length = len(described)
+        file.write(header)
+        length = len(header)
         for array in arrays:
-            file.write(bytes(aligned(length, step) - length))
+            file.write(bytes(aligned(length, alignment_bytes) - length))
             file.write(as_bytes(array))
-            length = aligned(length, step) + array.nbytes
-        file.write(bytes(aligned(length, step) - length))
+            length = aligned(length, alignment_bytes) + array.nbytes
+        file.write(bytes(aligned(length, alignment_bytes) - length))
 
     write_atomically(path, write)
 

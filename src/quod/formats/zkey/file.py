@@ -61,9 +61,9 @@ POINTS = (
 
 Coefficients = NDArray[Any]  # structured: see coefficient_dtype
 
-# Records checked at a time: few enough that the columns of one pass stay in the cache.
+# The number of entries checked at a time: few enough that their columns stay in the cache.
 _CHUNK = 1 << 15
-# The most words of an element; no prime has more than 521 bits.
+# The maximum number of words of an element; no prime has more than 521 bits.
 _MAX_WORDS = 17
 
 
@@ -88,8 +88,9 @@ class _Place:
 class Zkey:
     """An open Groth16 proving key; all arrays are read-only views of the file.
 
-    They are views of the mapped file, which must not change while the key is in use, or, of an
-    `owned` key, of memory that the file was read into. Those of `from_arrays` are the caller's.
+    They are views of the mapped file, which must not change while the key is in use. The arrays of
+    an `owned` key are views of memory that the file was read into; the arrays of `from_arrays` are
+    the caller's.
 
     With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
     (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one more leading
@@ -97,9 +98,9 @@ class Zkey:
     circuit's own constraints. `circuit_hash` (64 bytes) is None and `contributions` 0 if
     section 10 is absent. `size` is the length of the file in bytes.
 
-    A `monomial` key does not come from a zkey, and cannot be written as one: its h are not for the
-    values of the quotient on a coset but for its coefficients in bit-reversed order, one for each
-    element of the domain, which is that of the family arkworks (`quod.field.roots`).
+    A `monomial` key does not come from a zkey, and cannot be written as one. Its points h are for
+    the quotient's coefficients in bit-reversed order, not for its values on a coset. There is one
+    point per element of the domain, which is that of the family arkworks (`quod.field.roots`).
     """
 
     path: str
@@ -264,18 +265,18 @@ class Zkey:
         """Raise the `InputError` about a point of an array, or about a single point."""
         points: Words = getattr(self, name)
         place = self._places.get(name)
-        single = name in SINGLE_POINTS
-        which = name if single else f"point {number} of {name}"
-        size = points.nbytes // (1 if single else max(1, len(points)))
+        is_single = name in SINGLE_POINTS
+        point_name = name if is_single else f"point {number} of {name}"
+        size = points.nbytes // (1 if is_single else max(1, len(points)))
         raise InputError(
-            f"{which} {why}; the key is damaged or forged, get it again from its source",
+            f"{point_name} {why}; the key is damaged or forged, get it again from its source",
             path=self.path,
             section=None if place is None else place.section,
             offset=None if place is None else place.offset + number * size,
         )
 
     def check_points(self) -> None:
-        """Check that every coordinate is below q, and that no point is at infinity that cannot be.
+        """Check that coordinates are below q, and that only points that may be infinity are.
 
         Raises `InputError` for the first bad point, with its section and offset. Reads all points
         once, and the coefficients. It does not check that points are on the curve.
@@ -360,10 +361,11 @@ def _read_contributions(file: Iden3File, curve: PairingCurve) -> tuple[bytes | N
     section = file.section(10, "contributions")
     circuit_hash = bytes(section.take(64, "the circuit hash"))
     count = section.u32("the count of contributions")
-    # The new delta, two proof points in G1 and one in G2, the transcript's hash, the type.
-    fixed = (3 * 2 + 4) * curve.fq.bytes + 64 + 4
+    # The new delta, the points of its proof (two in G1, one in G2), the transcript's hash, the
+    # type.
+    fixed_bytes = (3 * 2 + 4) * curve.fq.bytes + 64 + 4
     for index in range(count):
-        section.take(fixed, f"contribution {index}")
+        section.take(fixed_bytes, f"contribution {index}")
         length = section.u32(f"the length of the parameters of contribution {index}")
         section.take(length, f"the parameters of contribution {index}")
     section.finish()

@@ -23,8 +23,8 @@ HEADER_POINTS = (
 class ZkeyHeader:
     """The beginning of sections 1 and 2 of a zkey of any protocol.
 
-    `variables` counts the constant 1, the public and the private ones; `public` the public ones
-    without the constant.
+    `variables` counts the constant 1, the public and the private variables; `public` counts the
+    public variables without the constant.
     """
 
     protocol: str

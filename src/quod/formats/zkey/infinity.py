@@ -1,4 +1,4 @@
-"""Points at infinity in proving keys: find those that no correct key has.
+"""The search for points at infinity that no correct proving key has.
 
 All zeros encode infinity, and the missing bytes of an incomplete download are zeros, too. A point
 of a, b_g1 or b_g2 is infinity if the matrix A or B does not use its wire, and a point of c only if
@@ -28,11 +28,12 @@ SINGLE_POINTS = frozenset(name for name, _ in HEADER_POINTS)
 MAY_BE_INFINITE = frozenset({"a", "b_g1", "b_g2", "c"})
 """The arrays that may have points at infinity, for wires that no constraint uses."""
 
-# A point is finite if one of these matrices uses its wire.
+# The matrices by array: a point is not infinity if one of its matrices uses the point's wire.
 _MATRICES = {"a": (0,), "b_g1": (1,), "b_g2": (1,), "c": (0, 1)}
 _CHUNK = 1 << 15
-# The sums of entries are Python integers: few wires are enough to find damage, which has no sums of
-# 0. The next batches are larger, so that a key with many such sums is read a few times only.
+# Sums of entries are slow Python integers. In a damaged key no sum is 0, so the first few wires
+# show the damage. Later batches are larger, so that a key with many sums of 0 is read only a few
+# times.
 _FIRST_BATCH = 1 << 10
 _GROWTH = 64
 
@@ -50,16 +51,16 @@ def wrong_infinity(
     points: The points of a key by name. Reads one word of every point, and the coefficients if any
     point is infinity. In a key with many such points it finds one of the first.
     """
-    infinite = {
+    infinity_indices = {
         name: infinite_points(array[None] if name in SINGLE_POINTS else array)
         for name, array in points.items()
     }
-    for name, indices in infinite.items():
+    for name, indices in infinity_indices.items():
         if name not in MAY_BE_INFINITE and len(indices):
             return name, int(indices[0])
     wires = {
         name: indices + (public + 1 if name == "c" else 0)
-        for name, indices in infinite.items()
+        for name, indices in infinity_indices.items()
         if name in MAY_BE_INFINITE and len(indices)
     }
     if not wires:
@@ -74,7 +75,7 @@ def wrong_infinity(
         for name, indices in wires.items():
             wrong = np.flatnonzero(remaining[list(_MATRICES[name])][:, indices].any(axis=0))
             if len(wrong):
-                return name, int(infinite[name][wrong[0]])
+                return name, int(infinity_indices[name][wrong[0]])
     return None
 
 
@@ -93,9 +94,11 @@ def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]
     used = np.zeros(2 * variables, np.bool_)
     for start in range(0, len(coefficients), _CHUNK):
         entries = coefficients[start : start + _CHUNK]
-        places = entries["signal"].astype(np.int64) + variables * entries["matrix"].astype(np.int64)
+        mask_indices = entries["signal"].astype(np.int64) + variables * entries["matrix"].astype(
+            np.int64
+        )
         zeros = infinite_points(entries["value"])
-        used[np.delete(places, zeros) if len(zeros) else places] = True
+        used[np.delete(mask_indices, zeros) if len(zeros) else mask_indices] = True
     return used.reshape(2, variables)
 
 
@@ -108,8 +111,8 @@ def _without_cancelled(
     for start in range(0, len(coefficients), _CHUNK):
         entries = coefficients[start : start + _CHUNK]
         for entry in entries[wires[entries["matrix"], entries["signal"]]]:
-            place = int(entry["matrix"]), int(entry["signal"]), int(entry["constraint"])
-            sums[place] += int.from_bytes(entry["value"].tobytes(), "little")
+            key = int(entry["matrix"]), int(entry["signal"]), int(entry["constraint"])
+            sums[key] += int.from_bytes(entry["value"].tobytes(), "little")
     for (matrix, wire, _), total in sums.items():
         if total % fr.value:
             remaining[matrix, wire] = True

@@ -45,14 +45,14 @@ from quod.validation import shown_kind, whole_number
 Words = NDArray[np.uint32]
 
 Refusal = VerificationError | InputError
-"""Why a proof is refused."""
+"""The error for a proof that is not accepted."""
 
 
 class Verifier:
     """A verifier on a device for proofs of `instances` instances of a circuit, in batches.
 
-    The constructor allocates all memory, `peak_bytes`: 8 to 16 bytes for each gate, and for each
-    proof of a batch its size and about the size of one layer's weights. A lock serialises threads.
+    The constructor allocates all memory, `peak_bytes`: 8 to 16 bytes per gate and, per proof of a
+    batch, the proof's size and about the size of one layer's weights. A lock serialises threads.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Verifier:
         self.device: AnyDevice = resolve_device(device)
         self._log_instances = checked_key(key, circuit, instances, allow_bits)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        checks: Callable[..., CheckPlan] = by_reduction(
+        plan_type: Callable[..., CheckPlan] = by_reduction(
             key.reduction, places=TwoPhaseCheckPlan, columns=DataParallelCheckPlan
         )
-        self._plan: CheckPlan = checks(
+        self._plan: CheckPlan = plan_type(
             self.device, key, circuit, log_instances=self._log_instances,
             batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),
@@ -86,10 +86,14 @@ class Verifier:
             self.peak_bytes += self._openings.peak_bytes
         messages = self._plan.messages
         self._checks = list(messages.checks)
-        what, last = "the committed table has a different value at a point", len(messages.rows) - 1
-        first = self._plan.claim_record - FIRST_CHECK
+        failure, last_message = (
+            "the committed table has a different value at a point",
+            len(messages.rows) - 1,
+        )
+        first_record = self._plan.claim_record - FIRST_CHECK
         self._checks += [
-            Check(first + claim, last, what) for claim in range(len(messages.claims.points))
+            Check(first_record + claim, last_message, failure)
+            for claim in range(len(messages.claims.points))
         ]
 
     def verify(
@@ -126,11 +130,11 @@ class Verifier:
         proof_list, public_rows = checked_lists("the proofs", proofs, publics)
         for number, proof in enumerate(proof_list):
             if type(proof) is not bytes:
-                which = f"proof {number}" if len(proof_list) > 1 else "a proof"
-                raise InputError(f"{which} must be bytes, not {shown_kind(proof)}")
-        checked = self._log_instances
+                name = f"proof {number}" if len(proof_list) > 1 else "a proof"
+                raise InputError(f"{name} must be bytes, not {shown_kind(proof)}")
+        log_instances = self._log_instances
         statements = [
-            Statement(self.key, self.circuit, row, self.instances, checked=checked)
+            Statement(self.key, self.circuit, row, self.instances, checked=log_instances)
             for row in public_rows
         ]
         return self.errors_of(statements, proof_list, timeline)
@@ -187,7 +191,7 @@ class Verifier:
         if not readings:
             return []
         plan, device = self._plan, self.device
-        # Another one each run, a multiple of four.
+        # A random multiple of four for each run.
         ticket = 4 * secrets.randbelow(1 << 29)
         self._upload([*readings, *[readings[-1]] * (plan.batch - len(readings))], ticket)
         records = np.full((plan.batch, plan.record_words), UNWRITTEN, np.uint32)
@@ -196,17 +200,17 @@ class Verifier:
         records = np.full_like(records, UNWRITTEN)
         device.download(plan.records, records)
         records = records[: len(readings)]
-        places = [FIRST_CHECK + check.record for check in self._checks]
-        verdicts = records[:, places] - np.uint32(ticket)
-        is_made = (verdicts == PASSED) | (verdicts == FAILED)
-        if not is_made.all() or (records[:, READ] != ticket).any():
+        record_indices = [FIRST_CHECK + check.record for check in self._checks]
+        verdicts = records[:, record_indices] - np.uint32(ticket)
+        is_verdict = (verdicts == PASSED) | (verdicts == FAILED)
+        if not is_verdict.all() or (records[:, READ] != ticket).any():
             raise not_written(device, "the check of a proof")
-        wrong = records[:, FIRST_WRONG].tolist()
-        if max(wrong) > len(plan.messages.rows):
+        first_wrong = records[:, FIRST_WRONG].tolist()
+        if max(first_wrong) > len(plan.messages.rows):
             raise not_written(device, "the check of a proof")
         errors: list[Refusal | None] = [
             self._refusal(reading, first, row)
-            for reading, first, row in zip(readings, wrong, verdicts == FAILED, strict=True)
+            for reading, first, row in zip(readings, first_wrong, verdicts == FAILED, strict=True)
         ]
         if not plan.evaluates_inputs:
             self._check_claims(readings, records, errors, timeline)
@@ -232,17 +236,19 @@ class Verifier:
             values = [value for row in padded for value in row]
             device.upload(from_integers(self.circuit.field, values), into=plan.public)
 
-    def _refusal(self, reading: _Reading, wrong: int, failed: NDArray[np.bool_]) -> Refusal | None:
+    def _refusal(
+        self, reading: _Reading, first_wrong: int, failed: NDArray[np.bool_]
+    ) -> Refusal | None:
         """Return the first error in the order of the messages."""
         for check, fails in zip(self._checks, failed.tolist(), strict=True):
-            if wrong <= check.message:
+            if first_wrong <= check.message:
                 break
             if fails and check.failure is not None:
                 return VerificationError(check.failure)
             if fails:
-                wrong = check.message
+                first_wrong = check.message
                 break
-        message = self._plan.messages.of_elements.get(wrong)
+        message = self._plan.messages.of_elements.get(first_wrong)
         if message is None:
             return None
         try:
@@ -255,8 +261,10 @@ class Verifier:
         self, readings: Sequence[_Reading], records: Words, errors: list[Refusal | None],
         timeline: Timeline | None,
     ) -> None:  # fmt: skip
-        """Claims about the inputs of proofs without errors so far: Ligero's on the device, others
-        by the commitment's verifier."""
+        """Check the claims about the inputs of all proofs without errors so far.
+
+        Openings of Ligero are checked on the device, others by the commitment's verifier.
+        """
         plan, field = self._plan, self.key.field
         claims = plan.messages.claims
         challenges, claimed = (

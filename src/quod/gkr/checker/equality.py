@@ -15,7 +15,7 @@ from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 
 FACTOR_ROW, TABLE_ROW = 6, 9
-"""Numbers of each kind of row."""
+"""The lengths of both kinds of rows."""
 
 
 @kernel
@@ -34,8 +34,8 @@ def expand_factors(
     """Expand eq of some coordinates at all hypercube points, times a challenge.
 
     A row has the first entry, the first coordinate and the number of coordinates, the challenge or
-    `NONE`, and the first and the last hypercube point of the tile. `coordinates` are indices of
-    challenges.
+    `NONE`, and the first hypercube point of the tile and the one after its last. `coordinates` are
+    indices of challenges.
     """
     f = field_arithmetic(k, field, inlined=True)
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
@@ -46,14 +46,14 @@ def expand_factors(
     )
     initial = f.select(scale == NONE, f.carried(f.one()), scale_factor)
     with k.range(k.local_id() + start, stop, k.workgroup_size) as loop:
-        corner = loop.index
+        hypercube_point = loop.index
         with k.range(0, count, carry=initial) as bits:
-            (place,) = k.load(coordinates, first + bits.index)
-            w = f.carried(f.load(challenges.entries, challenges_start + place))
-            bit = (corner >> (count - 1 - bits.index)) & 1
+            (challenge_index,) = k.load(coordinates, first + bits.index)
+            w = f.carried(f.load(challenges.entries, challenges_start + challenge_index))
+            bit = (hypercube_point >> (count - 1 - bits.index)) & 1
             chosen = f.select(bit != 0, w, f.carried(1 - w))
             bits.next(f.carried(bits.carried * chosen))
-        f.store(factors.entries, proof * factors.stride + out + corner, bits.results)
+        f.store(factors.entries, proof * factors.stride + out + hypercube_point, bits.results)
     with k.if_(k.local_id() == 0):
         k.store(tile_tickets.entries, proof * tile_tickets.stride + tile, *k.load(run_start, 0))
 
@@ -73,13 +73,13 @@ def expand_tables(
 ) -> None:
     """Expand the eq table of a point, or the sum of two such tables, from factors.
 
-    A row has the first entry, the logarithm of the number of lower factors, the first upper and the
-    first lower factor of both points, the number of entries that are not 0, and the range of the
-    tile's upper factors.
+    A row has the first entry, log2 of the number of lower factors, the first upper and the first
+    lower factor of both points, the number of entries before the zeros, and the range of the tile's
+    upper factors.
     """
     f = field_arithmetic(k, field, inlined=True)
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
-    out, log_low, high, low, high_2, low_2, zeros, start, stop = k.load(
+    out, log_low, high, low, high_2, low_2, nonzero_count, start, stop = k.load(
         rows, tile * TABLE_ROW, TABLE_ROW
     )
     factors_start = proof * factors.stride
@@ -97,9 +97,9 @@ def expand_tables(
                     for _, index in points
                 ]
                 entry = f.carried(f.sum_of_products(list(zip(uppers, lowers, strict=True))))
-                place = (outer.index << log_low) + inner.index
-                entry = f.select(place < zeros, entry, f.carried(f.zero()))
-                f.store(tables.entries, proof * tables.stride + out + place, entry)
+                entry_index = (outer.index << log_low) + inner.index
+                entry = f.select(entry_index < nonzero_count, entry, f.carried(f.zero()))
+                f.store(tables.entries, proof * tables.stride + out + entry_index, entry)
 
     with k.if_(high_2 == NONE) as branch:
         expand([(high, low)])

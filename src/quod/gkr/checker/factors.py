@@ -11,7 +11,12 @@ _TILE = 1 << 10
 
 
 class Factors:
-    """The factors of eq at points: those of the upper and of the lower half of the coordinates."""
+    """The factors of eq at points: tables of the upper and of the lower half of the coordinates.
+
+    rows: a row per tile of a factor table, for `expand_factors`.
+    coordinates: the indices of the challenges that are coordinates.
+    entries: the number of entries of all factor tables.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -20,7 +25,7 @@ class Factors:
         self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
     def of(self, point: Point, min_log_low: int | None = None) -> tuple[int, int, int]:
-        """Return log2 of the number of lower factors, and the first upper and lower factor."""
+        """Return log2 of the size of the lower table, and the first entries of both tables."""
         size = len(point.coordinates)
         least = _MIN_LOG_LOW if min_log_low is None else min_log_low
         log_low = min(size, max(-(-size // 2), least))
@@ -31,15 +36,15 @@ class Factors:
         key = (coordinates, scale)
         if key not in self._first:
             self._first[key] = first = self.entries
-            index, count = len(self.coordinates), len(coordinates)
+            first_coordinate, count = len(self.coordinates), len(coordinates)
             self.coordinates += coordinates
             self.entries += 1 << count
             for start, stop in tiles(1 << count, _TILE):
-                self.rows.append((first, index, count, scale, start, stop))
+                self.rows.append((first, first_coordinate, count, scale, start, stop))
         return self._first[key]
 
 
 def tiles(count: int, each: int) -> Iterator[tuple[int, int]]:
-    """Cut a range into tiles of `each` entries."""
+    """Yield the start and end of tiles of `each` entries that cut a range of `count`."""
     for start in range(0, count, each):
         yield start, min(start + each, count)

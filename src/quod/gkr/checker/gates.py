@@ -70,12 +70,12 @@ class Gates:
     def _coefficient(self, code: Value, instance: Value) -> Any:
         form, f, base = self._form, self._mixed.extended, self._mixed.base
         if form.is_random:
-            drawn = self._challenges
-            first = self._proof * drawn.stride + drawn.first_random
-            return f.carried(f.load(drawn.elements, first + code))
+            challenges = self._challenges
+            first_random = self._proof * challenges.stride + challenges.first_random
+            return f.carried(f.load(challenges.elements, first_random + code))
         tables = self._tables
         if form.has_public:
-            number = self._proof * tables.public + code - tables.numbers
-            entry = (number << tables.log_instances) + instance + tables.numbers
+            public_index = self._proof * tables.public + code - tables.numbers
+            entry = (public_index << tables.log_instances) + instance + tables.numbers
             code = self._k.select(code < tables.numbers, code, entry)
         return base.carried(base.load(tables.coefficients, code))

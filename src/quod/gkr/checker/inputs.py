@@ -13,7 +13,7 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 EVALUATION_ROW, CLAIM_ROW = 9, 5
-"""Numbers of each kind of row."""
+"""The lengths of both kinds of rows."""
 
 
 @kernel
@@ -31,8 +31,8 @@ def evaluate_tables(
 ) -> None:
     """Evaluate a chunk of each proof's table of inputs, integers below p, at one or two points.
 
-    A row has the logarithm of the number of lower factors, the first upper and the first lower
-    factor of both points, the range of the tile's upper factors, and the partial sum of each point.
+    A row has log2 of the number of lower factors, the first upper and the first lower factor of
+    both points, the range of the tile's upper factors, and the index of each point's partial sum.
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
@@ -97,17 +97,19 @@ def check_claims(
     with k.if_(i < n):
         proof, claim = i // claims, i % claims
         (ticket,) = k.load(parts.run_start, 0)
-        value, own_first, own_stop, first, stop = k.load(rows, claim * CLAIM_ROW, CLAIM_ROW)
+        value, claim_first, claim_stop, table_first, table_stop = k.load(
+            rows, claim * CLAIM_ROW, CLAIM_ROW
+        )
         sums = SumReader(k, f, parts, proof, ticket)
         is_sent = value != NONE
         element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, value, 0))
         element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
-        claim_value = f.carried(sums.sum(own_first, own_stop) + element)
+        claim_value = f.carried(sums.sum(claim_first, claim_stop) + element)
         verdict = k.constant(PASSED, u32)
         if evaluates:
-            difference = f.carried(sums.sum(first, stop) - claim_value)
+            difference = f.carried(sums.sum(table_first, table_stop) - claim_value)
             verdict = k.select(f.is_zero(difference), verdict, FAILED)
         with k.if_(sums.fresh):
             f.store(claimed, i, claim_value)
-            place = proof * records.stride + records.first + claim
-            k.store(records.words, place, ticket + verdict)
+            record = proof * records.stride + records.first + claim
+            k.store(records.words, record, ticket + verdict)

@@ -33,7 +33,11 @@ Row = tuple[int, ...]
 
 @frozen
 class Point:
-    """A point, as indices of the challenges that are its coordinates and that multiplies its eq."""
+    """A point, as indices of challenges.
+
+    coordinates: the indices of the challenges that are the coordinates.
+    scale: the index of the challenge that multiplies eq at the point; `NONE` if none does.
+    """
 
     coordinates: tuple[int, ...]
     scale: int = NONE
@@ -41,7 +45,7 @@ class Point:
 
 @frozen
 class Message:
-    """A message of elements: the first, and how many."""
+    """A message of elements: the index of the first element, and the number of elements."""
 
     first: int
     count: int
@@ -52,8 +56,9 @@ class Check:
     """A comparison.
 
     record: the index of the verdict among those of a proof.
-    message: the last message that the comparison reads.
-    failure: the error for a proof that fails it; None if the message has an invalid element.
+    message: the index of the last message that the comparison reads.
+    failure: the error message for a proof that fails the check; None for the check that all
+        elements of the message are valid.
     """
 
     record: int
@@ -91,7 +96,10 @@ class Messages(ABC):
         The word counts from the start of the proof's elements, or of its digests.
         """
         self.of_elements: dict[int, Message] = {}
-        """Elements by the message that absorbs them, or by the last of several."""
+        """The elements of a message, by the index of the message.
+
+        Elements that several messages absorb as digests have the index of the last one.
+        """
         self.elements = self.protocol.elements
         """The number of elements of a proof."""
         self.runs: list[Row] = []
@@ -112,11 +120,11 @@ class Messages(ABC):
         return max((start & 0xFFFFFF) // 4 for start, *_ in self.rows)
 
     @abstractmethod
-    def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
+    def _all_layers(self, outputs: Point, instance_point: tuple[int, ...]) -> InputClaims:
         """Add the messages of all layers, from the outputs down; return the claims about inputs."""
 
     def _begin(self) -> tuple[Point, tuple[int, ...]]:
-        """Append the steps before the layers; return the point of the outputs and the instances."""
+        """Append the steps before the layers; return the points of outputs and instances."""
         steps = self.protocol
         first_delay, last_delay = steps.delays
         if steps.randoms.count:
@@ -134,42 +142,42 @@ class Messages(ABC):
             self._append(step.label, 0, 0)
 
     def _challenges(self, step: Challenges) -> tuple[int, ...]:
-        """Append the empty messages between consecutive challenges; return their numbers."""
+        """Append the empty messages between challenges; return the indices of the challenges."""
         self._order.take(step)
-        drawn = []
+        indices = []
         for _ in range(step.count):
             if self._is_drawn:
                 self._append(step.label, 0, 0)
-            drawn.append(len(self.rows) - 1)
+            indices.append(len(self.rows) - 1)
             self._is_drawn = True
-        return tuple(drawn)
+        return tuple(indices)
 
     def _rounds(self, step: Rounds) -> range:
-        """Append the messages of rounds; return the numbers of their challenges."""
+        """Append the messages of rounds; return the indices of their challenges."""
         self._order.take(step)
         begin = len(self.rows)
-        for number in range(step.variables):
-            self._message(step.label, step.first + number * step.degree, step.degree)
+        for round_index in range(step.variables):
+            self._message(step.label, step.first + round_index * step.degree, step.degree)
         self._is_drawn = step.variables > 0
         return range(begin, len(self.rows))
 
     def _values(self, step: Values) -> int:
-        """Append the messages of values; return the number of the last message."""
+        """Append the messages of values; return the index of the last message."""
         self._order.take(step)
         append = self._message_of_runs if step.by_runs else self._message
         return append(step.label, step.first, step.count)
 
     # --- messages
 
-    def _append(self, label: Label, words: int, place: int, *, is_digest: bool = False) -> int:
-        """Append a message, and return its number."""
+    def _append(self, label: Label, words: int, first_word: int, *, is_digest: bool = False) -> int:
+        """Append a message, and return its index."""
         start = int.from_bytes(header(label, 4 * words), "little")
-        self.rows.append((start, place, int(is_digest)))
+        self.rows.append((start, first_word, int(is_digest)))
         self._is_drawn = False
         return len(self.rows) - 1
 
     def _message(self, label: Label, first: int, count: int) -> int:
-        """Append a message of `count` elements, and return its number."""
+        """Append a message of `count` elements, and return its index."""
         words = self.field.words
         number = self._append(label, words * count, words * first)
         self.of_elements[number] = Message(first, count)

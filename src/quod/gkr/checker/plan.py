@@ -1,5 +1,7 @@
-"""The check of a batch of proofs of one circuit as recorded launches: the part of both
-reductions."""
+"""The check of a batch of proofs of one circuit as recorded launches.
+
+`CheckPlan` is the part that both reductions share.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,9 @@ class CheckPlan(ABC):
     """The checks of a batch of proofs.
 
     The host writes to `run_start` the run's ticket and the transcript states after the commitments,
-    to `proof_elements` the proofs after their commitments, then `public`, and `inputs` if the check
-    compares claims with tables. It marks `records` as unwritten before the launches, and reads them
-    after.
+    to `proof_elements` the proofs after their commitments, to `public` the public inputs, and to
+    `inputs` the tables if the check compares claims with tables. It marks `records` as unwritten
+    before the launches, and reads them after.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class CheckPlan(ABC):
         self._schedule, self._hash = schedule, hash
         layers = len(self.circuit.layers)
         self.claim_record = FIRST_CHECK + 2 * layers
-        """The record of the first claim about the inputs."""
+        """The index of the record of the first claim about the inputs."""
         self.record_words = self.claim_record + len(schedule.claim_rows)
-        """Records of a proof."""
+        """The number of records (32-bit words) per proof."""
         self._allocate()
 
     def _sums(self) -> dict[str, Sum]:
@@ -82,7 +84,7 @@ class CheckPlan(ABC):
         modulus, element = self.circuit.field, 4 * self.field.words
         integers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
         numbers = from_integers(modulus, integers)
-        public = self.circuit.public << messages.log_instances
+        public_count = self.circuit.public << messages.log_instances
         rows: dict[str, list[Row]] = {
             "messages": messages.rows, "layers": schedule.layer_rows, "run_rows": messages.runs,
             "factor_rows": schedule.factors.rows, "table_rows": schedule.table_rows,
@@ -94,11 +96,15 @@ class CheckPlan(ABC):
             constants[f"rows of {name}"] = words_of(form_sum.rows)
             constants[f"gates of {name}"] = form_sum.gates.reshape(-1)
         inputs = modulus.bytes << self._log_inputs if self.evaluates_inputs else 0
-        # Kernels load as many words as the longest message or run has, from any message's start.
-        beyond = max(messages.most_words, RUN_ELEMENTS * self.field.words if messages.runs else 0)
+        # Kernels load as many words as the longest message or run has, from any message's start, so
+        # that the buffer has this many words after the last message.
+        padding_words = max(
+            messages.most_words, RUN_ELEMENTS * self.field.words if messages.runs else 0
+        )
         sizes = {
             "run_start": 4 * (1 + batch * STATE_WORDS),
-            "sent": 4 * (self._first_digest + batch * messages.digests * DIGEST_WORDS + beyond),
+            "sent": 4
+            * (self._first_digest + batch * messages.digests * DIGEST_WORDS + padding_words),
             "checked": 4 * batch * len(messages.runs),
             "challenges": batch * len(messages.rows) * element,
             "factors": batch * schedule.factors.entries * element,
@@ -107,7 +113,7 @@ class CheckPlan(ABC):
             "partial": batch * schedule.parts * (element + 4),
             "claimed": batch * len(schedule.claim_rows) * element,
             "records": 4 * batch * self.record_words,
-            "coefficients": numbers.nbytes + batch * public * modulus.bytes,
+            "coefficients": numbers.nbytes + batch * public_count * modulus.bytes,
             "inputs": batch * inputs,
         }
         if max(sizes.values()) > _MAX_BYTES:
@@ -121,20 +127,20 @@ class CheckPlan(ABC):
         """The ticket, then the states."""
         self.inputs = self._memory["inputs"]
         """Tables of inputs, integers below p."""
-        # The numbers among the coefficients; other coefficients are 0 here.
+        # The integer coefficients; other coefficients are 0 here.
         coefficients = self._memory["coefficients"]
         device.upload(numbers, into=coefficients.slice(0, numbers.nbytes))
         self.public = coefficients.slice(numbers.nbytes, coefficients.nbytes)
-        """The public inputs of each proof, of each input those of all instances."""
-        # Digests that fill up a message are 0, and nothing writes them.
+        """The public inputs of each proof; for each input, its values in all instances."""
+        # The digests that pad a message are 0, and no kernel writes them.
         digests = self._memory["sent"].slice(4 * self._first_digest, self._memory["sent"].nbytes)
         device.upload(np.zeros(digests.nbytes // 4, np.uint32), into=digests)
         self.records = self._memory["records"]
-        """`record_words` of each proof."""
+        """The records of all proofs, `record_words` per proof."""
         self.challenges = self._memory["challenges"]
         """An element for each message of each proof."""
         self.claimed = self._memory["claimed"]
-        """The claims about the inputs: an element a claim, proof by proof."""
+        """The claims about the inputs: an element per claim, proof by proof."""
 
     @property
     def _log_inputs(self) -> int:

@@ -10,7 +10,7 @@ from quod.kernel.ir.value import Value
 
 
 class SumReader:
-    """Adds partial sums inside a kernel, and checks that this run wrote all that they depend on."""
+    """Adds partial sums inside a kernel, and checks that the current run wrote all their inputs."""
 
     def __init__(self, k: Builder, f: Any, sums: PartialSums, proof: Value, ticket: Value) -> None:
         self._k, self._f, self._sums, self._ticket = k, f, sums, ticket
@@ -19,12 +19,18 @@ class SumReader:
         """True if all tags read so far equal the run's ticket."""
 
     def sum(self, first: Value, stop: Value) -> Any:
+        """Return the sum of the partial sums `first` to `stop` - 1, and check their tags."""
         k, f, sums = self._k, self._f, self._sums
         with k.range(first, stop, carry=(f.carried(f.zero()), k.constant(0, u32))) as loop:
-            total, others = loop.carried
-            place = self._start + loop.index
-            (tag,) = k.load(sums.words, sums.tags + place)
-            loop.next((f.carried(total + f.load(sums.words, place)), others | (tag ^ self._ticket)))
+            total, tag_differences = loop.carried
+            index = self._start + loop.index
+            (tag,) = k.load(sums.words, sums.tags + index)
+            loop.next(
+                (
+                    f.carried(total + f.load(sums.words, index)),
+                    tag_differences | (tag ^ self._ticket),
+                )
+            )
         self.fresh = self.fresh & (loop.results[1] == 0)
         return loop.results[0]
 
@@ -33,12 +39,14 @@ class SumReader:
     ) -> None:
         """Check the tickets of the tiles of eq tables, chunk `chunk` of `count`.
 
-        Every check of a proof takes another chunk, and a proof passes if all its checks do.
+        Each check of a proof tests the tickets of one chunk; a proof passes if all its checks do.
         """
         k, first_tile, tiles = self._k, proof * tile_tickets.stride, tile_tickets.stride
-        each = (tiles + count - 1) // count
-        first = k.minimum(chunk * each, tiles)
-        with k.range(first, k.minimum(first + each, tiles), carry=k.constant(0, u32)) as loop:
+        chunk_tiles = (tiles + count - 1) // count
+        first = k.minimum(chunk * chunk_tiles, tiles)
+        with k.range(
+            first, k.minimum(first + chunk_tiles, tiles), carry=k.constant(0, u32)
+        ) as loop:
             (tag,) = k.load(tile_tickets.entries, first_tile + loop.index)
             loop.next(loop.carried | (tag ^ self._ticket))
         self.fresh = self.fresh & (loop.results == 0)
@@ -54,10 +62,10 @@ class ProofBuffer:
         self._first, self._first_step = proof * sent.stride, proof * challenges.stride
         self._half = (f.modulus.value + 1) // 2
 
-    def element(self, place: Value) -> Any:
+    def element(self, index: Value) -> Any:
         """Load an element of the proof."""
         f = self._f
-        return f.carried(of_integer(f, f.load(self._sent.entries, self._first + place)))
+        return f.carried(of_integer(f, f.load(self._sent.entries, self._first + index)))
 
     def challenge(self, step: Value) -> Any:
         """Load the challenge after a message."""
@@ -66,35 +74,38 @@ class ProofBuffer:
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
         """Compute the claim after the rounds of a sumcheck.
 
-        sumcheck: the number of rounds, their degree, the first coefficient, the first challenge.
-        weights: the number of variables whose eq weight is 1/2, whether eq of challenges weights
-            the other variables, and the first of these challenges; without weights all rounds
-            halve the claim.
+        sumcheck: the number of rounds, their degree, the element of the first coefficient, and the
+            first challenge.
+        weights: the number of variables with the eq coordinate 1/2; whether eq weights the
+            polynomial, with challenges as the other coordinates; and the first of these challenges.
+            Without eq, the claim of a round is t(0) + t(1).
         """
         k, f, half = self._k, self._f, self._half
         rounds, degree, first, step = sumcheck
-        halves, weighted, across = weights
-        is_weighted = weighted != 0
+        halves, has_eq, first_coordinate = weights
+        is_weighted = has_eq != 0
         with k.range(0, halves, carry=claim) as halving:
             halving.next(f.carried(halving.carried * half))
-        a_half = f.carried(f.one() * half)
+        one_half = f.carried(f.one() * half)
         with k.range(0, rounds, carry=halving.results) as loop:
-            number, coefficients_start = loop.index, first + loop.index * degree
-            place = self.challenge(step + number)
-            top = self.element(coefficients_start + degree - 1)
-            with k.range(1, degree, carry=(top, top)) as inner:
-                total, others = inner.carried
+            round_index, coefficients_start = loop.index, first + loop.index * degree
+            x = self.challenge(step + round_index)
+            leading = self.element(coefficients_start + degree - 1)
+            with k.range(1, degree, carry=(leading, leading)) as inner:
+                total, higher_sum = inner.carried
                 coefficient = self.element(coefficients_start + degree - 1 - inner.index)
                 inner.next(
-                    (f.carried(total * place + coefficient), f.carried(others + coefficient))
+                    (f.carried(total * x + coefficient), f.carried(higher_sum + coefficient))
                 )
-            total, others = inner.results
-            is_behind = is_weighted & (number >= halves)
-            behind = self.challenge(k.select(is_behind, across + number - halves, step))
-            weight = f.select(is_behind, behind, a_half)
-            before = f.select(is_weighted, loop.carried, f.carried(loop.carried * half))
-            constant = f.carried(before - weight * others)
-            loop.next(f.carried(total * place + constant))
+            total, higher_sum = inner.results
+            uses_challenge = is_weighted & (round_index >= halves)
+            coordinate = self.challenge(
+                k.select(uses_challenge, first_coordinate + round_index - halves, step)
+            )
+            weight = f.select(uses_challenge, coordinate, one_half)
+            scaled_claim = f.select(is_weighted, loop.carried, f.carried(loop.carried * half))
+            constant = f.carried(scaled_claim - weight * higher_sum)
+            loop.next(f.carried(total * x + constant))
         return loop.results
 
 

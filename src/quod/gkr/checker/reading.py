@@ -1,10 +1,10 @@
 """Kernels that read the messages of proofs and draw all challenges.
 
-No part of a transcript depends on a claim, so the kernels draw all challenges first. The proof
-contains every claim, so the kernels check all layers in parallel.
+A transcript absorbs only bytes of the proof, no computed claim, so the kernels draw all challenges
+first. The proof contains the values of every layer, so the kernels check all layers in parallel.
 
-Kernels read the proofs and tables of rows that follow from the circuit. The elements of a proof are
-canonical integers, not in Montgomery form.
+Kernels read the proofs, and tables of rows that follow from the circuit. The elements of a proof
+are canonical integers, not in Montgomery form.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quod.transcript.runs import RUN_ELEMENTS
 from quod.transcript.transcript import START
 
 MESSAGE_ROW, RUN_ROW = 3, 3
-"""Numbers of each kind of row."""
+"""The lengths of both kinds of rows."""
 
 
 @kernel
@@ -43,22 +43,22 @@ def hash_runs(
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """Hash the runs of elements of all proofs, an instance a run.
+    """Hash the runs of elements of all proofs, one run per kernel instance.
 
     A row has the first element, the number of elements and the index of the digest. `checked` gets
-    the ticket of this launch plus the verdict: whether all elements are below p.
+    the ticket of this run of the check plus the verdict: whether all elements are below p.
     """
     chain = hash.in_kernel(k, alone=True)
     i = k.global_id()
     with k.if_(i < n):
         proof, run = i // runs, i % runs
-        first, count, place = k.load(rows, run * RUN_ROW, RUN_ROW)
+        first, count, digest_index = k.load(rows, run * RUN_ROW, RUN_ROW)
         length = count * field.words
         begin = (proof * sent.elements + first) * field.words
         words = k.load(sent.words, begin, RUN_ELEMENTS * field.words)
         zero = k.constant(0, u32)
         message = [k.select(length > index, word, zero) for index, word in enumerate(words)]
-        good = _all_below(k, field.modulus, message)
+        all_below = _all_below(k, field.modulus, message)
         start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
                  for index in range(0, len(START), 4)]  # fmt: skip
         prefix = header(Label.VALUES, 4 * len(message))
@@ -66,10 +66,10 @@ def hash_runs(
             start, k.constant(int.from_bytes(prefix, "little"), u32), message,
             k.constant(len(message), u32),
         )  # fmt: skip
-        digest = sent.first_digest + (proof * sent.digests + place) * DIGEST_WORDS
+        digest = sent.first_digest + (proof * sent.digests + digest_index) * DIGEST_WORDS
         k.store(sent.words, digest, *state)
         (ticket,) = k.load(run_start, 0)
-        verdict = k.select(good, k.constant(PASSED, u32), FAILED)
+        verdict = k.select(all_below, k.constant(PASSED, u32), FAILED)
         k.store(checked, proof * runs + run, ticket + verdict)
 
 
@@ -93,7 +93,7 @@ def read_messages(
     A row has the header of a message, its first word, and whether it consists of digests. The first
     word counts from the proof's elements, or from its digests, which follow the elements of all
     proofs. `run_start` has the run's ticket, then the states of the transcripts. A workgroup reads
-    a proof; with `alone` an instance does.
+    a proof; with `alone` one kernel instance does.
     """
     f = field_arithmetic(k, field, inlined=True)
     chain, messages = hash.in_kernel(k, alone=alone), challenges.stride
@@ -101,25 +101,25 @@ def read_messages(
     def read(proof: Value, stores: Value) -> None:
         state = k.load(run_start, proof * STATE_WORDS + 1, STATE_WORDS)
         with k.range(0, messages, carry=(state, messages)) as loop:
-            state, wrong = loop.carried
-            begin, place, of_digests = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
+            state, first_wrong = loop.carried
+            begin, first_word, of_digests = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
             length, is_digest = (begin & 0xFFFFFF) >> 2, of_digests != 0
             base = k.select(
                 is_digest, sent.first_digest + proof * sent.digests * DIGEST_WORDS,
                 proof * sent.elements * field.words,
             )  # fmt: skip
-            message = k.load(sent.words, base + place, most_words)
+            message = k.load(sent.words, base + first_word, most_words)
             state = chain.absorbed_prefix(state, begin, message, length)
             drawn = f.carried(challenge(f, field, state))
             with k.if_(stores):
                 f.store(challenges.entries, proof * messages + loop.index, drawn)
-            good = is_digest | _all_below(k, field.modulus, message, length)
-            wrong = k.select(good | (wrong != messages), wrong, loop.index)
-            loop.next((state, wrong))
+            is_valid = is_digest | _all_below(k, field.modulus, message, length)
+            first_wrong = k.select(is_valid | (first_wrong != messages), first_wrong, loop.index)
+            loop.next((state, first_wrong))
         with k.if_(stores):
             (ticket,) = k.load(run_start, 0)
-            state, wrong = loop.results
-            k.store(records.entries, proof * records.stride + READ, ticket, wrong, *state)
+            state, first_wrong = loop.results
+            k.store(records.entries, proof * records.stride + READ, ticket, first_wrong, *state)
 
     if alone:
         proof = k.global_id()
@@ -134,14 +134,14 @@ def _all_below(
 ) -> Value:
     """Return whether the integers in all words, or in the first `length` words, are below p."""
     length = k.constant(len(words), u32) if length is None else length
-    good = length == length
+    all_below = length == length
     for index in range(0, len(words) - modulus.words + 1, modulus.words):
         below = length <= index
         equal = length > index
-        for place in reversed(range(modulus.words)):
-            modulus_word = modulus.value >> (32 * place) & 0xFFFFFFFF
-            word = words[index + place]
+        for word_index in reversed(range(modulus.words)):
+            modulus_word = modulus.value >> (32 * word_index) & 0xFFFFFFFF
+            word = words[index + word_index]
             below = below | (equal & (word < modulus_word))
             equal = equal & (word == modulus_word)
-        good = good & below
-    return good
+        all_below = all_below & below
+    return all_below

@@ -23,7 +23,11 @@ _GATES_EACH = 1 << 10
 
 
 class Sum:
-    """Sums of one form over gates of all layers: the `rows` of partial sums, and the gates."""
+    """Sums of one form over gates of all layers.
+
+    rows: a row per partial sum.
+    total: the number of gates.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -31,7 +35,7 @@ class Sum:
         self.total = 0
 
     def add(self, columns: Words) -> int:
-        """Append gates, given by their columns, and return the number of the first."""
+        """Append gates, given by their columns, and return the index of the first."""
         first, self.total = self.total, self.total + columns.shape[1]
         self._columns.append(columns)
         return first
@@ -56,12 +60,12 @@ class Schedule:
         self.factors = Factors()
         self.table_rows: list[Row] = []
         self.table_entries = 0
-        """Entries of the tables of eq that are in memory at the same time."""
+        """The number of entries of the eq tables that are in memory at the same time."""
         self.layer_rows: list[Row] = []
         self.sums: dict[SumForm, Sum] = {}
         """Sums over gates."""
         self.parts = 0
-        """Partial sums of all sums."""
+        """The number of partial sums of all sums."""
         self.claim_rows: list[Row] = []
         self.evaluation_rows: list[Row] = []
         codes = [_code(self.circuit, index) for index in range(len(self.circuit.coefficients))]
@@ -73,7 +77,7 @@ class Schedule:
 
     @property
     def tiles(self) -> int:
-        """The number of tiles of factors, and of tables."""
+        """The number of tiles of factors and of tables together."""
         return len(self.factors.rows) + len(self.table_rows)
 
     @property
@@ -89,12 +93,13 @@ class Schedule:
         """Append the rows of a sum over gates, and return their range.
 
         A row has the numbers of `tables`, the first gate, the number of gates (`by_instance`: of
-        instances of gates), and the partial sum. `columns` are outputs, inputs and coefficients.
+        pairs of a gate and an instance), and the index of the partial sum. `columns` are outputs,
+        inputs and coefficients.
         """
         form_sum = self.sums.setdefault(form, Sum())
-        spread = self._log_instances if form.by_instance else 0
-        first, begin = form_sum.add(columns) << spread, len(form_sum.rows)
-        for start, stop in tiles(columns.shape[1] << spread, _GATES_EACH):
+        log_copies = self._log_instances if form.by_instance else 0
+        first, begin = form_sum.add(columns) << log_copies, len(form_sum.rows)
+        for start, stop in tiles(columns.shape[1] << log_copies, _GATES_EACH):
             form_sum.rows.append((*tables, first + start, stop - start, self.parts))
             self.parts += 1
         return range(begin, len(form_sum.rows))
@@ -107,15 +112,15 @@ class Schedule:
         Entries from `entries` on are 0.
         """
         factors = [self.factors.of(point, min_log_low) for point in points]
-        log_low, *places = (
+        log_low, *factor_starts = (
             (*factors[0], NONE, NONE) if len(factors) == 1 else (*factors[0], *factors[1][1:])
         )
         size = 1 << len(points[0].coordinates)
         for start, stop in tiles(size >> log_low, max(1, _TILE >> log_low)):
-            self.table_rows.append((first, log_low, *places, entries, start, stop))
+            self.table_rows.append((first, log_low, *factor_starts, entries, start, stop))
 
     def _claim_inputs(self, claimed: Sequence[Row]) -> None:
-        """Write a row a claim about the inputs.
+        """Set `claim_rows`: a row for each claim about the inputs.
 
         A row has an element of the proof or `NONE`, and the range of the partial sums to add to it.
         """
@@ -128,22 +133,25 @@ class Schedule:
         points = [Point((*point.coordinates, *claims.instance_point)) for point in claims.points]
         factors = [self.factors.of(point) for point in points]
         log_low = factors[0][0]
-        each = list(tiles(1 << (len(points[0].coordinates) - log_low), max(1, _ROWS >> log_low)))
-        for number, (start, stop) in enumerate(each):
-            parts = [first + number + len(each) * claim for claim in range(2)]
-            places = [*factors[0][1:], *factors[-1][1:]]
-            self.evaluation_rows.append((log_low, *places, start, stop, *parts))
-        self.parts += len(each) * len(points)
+        chunks = list(tiles(1 << (len(points[0].coordinates) - log_low), max(1, _ROWS >> log_low)))
+        for chunk_index, (start, stop) in enumerate(chunks):
+            parts = [first + chunk_index + len(chunks) * claim for claim in range(2)]
+            factor_starts = [*factors[0][1:], *factors[-1][1:]]
+            self.evaluation_rows.append((log_low, *factor_starts, start, stop, *parts))
+        self.parts += len(chunks) * len(points)
         return [
-            (first + len(each) * claim, first + len(each) * (claim + 1))
+            (first + len(chunks) * claim, first + len(chunks) * (claim + 1))
             for claim in range(len(points))
         ]
 
 
-def _code(circuit: LayeredCircuit, place: int) -> int:
-    """The code of a coefficient in gates: its index, for public inputs after all coefficients, or
-    the number of a challenge."""
-    coefficient = circuit.coefficients[place]
+def _code(circuit: LayeredCircuit, index: int) -> int:
+    """Return the code of a coefficient in gates.
+
+    It is the index of a fixed coefficient, the index of a public input counted after all
+    coefficients, or the index of a challenge.
+    """
+    coefficient = circuit.coefficients[index]
     if isinstance(coefficient, Public):
         return len(circuit.coefficients) + coefficient.number
-    return coefficient.number if isinstance(coefficient, Random) else place
+    return coefficient.number if isinstance(coefficient, Random) else index

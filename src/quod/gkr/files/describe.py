@@ -1,4 +1,4 @@
-"""Descriptions of files of circuits, keys, proofs and inputs for their readers."""
+"""Descriptions of files of circuits, keys, proofs and inputs, for display."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _json(data: memoryview, name: str) -> dict[str, object] | None:
 
 
 def _public_inputs(content: bytes, name: str) -> dict[str, object] | None:
-    """A list of lists: those of Groth16 are numbers."""
+    """Describe a list of lists of public inputs; None for a flat list, as Groth16 has."""
     rows: Any = parse_json(content, name, INPUTS)
     if not rows or not all(isinstance(row, list) for row in rows):
         return None
@@ -172,17 +172,20 @@ def soundness_summary(
 
     The lengths are those of both reductions, without the commitment.
     """
-    of: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "instances": instances, "commitment": commitment, "hash": hash, "reduction": reduction,
     }  # fmt: skip
-    terms, bits = error_terms(circuit, field, **of), security_bits(circuit, field, **of)
+    terms, bits = (
+        error_terms(circuit, field, **parameters),
+        security_bits(circuit, field, **parameters),
+    )
     return {
         "challenges": field.name,
         "commitment": commitment.parameters(),
         "hash": hash.value,
         "instances": instances,
         "reduction": reduction.value,
-        "error_terms": {what: f"2**{_log2(term):.1f}" for what, term in terms.items()},
+        "error_terms": {cause: f"2**{_log2(term):.1f}" for cause, term in terms.items()},
         "bits": bits,
         "bytes_of_layers": {
             each.value: layer_bytes(circuit, field, instances, each) for each in Reduction
@@ -192,17 +195,17 @@ def soundness_summary(
 
 
 def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> int:
-    """Return the bytes of device memory of all layers' values; a prover needs a few times as much.
+    """Return the device bytes of all layers' values; a prover needs a few times as much.
 
     Values above a random coefficient are in the field of challenges.
     """
     total = circuit.field.bytes << circuit.log_inputs
-    element = circuit.field.bytes
+    element_bytes = circuit.field.bytes
     for layer in circuit.layers:
-        places = [gates.coefficient for gates in layer.gates.values()]
-        if any(circuit.random_coefficients[place].any() for place in places):
-            element = 4 * field.words
-        total += element << layer.log_size
+        coefficient_indices = [gates.coefficient for gates in layer.gates.values()]
+        if any(circuit.random_coefficients[indices].any() for indices in coefficient_indices):
+            element_bytes = 4 * field.words
+        total += element_bytes << layer.log_size
     return total << log_instances(instances)
 
 

@@ -35,7 +35,7 @@ from quod.validation import file_path, plain_array, shown_kind, whole_number
 INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-# The largest prime has 157 digits; int() is not asked to read more than this.
+# The largest prime has 157 digits, so longer numbers are rejected before int() reads them.
 _MAX_DIGITS = 160
 
 
@@ -170,7 +170,7 @@ def inputs_to_json(
 
 
 def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
-    """Rows of an array of elements, of shape (instances, inputs, words) or (inputs, words)."""
+    """Return the rows of an array of elements, (instances, inputs, words) or (inputs, words)."""
     size, words = 1 << circuit.log_inputs, circuit.field.words
     if table.dtype != np.uint32 or table.ndim not in (2, 3) or table.shape[-2:] != (size, words):
         raise InputError(
@@ -195,7 +195,7 @@ def _texts(what: str, values: object) -> list[Any]:
         for row in rows
     ):
         raise InputError(f"{what} must be a list of int per instance")
-    # No larger number is read, and Python would refuse to write some as text.
+    # Readers reject larger numbers, and Python refuses to convert very large ones to text.
     if any(not 0 <= value < 10**_MAX_DIGITS for row in rows for value in row):
         raise InputError(f"{what} must be int in [0, prime)")
     texts = [[str(value) for value in row] for row in rows]
@@ -245,22 +245,22 @@ def _rows(document: object, name: str, key: str, field: Modulus, length: int) ->
         fail("has no instance")
     rows = document if document and isinstance(document[0], list) else [document]
     checked_rows = []
-    for number, row in enumerate(rows):
+    for instance, row in enumerate(rows):
         if not isinstance(row, list):
-            fail(f"instance {number} must be a list, not {kind_of(row)}")
+            fail(f"instance {instance} must be a list, not {kind_of(row)}")
         if len(row) != length:
             what = "public inputs" if key == "public" else "inputs"
             raise MismatchError(
-                f"instance {number} has {len(row)} {what}, and the circuit {length}",
+                f"instance {instance} has {len(row)} {what}, and the circuit {length}",
                 path=name,
                 section=key,
             )
         values = []
-        for place, value in enumerate(row):
+        for index, value in enumerate(row):
             parsed = _number(value, field)
             if parsed is None:
                 fail(
-                    f"value {place} of instance {number} must be an integer from 0 to the prime "
+                    f"value {index} of instance {instance} must be an integer from 0 to the prime "
                     f'of {field.name}, such as 7 or "7", not {shown(value)}'
                 )
             values.append(parsed)

@@ -2,7 +2,7 @@
 
 An object with exactly these keys: `format`, the text below; `circuit`, the digest in hexadecimal;
 `field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
-and its parameters (of HyperKZG the first powers of tau, so that verifiers need no file of them);
+and its parameters (for HyperKZG the first powers of tau, so that verifiers need no file of them);
 `chain`, `bits` and the names of the `hash` and of the `reduction`; and, for readers, how many
 `public` inputs the circuit has and how many of its outputs are `zeros`. The key of a circuit with
 random coefficients also has their number, `randoms`.
@@ -171,14 +171,14 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
         except InputError as error:
             fail(key, str(error))
     try:
-        verifying = VerifyingKey(
+        verifying_key = VerifyingKey(
             bytes.fromhex(digest), choices["field"], choices["commitment"], numbers["chain"],
             numbers["bits"], choices["hash"], choices["hash"].is_algebraic, choices["reduction"],
             numbers.get(_RANDOMS, 0),
         )  # fmt: skip
     except InputError as error:
         raise InputError(str(error), path=name) from None
-    return KeyFile(name, verifying, numbers["public"], numbers["zeros"])
+    return KeyFile(name, verifying_key, numbers["public"], numbers["zeros"])
 
 
 def _commitment(document: object) -> Any:

@@ -3,8 +3,8 @@
 Version 2 has two sections. The first has the circuit's digest in 32 bytes, the u64 number of
 instances and five texts in ASCII, each a u32 length and its bytes: the protocol, the field of
 challenges, the hash, the reduction and the commitment's parameters. The second has the bytes of the
-proof. A verifier has the content of the first section from its own side and never takes it from the
-file; the section only serves error messages about proofs of another circuit or key.
+proof. A verifier knows the content of the first section already and never takes it from the file;
+the section only serves error messages about proofs of another circuit or key.
 """
 
 from __future__ import annotations

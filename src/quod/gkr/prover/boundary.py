@@ -23,7 +23,7 @@ Words = NDArray[np.uint32]
 
 _COUNTERS = 1 << 14
 _CPU_COUNTERS = 1 << 8
-# Words of an instance's inputs that are read at once: 32 bytes, a sector of a GPU's memory.
+# A kernel instance reads this many words of inputs at once: 32 bytes, a sector of a GPU's memory.
 _WORDS_AT_ONCE = 8
 
 
@@ -115,7 +115,7 @@ class Boundary:
         return self._plan.circuit.field.bytes << self._plan.circuit.log_inputs
 
     def bring(self, tables: Sequence[Words]) -> bool:
-        """Copy the inputs of each proof to the device; return whether all are elements."""
+        """Copy the inputs of each proof to the device; return whether all are canonical."""
         plan = self._plan
         if plan.batch == 1:
             plan.device.upload(tables[0], into=self._host_order)
@@ -130,8 +130,8 @@ class Boundary:
     @cached_property
     def _staging(self) -> Words:
         """Pinned host memory for the inputs of a batch, of shape (batch, words of a proof)."""
-        room: Words = self._plan.device.pinned(self._host_order.nbytes).view(np.uint32)
-        return room.reshape(self._plan.batch, -1)
+        memory: Words = self._plan.device.pinned(self._host_order.nbytes).view(np.uint32)
+        return memory.reshape(self._plan.batch, -1)
 
     def outputs_are_zero(self) -> bool:
         """Return whether the outputs that must be 0 are 0 in all proofs and instances."""
@@ -157,26 +157,28 @@ class Boundary:
     def _record_inputs(self) -> Recording:
         plan, circuit = self._plan, self._plan.circuit
         recording = plan.device.stream("gkr").record()
-        words, places = circuit.field.words, 1 << circuit.log_inputs
+        words, wires = circuit.field.words, 1 << circuit.log_inputs
         if self._host_order is not self._values:
-            at_once = min(places, max(1, _WORDS_AT_ONCE // words))
-            groups = places // at_once
+            at_once = min(wires, max(1, _WORDS_AT_ONCE // words))
+            groups = wires // at_once
             plan.launch(
                 recording, place_inputs, plan.batch * groups << plan.log_instances,
                 groups.bit_length() - 1, self._instances, plan.log_instances, self._host_order,
                 self._values, words=words, at_once=at_once,
             )  # fmt: skip
-        each = self._instances * places
-        self._record_count(recording, each, each, self._host_order, words, circuit.field.value)
+        proof_entries = self._instances * wires
+        self._record_count(
+            recording, proof_entries, proof_entries, self._host_order, words, circuit.field.value
+        )
         return recording.finish().recording
 
     def _record_outputs(self) -> Recording:
         plan, circuit = self._plan, self._plan.circuit
         recording = plan.device.stream("gkr").record()
         words = plan.value_bytes(-1) // 4
-        log_instances, stride = plan.log_instances, circuit.log_outputs + plan.log_instances
+        log_instances, log_stride = plan.log_instances, circuit.log_outputs + plan.log_instances
         self._record_count(
-            recording, circuit.zeros << log_instances, 1 << stride, plan.values[-1], words, 1
+            recording, circuit.zeros << log_instances, 1 << log_stride, plan.values[-1], words, 1
         )
         return recording.finish().recording
 

@@ -1,8 +1,8 @@
 """Gates inside the prover's kernels: their coefficients, and sums over the gates of a wire.
 
-Once per circuit, gates are sorted by the wire that indexes the entries of a table. A kernel
-instance sums one run of gates of each kind and writes one entry. So it needs no atomics, and the
-table is not cleared first.
+Gates are sorted once per circuit, by the wire that indexes the entries of a table. A kernel
+instance sums the gates of one wire, a contiguous run for each kind, and writes one entry. So
+kernels need no atomics, and the table need not be cleared first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.sumcheck.mixed import MixedField
 
 PUBLIC_TAG, RANDOM_TAG = 1, 2
 TAG_SHIFT = 30
-"""Number of bits of a coefficient's code below its tag; a fixed coefficient has the tag 0."""
+"""The number of bits of a coefficient's code below its tag; the tag of a fixed coefficient is 0."""
 
 
 @frozen
@@ -95,22 +95,23 @@ class Coefficients:
         """Load the coefficient with a code; it is in the prime field unless `has_random`."""
         form, mixed, gates = self._form, self.mixed, self._gates
         k = mixed.base.k
-        tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
-        index = number
+        tag, payload = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
+        index = payload
         if form.has_public:
-            entry = ((proof * gates.public + number) << gates.log_rows) + instance
-            index = k.select(tag == PUBLIC_TAG, gates.first_public + entry, number)
+            public_index = ((proof * gates.public + payload) << gates.log_rows) + instance
+            index = k.select(tag == PUBLIC_TAG, gates.first_public + public_index, payload)
         if not form.has_random:
             return mixed.base.carried(mixed.base.load(gates.coefficients, index))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
-            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
+            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + payload)))
         with branch.otherwise():
             branch.yield_(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
         return branch.results
 
 
 def carried(mixed: MixedField, element: Any) -> Any:
+    """Return an element of either field in the form of a loop-carried value."""
     return (mixed.extended if mixed.is_extended(element) else mixed.base).carried(element)
 
 
@@ -128,21 +129,22 @@ def power(f: Any, value: Any, exponent: int) -> Any:
 
 
 def added_gates(
-    mixed: MixedField, f: Any, kinds: Sequence[str], table: GateTable, place: Value, places: Value,
-    part: Callable[..., Any],
+    mixed: MixedField, f: Any, kinds: Sequence[str], table: GateTable, wire: Value, wires: Value,
+    gate_term: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    """Sum the results of `part` over all gates of wire `place`.
+    """Sum the results of `gate_term` over all gates of a wire.
 
-    The table's ``starts`` has for each kind places + 1 word offsets in its ``gates``: the gates of
-    wire i are the words from offset i to offset i + 1. `part` receives the kind and these words.
+    The table's `starts` has for each kind wires + 1 word offsets into its `gates`: the gates of
+    wire i are the words from starts[i] to starts[i + 1]. `gate_term` receives the kind and the
+    words of one gate.
     """
     k = mixed.base.k
     total = f.carried(f.zero())
-    for number, kind in enumerate(kinds):
-        start = place + number * (places + 1)
+    for kind_index, kind in enumerate(kinds):
+        start = wire + kind_index * (wires + 1)
         width = KINDS[kind] + 1
         with k.range(table.starts[start], table.starts[start + 1], width, carry=total) as run:
-            product = part(kind, *k.load(table.gates, run.index, width))
+            product = gate_term(kind, *k.load(table.gates, run.index, width))
             product = mixed.embedded(product) if f is mixed.extended else product
             run.next(f.carried(run.carried + product))
         total = run.results

@@ -49,7 +49,7 @@ def corner_weights(
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n >> log_each):
         upper_variables = log_size - log_each
-        proof, lower = i >> upper_variables, i & ((k.constant(1, u32) << upper_variables) - 1)
+        proof, lower_bits = i >> upper_variables, i & ((k.constant(1, u32) << upper_variables) - 1)
         point_start = proof * points.stride
 
         def coordinate(start: Value, variable: Value) -> Any:
@@ -59,12 +59,12 @@ def corner_weights(
         if claims == 2:
             starts.append(f.carried(f.load(points.elements, point_start + points.factor)))
         with k.range(0, upper_variables, carry=tuple(starts)) as loop:
-            bit = (lower >> (upper_variables - 1 - loop.index)) & 1
+            bit = (lower_bits >> (upper_variables - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (points.first, points.second), strict=False):
                 w = coordinate(start, loop.index + log_each)
-                chosen = f.select(bit != 0, w, f.carried(1 - w))
-                products.append(f.carried(product * chosen))
+                eq_factor = f.select(bit != 0, w, f.carried(1 - w))
+                products.append(f.carried(product * eq_factor))
             loop.next(tuple(products))
         totals: list[Any] = []
         for product, start in zip(loop.results, (points.first, points.second), strict=False):
@@ -78,9 +78,9 @@ def corner_weights(
                 else entries
             )
         for position, total in enumerate(totals):
-            z = (k.constant(position, u32) << upper_variables) + lower
-            weight = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
-            f.store(weights, (proof << log_size) + z, weight)
+            wire = (k.constant(position, u32) << upper_variables) + lower_bits
+            weight = f.select(wire < zeros, f.carried(total), f.carried(f.zero()))
+            f.store(weights, (proof << log_size) + wire, weight)
 
 
 @kernel
@@ -98,7 +98,7 @@ def collapse_instances(
     is_base: bool,
     by_workgroup: bool,
 ) -> None:
-    """Evaluate n wires at the point of the instances: collapsed[p] = sum of shares times values.
+    """Evaluate n wires at the point of the instances: collapsed[i] = sum of shares times values.
 
     values: from entry `first` on, by proof, wire (`places` per proof) and instance.
     shares: the eq table of the point, 2**log_instances elements per proof.

@@ -68,7 +68,7 @@ class PipelineSlot:
         shape = self._plan.batch, self._plan.sent_words
         return self.device.pinned(4 * shape[0] * shape[1]).view(np.uint32).reshape(shape)
 
-    # --- from inputs to work
+    # --- from inputs to submitted work
 
     def begin(
         self, statements: Sequence[Statement], tables: Sequence[Words], before: Transcript,
@@ -119,7 +119,7 @@ class PipelineSlot:
             states[number] = np.frombuffer(writer.transcript.state, "<u4")
         self.device.upload(words, into=plan.states)
 
-    # --- from work to proofs
+    # --- from submitted work to proofs
 
     def finish(self, first: int | None) -> list[bytes]:
         """Wait for the proofs, and return them without those of the padding.
@@ -141,18 +141,20 @@ class PipelineSlot:
         if self._raw is not None:
             self._raw.end()
             # A raw commitment has no opening, so the device's messages end the proof.
-            every = zip(self._writers, rows, strict=False)
-            return joined([(*writer.parts, row.data) for writer, row in every])
+            pairs = zip(self._writers, rows, strict=False)
+            return joined([(*writer.parts, row.data) for writer, row in pairs])
         words = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
         self.device.download(plan.states, words)
         transcripts = plan.layout.states(field)
-        elements = words[: transcripts.start].reshape(plan.batch, plan.layout.stride, field.words)
-        if not all_canonical(field.modulus, elements):
+        state_elements = words[: transcripts.start].reshape(
+            plan.batch, plan.layout.stride, field.words
+        )
+        if not all_canonical(field.modulus, state_elements):
             raise not_written(self.device, "a proof")
         states = words[transcripts].astype("<u4", copy=False).reshape(plan.batch, -1)
         for number, writer in enumerate(self._writers):
             writer.absorbed(rows[number].tobytes(), states[number].tobytes())
-            self._committers[number].open(self._claims(elements[number]), writer)
+            self._committers[number].open(self._claims(state_elements[number]), writer)
         return [writer.getvalue() for writer in self._writers]
 
     def abandon(self) -> None:
@@ -194,15 +196,19 @@ class PipelineSlot:
         zeros = outputs[:proofs, : circuit.zeros, : self._instances]
         if not zeros.any():
             raise not_written(self.device, "the outputs")
-        wrong = np.argwhere(zeros.any(axis=3))
-        proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
-        value = to_integers(circuit.field, outputs[proof, output, number, : circuit.field.words])[0]
-        which = f" of instance {number}" if self._instances > 1 else ""
-        which += f" of proof {first + proof}" if first is not None else ""
+        nonzero = np.argwhere(zeros.any(axis=3))
+        proof, output, instance = min(
+            nonzero.tolist(), key=lambda indices: (indices[0], indices[::-1])
+        )
+        value = to_integers(circuit.field, outputs[proof, output, instance, : circuit.field.words])[
+            0
+        ]
+        owner = f" of instance {instance}" if self._instances > 1 else ""
+        owner += f" of proof {first + proof}" if first is not None else ""
         # A user cannot interpret an element of the extension.
-        what = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
-        others = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
-        raise InputError(f"output {output} of the circuit{which} {what}{others}")
+        fault = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
+        further = f", and {len(nonzero) - 1} more are not" if len(nonzero) > 1 else ""
+        raise InputError(f"output {output} of the circuit{owner} {fault}{further}")
 
 
 def _writer(statement: Statement, before: Transcript) -> ProofWriter:

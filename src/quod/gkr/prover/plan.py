@@ -1,4 +1,4 @@
-"""The launches of a batch of proofs of one circuit, as far as both reductions share them."""
+"""The launches of a batch of proofs of one circuit that both reductions share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from quod.layered.circuit import LayeredCircuit
 
 _STEP_GROUP_SIZE = 128
 _LOG_WEIGHTS_PER_INSTANCE = 3
-# For long elements multiplications cost more than registers: with two claims this takes 2.75
-# multiplications per entry instead of 3.75.
+# For long elements multiplications cost more than registers: with two claims, 16 weights per
+# instance take 2.75 multiplications per entry, 8 weights take 3.75.
 _LOG_LONG_WEIGHTS_PER_INSTANCE = 4
 # On a GPU one kernel instance computes a sum over less than 2**5 instances of the circuit.
 _MIN_LOG_WORKGROUP_SUM = 5
@@ -61,7 +61,7 @@ class BatchPlan(ABC):
 
     @property
     def sent_words(self) -> int:
-        """32-bit words of a proof's messages."""
+        """The number of 32-bit words of a proof's messages."""
         return self.word_of(self.protocol.elements)
 
     def word_of(self, element: int) -> int:
@@ -92,11 +92,11 @@ class BatchPlan(ABC):
         is_base = self.gates.values_are_base[level]
         return 4 * (self.field.modulus.words if is_base else self.field.words)
 
-    def _allocate(self, reduction_sizes: dict[str, int], rows: list[int]) -> None:
+    def _allocate(self, reduction_sizes: dict[str, int], entries_per_wire: list[int]) -> None:
         """Allocate all memory.
 
         reduction_sizes: the bytes of each buffer that only this reduction has, by name.
-        rows: the number of entries per wire, for the inputs and each layer.
+        entries_per_wire: the number of entries per wire, for the inputs and each layer.
         Raises InputError if a buffer exceeds the limit of 32-bit word indices, and the device's
         error if its memory is too small.
         """
@@ -108,24 +108,25 @@ class BatchPlan(ABC):
             "challenges": max(1, self.batch * circuit.randoms) * element_bytes,
             "sent": 4 * self.batch * self.sent_words,
             "states": 4 * self.layout.words(self.field),
-            "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
+            "coefficients": self.gates.integer_coefficients.nbytes
+            + self._public_entries * circuit.field.bytes,
             **reduction_sizes,
         }
-        levels = [
+        level_bytes = [
             (self.batch << size) * entries * self.value_bytes(level)
-            for level, (size, entries) in enumerate(zip(self.sizes, rows, strict=True))
+            for level, (size, entries) in enumerate(zip(self.sizes, entries_per_wire, strict=True))
         ]
-        if max(*sizes.values(), *levels) > _MAX_BUFFER_BYTES:
+        if max(*sizes.values(), *level_bytes) > _MAX_BUFFER_BYTES:
             raise InputError(
                 f"{self.batch << self.log_instances} instances of this circuit have layers of "
                 f"2^{max(self.sizes)} values each, which is too many; prove fewer at a time"
             )
-        self.peak_bytes = sum(sizes.values()) + sum(levels)
+        self.peak_bytes = sum(sizes.values()) + sum(level_bytes)
         """Bytes of device memory in addition to the circuit."""
         device.check_budget("these proofs", self.peak_bytes)
         self.memory = {name: device.allocate(size) for name, size in sizes.items()}
         """Buffers that layers share."""
-        self.values = [device.allocate(size) for size in levels]
+        self.values = [device.allocate(size) for size in level_bytes]
         """The inputs, and the values of all layers."""
         self.sent = self.memory["sent"]
         """The messages of all proofs, `sent_words` words each."""
@@ -133,13 +134,13 @@ class BatchPlan(ABC):
         """The prover states, in the layout of `layout`."""
         self.coefficients = self.memory["coefficients"]
         """The circuit's coefficients, then the public inputs by proof, input and instance."""
-        numbers = self.gates.numbers
+        numbers = self.gates.integer_coefficients
         device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
 
     @property
     def first_public(self) -> int:
         """The index of the first public input in `coefficients`, in elements."""
-        return len(self.gates.numbers)
+        return len(self.gates.integer_coefficients)
 
     def gate_table(self, starts: Buffer, gates: Buffer) -> GateTable:
         """Return gates of a layer as a kernel argument."""
@@ -209,19 +210,19 @@ class BatchPlan(ABC):
         target: the name of the buffer, 2**log_size elements per proof.
         first: the offset of the first point in the state.
         claims: with 2, the table is eq of the first point plus a challenge times eq of the second.
-        zeros: the number of entries that are not set to 0; None for all.
+        zeros: the index from which on entries are set to 0; None for no such entries.
         """
         layout = self.layout
         is_long = self.field.modulus.bits > 64 and not self.device.host_memory
-        log_each = min(
+        log_weights_each = min(
             _LOG_LONG_WEIGHTS_PER_INSTANCE if is_long else _LOG_WEIGHTS_PER_INSTANCE, log_size
         )
         count = self.batch << log_size
         compiled = self.device.compile(
-            corner_weights, field=self.field, claims=claims, log_each=log_each
+            corner_weights, field=self.field, claims=claims, log_each=log_weights_each
         )
         recording.launch(
-            compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
+            compiled, -(-(count >> log_weights_each) // compiled.lanes), count, log_size,
             1 << log_size if zeros is None else zeros,
             ClaimPoints(first, layout.second_point, layout.stride, FACTOR, self.states),
             self.memory[target],
@@ -231,8 +232,9 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, values: Buffer, target: str, places: int, *,
         first: int = 0, is_base: bool,
     ) -> None:  # fmt: skip
-        """Record the evaluation of wires at the point of the instances; `record_instance_table`
-        comes first.
+        """Record the evaluation of wires at the point of the instances.
+
+        Call `record_instance_table` first.
 
         target: the name of the buffer that receives `places` elements per proof.
         places: the number of wires per proof.
@@ -255,8 +257,9 @@ class BatchPlan(ABC):
         )  # fmt: skip
 
     def collapse_public(self, recording: RecordingStream) -> None:
-        """Record the evaluation of public inputs at the point of the instances, after
-        `record_instance_table`.
+        """Record the evaluation of public inputs at the point of the instances.
+
+        Call `record_instance_table` first.
         """
         self.collapse(
             recording, self.coefficients, "collapsed", self.circuit.public,

@@ -54,20 +54,22 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._log_instances, self._batch = log_instances, batch
-        plan: Callable[..., BatchPlan]
+        plan_type: Callable[..., BatchPlan]
         match key.reduction:
             case Reduction.TWO_PHASE:
-                plan = partial(TwoPhasePlan, TwoPhaseGates(self.device, circuit, key.field))
+                plan_type = partial(TwoPhasePlan, TwoPhaseGates(self.device, circuit, key.field))
             case Reduction.DATA_PARALLEL:
-                plan = partial(DataParallelPlan, DataParallelGates(self.device, circuit, key.field))
+                plan_type = partial(
+                    DataParallelPlan, DataParallelGates(self.device, circuit, key.field)
+                )
             case _:
                 assert_never(key.reduction)
         self._plan: Callable[[], BatchPlan] = partial(
-            plan, chain=key.chain, hash=key.hash, log_instances=log_instances, batch=batch
+            plan_type, chain=key.chain, hash=key.hash, log_instances=log_instances, batch=batch
         )
         # A CPU cannot compute one batch while the host finishes another.
-        most = whole_number("in_progress", in_progress, 1, 2)
-        self._max_in_progress = 1 if self.device.host_memory else most
+        max_in_progress = whole_number("in_progress", in_progress, 1, 2)
+        self._max_in_progress = 1 if self.device.host_memory else max_in_progress
         self._in_progress = [self._pipeline_slot(0)]
         self._turn = Lock()
 
@@ -121,10 +123,10 @@ class Prover:
         """
         if not statements:
             return []
-        before = self.key.transcript()
-        statements[0].absorb_common(before)
+        common_transcript = self.key.transcript()
+        statements[0].absorb_common(common_transcript)
         if not self.circuit.public:
-            statements[0].absorb_public(before)
+            statements[0].absorb_public(common_transcript)
         batches = range(0, len(tables), self._batch)
         while len(self._in_progress) < min(self._max_in_progress, len(batches)):
             self._in_progress.append(self._pipeline_slot(len(self._in_progress)))
@@ -134,8 +136,10 @@ class Prover:
         try:
             for number, start in enumerate(batches):
                 slot = self._in_progress[number % len(self._in_progress)]
-                rows = slice(start, start + self._batch)
-                slot.begin(statements[rows], tables[rows], before, timeline)
+                batch_slice = slice(start, start + self._batch)
+                slot.begin(
+                    statements[batch_slice], tables[batch_slice], common_transcript, timeline
+                )
                 pending.append((slot, start if len(tables) > 1 else None))
                 if len(pending) > max_pending:
                     slot, first = pending.pop(0)

@@ -19,7 +19,10 @@ from quod.kernel.ir.value import Value
 from quod.transcript.chain import Chain
 
 CLAIM, FACTOR, VALUES, FIRST_POINT = 0, 1, 2, 4
-"""Indices of elements of a proof's state; VALUES has two, and the first point begins at FIRST."""
+"""Indices of elements of a proof's state.
+
+VALUES is the first of two claimed values; the first point begins at FIRST_POINT.
+"""
 
 
 class StateSizes(Struct):

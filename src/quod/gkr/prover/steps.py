@@ -84,10 +84,13 @@ def begin_proofs(
 def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
     """Return the transcript state from which a challenge is derived.
 
-    The first challenge follows the last message; each further one follows an empty message.
+    The first challenge follows the last message; each later challenge follows an empty message.
     """
-    after = chain.absorbed(state, Label.NEXT, ())
-    return tuple(k.select(is_further, new, old) for new, old in zip(after, state, strict=True))
+    after_empty_message = chain.absorbed(state, Label.NEXT, ())
+    return tuple(
+        k.select(is_further, absorbed, unchanged)
+        for absorbed, unchanged in zip(after_empty_message, state, strict=True)
+    )
 
 
 @kernel
@@ -134,12 +137,12 @@ class _Constants:
     def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
         self._has_public, self._proof, self._constants = form.has_public, proof, constants
         zero = k.constant(0, constants.public.type)
-        numbers = GateForm(form.field, (), False, form.has_random, form.below_is_base)
-        table = GateTable(
+        fixed_form = GateForm(form.field, (), False, form.has_random, form.below_is_base)
+        gate_table = GateTable(
             zero, zero, constants.randoms, zero, constants.gates, constants.gates,
             constants.coefficients, constants.challenges,
         )  # fmt: skip
-        self._numbers = Coefficients(k, numbers, table)
+        self._numbers = Coefficients(k, fixed_form, gate_table)
         self._zero, self._mixed = zero, self._numbers.mixed
 
     def times(self, weight: Any, code: Value) -> Any:
@@ -148,9 +151,9 @@ class _Constants:
         if not self._has_public:
             return self._multiply_fixed(weight, code)
         with mixed.base.k.if_((code >> TAG_SHIFT) == PUBLIC_TAG) as branch:
-            number = code & ((1 << TAG_SHIFT) - 1)
+            public_index = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
-            coefficient = f.load(constants.collapsed, self._proof * constants.public + number)
+            coefficient = f.load(constants.collapsed, self._proof * constants.public + public_index)
             branch.yield_(f.carried(weight * coefficient))
         with branch.otherwise():
             branch.yield_(self._multiply_fixed(weight, code))

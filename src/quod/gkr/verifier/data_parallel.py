@@ -1,4 +1,4 @@
-"""The data-parallel reduction in plain integers: from a claim about a layer to one about the next.
+"""The data-parallel reduction in plain integers: from a claim about a layer to the layer below.
 
 A claim is a weighted sum of a layer's values at the point of the instances. The sumcheck is over
 the instances alone, for all wires at once; the values of all wires are sent.
@@ -23,7 +23,7 @@ class DataParallelVerifier:
 
     weights, claim: the weights of a layer's values, and the claimed weighted sum.
     point: the point of the wires at which the values are combined.
-    across: the point of the instances.
+    instance_point: the point of the instances.
     """
 
     def __init__(self, gates: LayerGates, steps: ProtocolSteps, messages: StepReader) -> None:
@@ -42,41 +42,41 @@ class DataParallelVerifier:
         ]
 
     def _combine(
-        self, places: Iterable[int], values: Iterable[PlainElement], point: Challenges
+        self, wires: Iterable[int], values: Iterable[PlainElement], point: Challenges
     ) -> None:
-        """Draw a point, and combine the values of some wires of a layer to one claim there."""
+        """Draw a point, and combine values of some wires into one claim at the point."""
         self.point = self.messages.challenges(point)
-        corners = eq_table(self.field, self.point)
+        weights = eq_table(self.field, self.point)
         self.claim = PlainElement.zero(self.field)
-        self.weights = [self.claim] * len(corners)
-        for place, value in zip(places, values, strict=True):
-            self.weights[place] = corners[place]
-            self.claim += corners[place] * value
+        self.weights = [self.claim] * len(weights)
+        for wire, value in zip(wires, values, strict=True):
+            self.weights[wire] = weights[wire]
+            self.claim += weights[wire] * value
 
     def _layer(self, layer: Layer) -> None:
-        """Reduce a claim about a layer to one about the layer below it."""
+        """Reduce a claim about a layer to a claim about the layer below it."""
         number, (sumcheck,) = layer.number, layer.sumchecks
         claim = self.gates.without_constants(number, self.claim, self.weights, self.instance_point)
-        claim, drawn = self.messages.rounds(sumcheck.rounds, claim, self.instance_point)
-        if drawn:
-            self.instance_point = drawn
-        taken = taken_places(self.circuit, number).tolist()
-        sent = self.messages.values(sumcheck.values)
-        values = dict(zip(taken, sent, strict=True))
+        claim, round_challenges = self.messages.rounds(sumcheck.rounds, claim, self.instance_point)
+        if round_challenges:
+            self.instance_point = round_challenges
+        sent_wires = taken_places(self.circuit, number).tolist()
+        sent_values = self.messages.values(sumcheck.values)
+        values = dict(zip(sent_wires, sent_values, strict=True))
         if self._weighted(number, values) != claim:
             raise VerificationError(sumcheck.failure)
-        self._combine(taken, sent, layer.challenges)
+        self._combine(sent_wires, sent_values, layer.challenges)
 
-    def _weighted(self, number: int, values: dict[int, PlainElement]) -> PlainElement:
+    def _weighted(self, layer_index: int, values: dict[int, PlainElement]) -> PlainElement:
         """Return the sum over gates of output weight times coefficient times values of inputs."""
         total = PlainElement.zero(self.field)
         for kind in KINDS:
             if kind == "constant":
                 continue
             exponent = POWERS.get(kind, 1)
-            for output, coefficient, *taken in self.gates.rows(number, kind):
-                part = self.weights[output] * self.gates.coefficient(coefficient)
-                for x in taken:
-                    part *= values[x] ** exponent
-                total += part
+            for output, coefficient, *inputs in self.gates.rows(layer_index, kind):
+                term = self.weights[output] * self.gates.coefficient(coefficient)
+                for wire in inputs:
+                    term *= values[wire] ** exponent
+                total += term
         return total

@@ -24,9 +24,9 @@ class LayerGates:
         columns = (gates.output, gates.coefficient, *gates.inputs)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
-    def coefficient(self, place: int) -> PlainElement | int:
+    def coefficient(self, index: int) -> PlainElement | int:
         """Return a coefficient by its index; it must be the same in all instances."""
-        coefficient: Coefficient = self.circuit.coefficients[place]
+        coefficient: Coefficient = self.circuit.coefficients[index]
         if isinstance(coefficient, Random):
             return self.randoms[coefficient.number]
         if isinstance(coefficient, Public):
@@ -35,33 +35,33 @@ class LayerGates:
 
     def without_constants(
         self, number: int, claim: PlainElement, weights: Sequence[PlainElement],
-        across: Sequence[PlainElement],
+        instance_point: Sequence[PlainElement],
     ) -> PlainElement:  # fmt: skip
         """Subtract a layer's constants from a claim about its weighted values."""
-        constants = self._constants(number, across)
+        constants = self._constants(number, instance_point)
         for output, coefficient in self.rows(number, "constant"):
             claim -= weights[output] * constants[coefficient]
         return claim
 
     def _constants(
-        self, number: int, across: Sequence[PlainElement]
+        self, number: int, instance_point: Sequence[PlainElement]
     ) -> dict[int, PlainElement | int]:
         """Return the coefficients of constants at the point of the instances, by index."""
         coefficients = self.circuit.coefficients
-        places = {place for _, place in self.rows(number, "constant")}
-        has_public = any(isinstance(coefficients[place], Public) for place in places)
-        # As many as instances.
-        shares = eq_table(self.field, across) if has_public else []
+        indices = {index for _, index in self.rows(number, "constant")}
+        has_public = any(isinstance(coefficients[index], Public) for index in indices)
+        # One eq value per instance.
+        shares = eq_table(self.field, instance_point) if has_public else []
         constants: dict[int, PlainElement | int] = {}
-        for place in places:
-            coefficient = coefficients[place]
+        for index in indices:
+            coefficient = coefficients[index]
             if not isinstance(coefficient, Public):
-                constants[place] = self.coefficient(place)
+                constants[index] = self.coefficient(index)
                 continue
             total = PlainElement.zero(self.field)
             for share, row in zip(shares, self.statement.padded, strict=True):
                 total += share * row[coefficient.number]
-            constants[place] = total
+            constants[index] = total
         return constants
 
 

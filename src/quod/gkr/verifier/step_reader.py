@@ -41,18 +41,18 @@ class StepReader:
         `point` is the point of eq if eq weights the polynomial.
         """
         self._order.take(step)
-        last_claim, drawn = read_rounds(
+        last_claim, round_challenges = read_rounds(
             self._reader, self._field, degree=step.degree, variables=step.variables,
             claim=claim, point=None if point is None else coefficients_of(point),
         )  # fmt: skip
-        return last_claim, PlainElement.from_coefficients(self._field, drawn)
+        return last_claim, PlainElement.from_coefficients(self._field, round_challenges)
 
     def values(self, step: Values) -> list[PlainElement]:
         """Read values."""
         self._order.take(step)
-        read = self._reader.many_elements if step.by_runs else self._reader.elements
+        read_elements = self._reader.many_elements if step.by_runs else self._reader.elements
         return PlainElement.from_coefficients(
-            self._field, read(step.label, self._field, step.count)
+            self._field, read_elements(step.label, self._field, step.count)
         )
 
     def end(self) -> None:

@@ -1,6 +1,6 @@
-"""The two-phase reduction in plain integers: from claims about a layer to claims about the next.
+"""The two-phase reduction in plain integers: from claims about a layer to the layer below.
 
-The two phases of Xie et al., "Libra", CRYPTO 2019.
+The phases are those of Xie et al., "Libra", CRYPTO 2019.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class TwoPhaseVerifier:
     """The verification of all layers, from the outputs to the inputs.
 
     points, values: the claims about a layer.
-    across: the point of the instances, common to all claims.
+    instance_point: the point of the instances, common to all claims.
     factors: the challenges that combine the second claim with the first.
     """
 
@@ -42,7 +42,7 @@ class TwoPhaseVerifier:
         ]
 
     def _layer(self, layer: Layer) -> None:
-        """From claims about a layer to claims about the one below it."""
+        """Reduce the claims about a layer to claims about the layer below it."""
         circuit, messages, number = self.circuit, self.messages, layer.number
         first, *products = layer.sumchecks
         weights, claim = self._combined()
@@ -67,47 +67,50 @@ class TwoPhaseVerifier:
 
         (second,) = products
         last_claim, y = messages.rounds(second.rounds, slope - linear)
-        (other,) = messages.values(second.values)
+        (second_value,) = messages.values(second.values)
         at_y = eq_table(self.field, y)
-        both = self.zero
+        product_sum = self.zero
         for output, coefficient, left_input, right_input in self.gates.rows(number, "multiply"):
-            part = weights[output] * at_x[left_input] * at_y[right_input]
-            both += part * self.gates.coefficient(coefficient)
-        if both * other != last_claim:
+            product = weights[output] * at_x[left_input] * at_y[right_input]
+            product_sum += product * self.gates.coefficient(coefficient)
+        if product_sum * second_value != last_claim:
             raise VerificationError(second.failure)
         self.points.append(y)
-        self.values.append(other)
+        self.values.append(second_value)
 
     def _combined(self) -> tuple[list[PlainElement], PlainElement]:
-        """Combine the claims: the weight of each value of the layer, and the weighted sum."""
+        """Combine the claims; return the weights of values, and the weighted sum."""
         value, weights = self.values[0], eq_table(self.field, self.points[0])
-        others = zip(self.points[1:], self.values[1:], self.factors, strict=True)
-        for point, claimed, factor in others:
-            further = eq_table(self.field, point)
-            weights = [a + factor * b for a, b in zip(weights, further, strict=True)]
-            value += factor * claimed
+        second_claims = zip(self.points[1:], self.values[1:], self.factors, strict=True)
+        for point, second_value, factor in second_claims:
+            eq = eq_table(self.field, point)
+            weights = [a + factor * b for a, b in zip(weights, eq, strict=True)]
+            value += factor * second_value
         return weights, value
 
     def _first_rounds(
         self, rounds: Rounds, claim: PlainElement
     ) -> tuple[list[PlainElement], PlainElement]:
         """Verify the first sumcheck; return its point in the wire variables and the claim there."""
-        below, p = rounds.wires, self.field.modulus.value
+        wire_rounds, p = rounds.wires, self.field.modulus.value
         if not rounds.instances:
             last_claim, x = self.messages.rounds(rounds, claim)
             return x, last_claim
-        # eq of the coordinate 1/2 is 1/2 everywhere, so only eq of the instances weights the rest.
+        # eq with the coordinate 1/2 is 1/2 at both values of a wire variable. So the claim is
+        # halved per wire variable, and only eq of the instances weights the polynomial.
         half = (p + 1) // 2
-        point = [*[PlainElement.one(self.field) * half] * below, *self.instance_point]
-        last_claim, drawn = self.messages.rounds(rounds, claim * pow(half, below, p), point)
-        self.instance_point = drawn[below:]
-        return drawn[:below], last_claim
+        point = [*[PlainElement.one(self.field) * half] * wire_rounds, *self.instance_point]
+        last_claim, round_challenges = self.messages.rounds(
+            rounds, claim * pow(half, wire_rounds, p), point
+        )
+        self.instance_point = round_challenges[wire_rounds:]
+        return round_challenges[:wire_rounds], last_claim
 
     def _weighted(
-        self, number: int, kind: str, weights: list[PlainElement], at_x: list[PlainElement]
+        self, layer_index: int, kind: str, weights: list[PlainElement], at_x: list[PlainElement]
     ) -> PlainElement:
-        """The sum over gates of one input: coefficient, weight of the output, eq of the input."""
+        """Return the sum over gates of one input: coefficient * output weight * eq of the input."""
         total = self.zero
-        for output, coefficient, x in self.gates.rows(number, kind):
-            total += weights[output] * at_x[x] * self.gates.coefficient(coefficient)
+        for output, coefficient, wire in self.gates.rows(layer_index, kind):
+            total += weights[output] * at_x[wire] * self.gates.coefficient(coefficient)
         return total

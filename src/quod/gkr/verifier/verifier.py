@@ -1,7 +1,7 @@
 """The verifier of layered circuits: plain integers, the circuit's layers one after the other.
 
-Goldwasser, Kalai and Rothblum, "Delegating computation: interactive proofs for muggles", 2008. It
-loops over the circuit, never over the proof.
+Goldwasser, Kalai and Rothblum, "Delegating computation: interactive proofs for muggles", 2008. The
+verifier loops over the circuit, never over the proof.
 """
 
 from __future__ import annotations

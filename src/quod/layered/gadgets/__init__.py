@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from quod.layered.gadgets.bits import assert_signs as assert_signs
     from quod.layered.gadgets.bits import bits_of_number as bits_of_number
     from quod.layered.gadgets.bits import bytes_to_signs as bytes_to_signs
-    from quod.layered.gadgets.bits import number_of_bits as number_of_bits
-    from quod.layered.gadgets.bits import number_of_signs as number_of_signs
+    from quod.layered.gadgets.bits import number_from_bits as number_from_bits
+    from quod.layered.gadgets.bits import number_from_signs as number_from_signs
     from quod.layered.gadgets.bits import signs_of_bits as signs_of_bits
     from quod.layered.gadgets.bits import signs_to_bytes as signs_to_bytes
     from quod.layered.gadgets.keccak import keccak_f as keccak_f

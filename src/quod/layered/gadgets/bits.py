@@ -34,13 +34,13 @@ def signs_of_bits(program: Program, bits: Sequence[Wire]) -> list[Wire]:
     return [1 - 2 * bit for bit in wires_of("bits", program, bits)]
 
 
-def number_of_bits(program: Program, bits: Sequence[Wire]) -> Wire:
+def number_from_bits(program: Program, bits: Sequence[Wire]) -> Wire:
     """Return the number with these bits, lowest first."""
     bits = wires_of("bits", program, bits)
     return program.sum(bits, [1 << index for index in range(len(bits))])
 
 
-def number_of_signs(program: Program, signs: Sequence[Wire]) -> Wire:
+def number_from_signs(program: Program, signs: Sequence[Wire]) -> Wire:
     """Return the number with these bits, given as signs, lowest first."""
     signs = wires_of("signs", program, signs)
     half, ones = pow(2, -1, program.field.value), (1 << len(signs)) - 1
@@ -66,7 +66,7 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
     bits = program.advice(bits_of, [number], count)
     with program.scope(name):
         assert_bits(program, bits)
-        program.assert_equal(number_of_bits(program, bits), number, "number")
+        program.assert_equal(number_from_bits(program, bits), number, "number")
     return bits
 
 

@@ -1,7 +1,7 @@
 """Keccak-f[1600] and SHA3-256 (FIPS 202), over bits that are signs: 1 not set, -1 set.
 
-Exclusive or is a product and negation a change of sign: a round is six layers with 8,000 products.
-With values of 0 and 1 each exclusive or would be three gates instead of one.
+An exclusive or is a product, and a negation a change of sign, so a round is six layers with 8,000
+products. With values of 0 and 1 each exclusive or would be three gates instead of one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def keccak_f(
 ) -> list[Wire]:
     """Permute 1600 signs: bit z of lane (x, y) is the value 64 * (x + 5 * y) + z.
 
-    committed_every: makes the state after each group of this many rounds an input (`committed`), so
-        that the groups are in the same layers: 1 gives 7 layers instead of 144, for 36,800 more
-        inputs, which are relayed up for comparison, and layers of twice the size.
+    committed_every: the state after each group of this many rounds becomes an input
+        (`Program.committed`), so that all groups are in the same layers. 1 gives 7 layers instead
+        of 144, for 36,800 more inputs, which are relayed up for comparison, and layers of twice the
+        size.
     """
     values = wires_of("the state of Keccak", program, state, STATE)
     every = whole_number_or_none("committed_every", committed_every, 1, ROUNDS)
@@ -41,7 +42,9 @@ def keccak_f(
 def sha3_256(
     program: Program, message: Sequence[Wire], *, committed_every: int | None = None
 ) -> list[Wire]:
-    """Hash a message of whole bytes to the 256 signs of its digest; lowest bits come first.
+    """Hash a message of whole bytes to the 256 signs of its digest.
+
+    In both, bytes are in order, and the lowest bit of each byte comes first.
 
     Does not assert that the message consists of signs (`assert_signs`). `committed_every` is as for
     `keccak_f`, and also commits to the state between blocks.
@@ -50,9 +53,9 @@ def sha3_256(
     if len(signs) % 8:
         raise InputError("the message of SHA3-256 must be whole bytes")
     padding = [1] * (RATE - len(signs) % RATE)
-    # The bits 01 of SHA-3, then 1, zeros, and 1 at the end of the block.
-    for place in (1, 2):
-        padding[place] = -1
+    # The padding is SHA-3's suffix 01, then 1, zeros, and 1 at the end of the block.
+    for index in (1, 2):
+        padding[index] = -1
     padding[-1] = -padding[-1]
     signs += [program.constant(sign) for sign in padding]
     state = [program.constant(1)] * STATE
@@ -71,8 +74,9 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     def at(x: int, y: int, z: int) -> Wire:
         return state[LANE * (x % 5 + 5 * (y % 5)) + z % LANE]
 
-    # Theta multiplies a bit by ten of two columns. In pairs of pairs, and with the last row of both
-    # columns apart, that is four layers instead of five: (bit * last * last) * (four * four).
+    # Theta multiplies a bit by the ten bits of two columns. The first four rows of a column are a
+    # product of two pairs; the last rows of both columns are multiplied separately. So theta takes
+    # four layers instead of five: (bit * last * last) * (four * four).
     fours, changed = list[list[Wire]](), list[Wire]()
     for x in range(5):
         fours.append([])
@@ -89,23 +93,23 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
         ]
         for x in range(5)
     ]
-    for place, value in enumerate(state):
-        four, last = columns[place // LANE % 5][place % LANE]
+    for index, value in enumerate(state):
+        four, last = columns[index // LANE % 5][index % LANE]
         changed.append(((value * last) * four).as_value())
     # Rho and pi move bits.
-    moved = [program.constant(1)] * STATE
+    rotated = [program.constant(1)] * STATE
     for lane, bits, target in moves():
         for z in range(LANE):
-            moved[LANE * target + (z + bits) % LANE] = changed[LANE * lane + z]
+            rotated[LANE * target + (z + bits) % LANE] = changed[LANE * lane + z]
     # Chi: not b and c, as a sign, is (1 - b + c + b * c) / 2.
     half, result = pow(2, -1, program.field.value), list[Wire]()
     weights = [half, -half, half, half]
-    for place, value in enumerate(moved):
-        lane, z = divmod(place, LANE)
+    for index, value in enumerate(rotated):
+        lane, z = divmod(index, LANE)
         y, x = divmod(lane, 5)
-        b, c = (moved[LANE * ((x + step) % 5 + 5 * y) + z] for step in (1, 2))
-        both = program.sum([1, b, c, b * c], weights)
+        b, c = (rotated[LANE * ((x + step) % 5 + 5 * y) + z] for step in (1, 2))
+        not_b_and_c_sign = program.sum([1, b, c, b * c], weights)
         # Iota changes signs of the first lane.
         flips = lane == 0 and constant >> z & 1
-        result.append(((-value if flips else value) * both).as_value())
+        result.append(((-value if flips else value) * not_b_and_c_sign).as_value())
     return result

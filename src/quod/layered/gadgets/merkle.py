@@ -13,7 +13,7 @@ from quod.layered.wire import Wire
 from quod.validation import whole_number
 
 Compress = Callable[[Program, Sequence[Wire], Sequence[Wire]], list[Wire]]
-"""Two digests to one, such as `POSEIDON2["m31"].compress`."""
+"""A function from two digests to one, such as `POSEIDON2["m31"].compress`."""
 
 
 def merkle_root(
@@ -24,8 +24,8 @@ def merkle_root(
 
     `siblings` and `position` begin at the leaf; a bit of 1 means that the node is the right child.
     Asserts that position consists of bits. With `committed` the intermediate nodes are inputs
-    (advice) and all hashes are in the same layers: the circuit is as deep as one hash. Without, it
-    is as deep as all hashes, and relays each sibling to the layer that uses it.
+    (advice) and all hashes are in the same layers: the circuit is as deep as one hash. Otherwise
+    the circuit is as deep as all hashes, and relays each sibling to the layer that uses it.
     """
     node = wires_of("the leaf", program, leaf, least=1)
     bits = wires_of("the position", program, position)
@@ -35,9 +35,17 @@ def merkle_root(
     assert_bits(program, bits, "position")
     for level, (sibling, bit) in enumerate(zip(rows, bits, strict=True)):
         with program.scope(f"level[{level}]"):
-            moved = [bit * (other - current) for current, other in zip(node, sibling, strict=True)]
-            left = [(current + move).as_value() for current, move in zip(node, moved, strict=True)]
-            right = [(other - move).as_value() for other, move in zip(sibling, moved, strict=True)]
+            differences = [
+                bit * (other - current) for current, other in zip(node, sibling, strict=True)
+            ]
+            left = [
+                (current + difference).as_value()
+                for current, difference in zip(node, differences, strict=True)
+            ]
+            right = [
+                (other - difference).as_value()
+                for other, difference in zip(sibling, differences, strict=True)
+            ]
             node = wires_of("a node", program, compress(program, left, right), len(node))
             if committed and level < len(rows) - 1:
                 node = program.committed(node)

@@ -34,11 +34,11 @@ def poseidon_m31_hash(program: Program, message: Sequence[Wire]) -> list[Wire]:
 
 
 def _permuted(program: Program, state: list[Wire]) -> list[Wire]:
-    for number, constants in enumerate(round_constants()):
-        added = [program.sum([wire, c]) for wire, c in zip(state, constants, strict=True)]
-        state = [program.sum(added, ROW[index:] + ROW[:index]) for index in range(WIDTH)]
-        changed = powers_in(number)
-        state[:changed] = [wire**5 for wire in state[:changed]]
+    for round_index, constants in enumerate(round_constants()):
+        sums = [program.sum([wire, c]) for wire, c in zip(state, constants, strict=True)]
+        state = [program.sum(sums, ROW[index:] + ROW[:index]) for index in range(WIDTH)]
+        power_count = powers_in(round_index)
+        state[:power_count] = [wire**5 for wire in state[:power_count]]
     return state
 
 

@@ -32,7 +32,7 @@ class Poseidon2(Poseidon2Parameters):
         return self._permuted(program, values)
 
     def compress(self, program: Program, left: Sequence[Wire], right: Sequence[Wire]) -> list[Wire]:
-        """Compress two digests of width / 2 wires to one: half of the permuted state."""
+        """Compress two digests of width / 2 wires to one: the first half of the permuted state."""
         half = self.width // 2
         values = wires_of("the left digest", program, left, half)
         values += wires_of("the right digest", program, right, half)
@@ -78,13 +78,13 @@ class Poseidon2(Poseidon2Parameters):
         return state
 
     def _external(self, program: Program, state: list[Wire]) -> list[Wire]:
-        mixed = [
+        products = [
             program.sum(state[start : start + 4], row)
             for start in range(0, self.width, 4)
             for row in _BLOCK
         ]
-        totals = [program.sum(mixed[index::4]) for index in range(4)]
-        return [program.sum([value, totals[index % 4]]) for index, value in enumerate(mixed)]
+        totals = [program.sum(products[index::4]) for index in range(4)]
+        return [program.sum([value, totals[index % 4]]) for index, value in enumerate(products)]
 
     def _check_field(self, program: Program) -> None:
         if program.field != self.field:
@@ -97,4 +97,4 @@ class Poseidon2(Poseidon2Parameters):
 POSEIDON2 = NameTable("quod.layered.gadgets.POSEIDON2", "a permutation", {
     name: Poseidon2(*fields_of(parameters).values()) for name, parameters in PARAMETERS.items()
 })  # fmt: skip
-"""Plonky3's, by the names of the fields: of width 16, over Goldilocks of width 8."""
+"""Plonky3's permutations, by the names of their fields: width 16, over Goldilocks width 8."""

@@ -46,29 +46,30 @@ def limbs_of_number(
         raise InputError(
             f"{count} bits are not unique modulo the prime of {program.field.name}; use fewer bits"
         )
-    places = range(0, count, limb)
+    offsets = range(0, count, limb)
 
     def upper(value: Any) -> list[Any]:
-        return [value >> index & (1 << limb) - 1 for index in places[1:]]
+        return [value >> index & (1 << limb) - 1 for index in offsets[1:]]
 
     with program.scope(name):
-        # The lowest limb is what the others leave, so that nothing else is to be asserted.
-        upper_limbs = program.advice(upper, [number], len(places) - 1) if len(places) > 1 else []
+        # The lowest limb is the number minus the other limbs, so their sum needs no assertion.
+        upper_limbs = program.advice(upper, [number], len(offsets) - 1) if len(offsets) > 1 else []
         limbs = [
-            number - program.sum(upper_limbs, [1 << index for index in places[1:]]),
+            number - program.sum(upper_limbs, [1 << index for index in offsets[1:]]),
             *upper_limbs,
         ]
-        table, less = _numbers(limb), limb - (count - places[-1])
-        if less and (1 << limb) - 1 << less >= program.field.value:
-            bits_of_number(program, limbs[-1], limb - less, "last")
-            less, looked_up = 0, limbs[:-1]
+        table, missing_bits = _numbers(limb), limb - (count - offsets[-1])
+        if missing_bits and (1 << limb) - 1 << missing_bits >= program.field.value:
+            bits_of_number(program, limbs[-1], limb - missing_bits, "last")
+            missing_bits, looked_up = 0, limbs[:-1]
         else:
             looked_up = limbs
         for index, wire in enumerate(looked_up):
             program.assert_in_table([wire], table, f"limb[{index}]")
-        if less:
-            # The last limb times 2**less is below 2**limb only if the limb has `less` bits fewer.
-            program.assert_in_table([limbs[-1] * (1 << less)], table, "last")
+        if missing_bits:
+            # Its product with 2**missing_bits is below 2**limb only if the last limb has at most
+            # limb - missing_bits bits.
+            program.assert_in_table([limbs[-1] * (1 << missing_bits)], table, "last")
     return limbs
 
 

@@ -29,11 +29,11 @@ def lookup(
     completion: list[Wire] = []
     if width < table.width:
 
-        def completed(*values: Any) -> list[Any]:
+        def complete(*values: Any) -> list[Any]:
             cells = iter(values[width:])
             index = table.index(program.field, lambda _: next(cells), width)
             return index.completed(values[:width])
 
-        completion = program.advice(completed, [*wires, *table.wires], table.width - width)
+        completion = program.advice(complete, [*wires, *table.wires], table.width - width)
     program.assert_in_table([*wires, *completion], table, name)
     return completion

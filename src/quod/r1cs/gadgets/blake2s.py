@@ -1,4 +1,4 @@
-"""BLAKE2s (RFC 7693) in a circuit, with a personalisation; its constraints equal bellman's.
+"""BLAKE2s (RFC 7693) in a circuit, with a personalisation, in the constraints of bellman.
 
 Sums modulo 2**32 are constrained to equal their bits; several such equalities are packed into one
 constraint, as many as fit in the field.
@@ -12,7 +12,7 @@ from quod.errors import InputError
 from quod.hash.blake import ORDER, STEPS
 from quod.hash.sha2 import start_words
 from quod.r1cs.gadgets.booleans import Boolean, constants, exclusive_or, scaled, weighted
-from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import exact_bytes
@@ -24,7 +24,7 @@ _BLOCK = 512
 _ROUNDS = 10
 
 Word = list[Boolean]
-"""32 bits, the least first."""
+"""32 bits, least significant first."""
 
 
 def blake2s_hash(
@@ -36,10 +36,7 @@ def blake2s_hash(
     part of the circuit. Raises InputError for a signal that is not known to be a bit. The reference
     is `hashlib.blake2s(..., person=...)`.
     """
-    bits = [
-        _boolean(bit)
-        for bit in bit_signals(system_over(system), "the bits of the message", message)
-    ]
+    bits = [_boolean(bit) for bit in bit_signals(system, "the bits of the message", message)]
     person = exact_bytes("the personalisation", personalisation, 8)
     if len(bits) % 8:
         raise InputError("the message of BLAKE2s must be whole bytes")
@@ -54,8 +51,8 @@ def blake2s_hash(
         with system.namespace(f"block[{start // _BLOCK}]"):
             words = [bits[index : index + _WORD] for index in range(start, start + _BLOCK, _WORD)]
             is_last = start + _BLOCK == len(bits)
-            done = length // 8 if is_last else (start + _BLOCK) // 8
-            state = _compressed(system, state, words, done, is_last)
+            bytes_so_far = length // 8 if is_last else (start + _BLOCK) // 8
+            state = _compress(system, state, words, bytes_so_far, is_last)
     return [scaled(system, bit, 1) for word in state for bit in word]
 
 
@@ -63,37 +60,41 @@ def _boolean(bit: Signal) -> Boolean:
     return bit if bit.constant not in (0, 1) else bool(bit.constant)
 
 
-def _compressed(
-    system: ConstraintSystem, state: list[Word], words: list[Word], done: int, is_last: bool
+def _compress(
+    system: ConstraintSystem, state: list[Word], words: list[Word], bytes_so_far: int, is_last: bool
 ) -> list[Word]:
-    fixed = start_words()
-    fixed[4] ^= done & 0xFFFFFFFF
-    fixed[5] ^= done >> _WORD
-    fixed[6] ^= 0xFFFFFFFF if is_last else 0
-    v = [*state, *(constants(number, _WORD) for number in fixed)]
+    constant_words = start_words()
+    constant_words[4] ^= bytes_so_far & 0xFFFFFFFF
+    constant_words[5] ^= bytes_so_far >> _WORD
+    constant_words[6] ^= 0xFFFFFFFF if is_last else 0
+    v = [*state, *(constants(number, _WORD) for number in constant_words)]
     equalities = _Equalities(system)
     with system.namespace("rounds"):
         for order in ORDER[:_ROUNDS]:
             for index, (a, b, c, d) in enumerate(STEPS):
                 for word, (first, second) in enumerate(((16, 12), (8, 7))):
                     v[a] = equalities.total([v[a], v[b], words[order[2 * index + word]]])
-                    v[d] = _mixed(system, v[d], v[a], first)
+                    v[d] = _exclusive_or_rotated(system, v[d], v[a], first)
                     v[c] = equalities.total([v[c], v[d]])
-                    v[b] = _mixed(system, v[b], v[c], second)
+                    v[b] = _exclusive_or_rotated(system, v[b], v[c], second)
         equalities.flush()
     with system.namespace("state"):
         return [
-            _mixed(system, _mixed(system, word, v[index]), v[index + 8])
+            _exclusive_or_rotated(
+                system, _exclusive_or_rotated(system, word, v[index]), v[index + 8]
+            )
             for index, word in enumerate(state)
         ]
 
 
-def _mixed(system: ConstraintSystem, left: Word, right: Word, turn: int = 0) -> Word:
-    """The exclusive or of two words, rotated right by `turn` bits."""
+def _exclusive_or_rotated(
+    system: ConstraintSystem, left: Word, right: Word, rotation: int = 0
+) -> Word:
+    """The exclusive or of two words, rotated right by `rotation` bits."""
     bits = [
         exclusive_or(system, bit, other_bit) for bit, other_bit in zip(left, right, strict=True)
     ]
-    return bits[turn:] + bits[:turn]
+    return bits[rotation:] + bits[:rotation]
 
 
 class _Equalities:
@@ -102,7 +103,7 @@ class _Equalities:
     def __init__(self, system: ConstraintSystem) -> None:
         self._system, self._used = system, 0
         self._left, self._right = system.zero, system.zero
-        self._room = system.prime.bit_length() - 1
+        self._capacity = system.prime.bit_length() - 1
 
     def total(self, words: list[Word]) -> Word:
         """Add words modulo 2**32; return the sum in new bits."""
@@ -116,7 +117,7 @@ class _Equalities:
         for position in range(size):
             bits.append(system.hint_bit(total, position))
             system.boolean(bits[-1])
-        if self._used + size >= self._room:
+        if self._used + size >= self._capacity:
             self.flush()
         self._left += total * (1 << self._used)
         self._right += system.pack(bits) * (1 << self._used)

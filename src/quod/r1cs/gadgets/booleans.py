@@ -46,25 +46,28 @@ def conjunction(system: ConstraintSystem, left: Boolean, right: Boolean) -> Bool
 
 
 def exclusive_or(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
-    """left XOR right: the constraint 2a·b = a + b - c of the bits below negations, or none."""
+    """left XOR right: the constraint 2a·b = a + b - c, on the bits without their negations.
+
+    There is no constraint if one of them is constant.
+    """
     if isinstance(left, bool):
         return negated(right) if left else right
     if isinstance(right, bool):
         return negated(left) if right else left
     if isinstance(left, Not) and not isinstance(right, Not):
-        # bellman has the bit that is not negated first.
+        # bellman's constraint has the bit that is not negated first.
         left, right = right, left
     a = left.bit if isinstance(left, Not) else left
     b = right.bit if isinstance(right, Not) else right
-    answer = system.wire()
-    system.enforce(a.scaled(2), b, a + b - answer)
+    result = system.wire()
+    system.enforce(a.scaled(2), b, a + b - result)
     if system.upper_bound(a) == 1 and system.upper_bound(b) == 1:
-        system.declare_upper_bound(answer, 1)
-    return answer if isinstance(left, Not) == isinstance(right, Not) else Not(answer)
+        system.declare_upper_bound(result, 1)
+    return result if isinstance(left, Not) == isinstance(right, Not) else Not(result)
 
 
 def constants(number: int, count: int) -> list[Boolean]:
-    """The low bits of a number, least first."""
+    """The lowest `count` bits of a number, least significant first, as constants."""
     return [bool(number >> index & 1) for index in range(count)]
 
 

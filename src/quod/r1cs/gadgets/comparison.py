@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, max_size, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -16,7 +16,8 @@ hide_frames_of(__file__)
 def is_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
     """Return a bit that is 1 if left < right, else 0; size + 2 constraints.
 
-    InputError unless constraints show that both are below 2**size, usually `system.bits(x, size)`.
+    Raises InputError unless constraints imply that both are below 2**size; usually those of
+    `system.bits(x, size)`.
     """
     return _is_less(system, *_operands(system, left, right, size), size)
 
@@ -28,7 +29,7 @@ def is_at_most(system: ConstraintSystem, left: Operand, right: Operand, size: in
 
 
 def assert_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> None:
-    """Constrain left < right; size + 1 constraints; both below 2**size as for `is_less`."""
+    """Constrain left < right; size + 1 constraints. See `is_less` for the operands."""
     first, second = _operands(system, left, right, size)
     system.bits(second - first - 1, size)
 
@@ -46,12 +47,12 @@ def _is_less(system: ConstraintSystem, left: Signal, right: Signal, size: int) -
 def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
-    """Return both operands as signals; InputError unless they are shown to be below 2**size."""
-    size = whole_number("size", size, 1, max_size(system_over(system)))
+    """Return both operands as signals; InputError unless they are known to be below 2**size."""
+    size = whole_number("size", size, 1, max_comparison_bits(system))
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
-        most = system.upper_bound(signal)
-        if most is None or most >= 1 << size:
+        bound = system.upper_bound(signal)
+        if bound is None or bound >= 1 << size:
             raise InputError(
                 f"the {name} operand is not known to be below 2**{size}; call "
                 f"system.bits(..., {size}) first, or declare_upper_bound if other constraints "
@@ -61,26 +62,27 @@ def _operands(
 
 
 def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most: int) -> None:
-    """Constrain the number with these bits, least first, to be at most a constant.
+    """Constrain the number with these bits, least significant first, to be at most `most`.
 
-    From the top: after a run of ones of the constant, if the bits agree with all its ones so far,
-    they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
-    runs of ones except the last. Raises InputError for a signal that is not known to be a bit.
+    `most` is read from its highest bit down. Where it has a run of zeros, the bits must be 0 too,
+    if they were 1 at all ones of `most` above. Costs one constraint per run of zeros, and one per
+    bit of the runs of ones except the last run. Raises InputError for a signal that is not known
+    to be a bit.
     """
-    signals = bit_signals(system_over(system), "the bits", bits)
+    signals = bit_signals(system, "the bits", bits)
     most = whole_number("the greatest number", most, 0)
-    last = system.one
+    ones_so_far = system.one
     index = len(signals) - 1
     while index >= 0 and most < (1 << len(signals)) - 1:
         start = index
         if most >> index & 1:
-            # Ones that no zero follows bound nothing.
+            # All lower bits of `most` are 1 too, so it does not bound the number further.
             if not ~most & (1 << index) - 1:
                 return
-            last = system.multiply(last, signals[index])
+            ones_so_far = system.multiply(ones_so_far, signals[index])
             index -= 1
             continue
         while index >= 0 and not most >> index & 1:
             index -= 1
         zeros = system.sum(signals[index + 1 : start + 1])
-        system.enforce(zeros, last, system.zero)
+        system.enforce(zeros, ones_so_far, system.zero)

@@ -20,12 +20,12 @@ def assert_eddsa(
 ) -> None:  # fmt: skip
     """Constrain (R8, S) to sign the message: S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
 
-    Also constrains both points to be on the curve, the key not to be of small order, and S to be
+    Also constrains R8 and the key A to be on the curve, A not to be of small order, and S to be
     below the order of the subgroup. The reference is `quod.r1cs.reference.eddsa_verify`.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     edwards, order = points.edwards, BABY_JUBJUB.fr
-    content, scalar = signal_of(system, message), signal_of(system, s)
+    message_signal, scalar = signal_of(system, message), signal_of(system, s)
     with system.namespace("points"):
         key = edwards.assert_on_curve(public_key)
         commitment = edwards.assert_on_curve(r8)
@@ -34,7 +34,7 @@ def assert_eddsa(
         bits = system.bits(scalar, order.bits)
         assert_bits_at_most(system, bits, order.value - 1)
     with system.namespace("challenge"):
-        challenge = poseidon_hash(system, [*commitment, *key, content])
+        challenge = poseidon_hash(system, [*commitment, *key, message_signal])
         challenge_bits = system.bits(challenge)
     with system.namespace("right"):
         right = edwards.add(commitment, points.multiply(challenge_bits, eightfold))

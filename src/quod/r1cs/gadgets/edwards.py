@@ -14,7 +14,7 @@ from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.errors import InputError
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, check_field, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -38,15 +38,15 @@ class CurvePoint(NamedTuple):
 class SubgroupPoint(CurvePoint):
     """A point that constraints force to have the prime order.
 
-    `assert_not_small_order` returns one. ``SubgroupPoint(x, y)`` declares that other constraints
-    imply the order.
+    `assert_not_small_order` returns one: the cofactor times its operand. ``SubgroupPoint(x, y)``
+    declares that other constraints imply the order.
     """
 
     __slots__ = ()
 
 
 Point = CurvePoint | EdwardsPair
-"""A point of the curve: signals known to be on the curve, or two numbers, which are checked."""
+"""A point of the curve: signals known to be on the curve, or two int, which are checked."""
 
 _WINDOW = 2
 
@@ -54,13 +54,14 @@ _WINDOW = 2
 class EdwardsPoints:
     """The points of a curve, ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
 
-    MismatchError for a system over another field; InputError unless a point is a pair of signals or
-    int, for signals that are not known to be a point of the curve, and for numbers that are off the
-    curve.
+    Raises MismatchError for a system over another field. Methods raise InputError unless a point is
+    a pair of signals or int, for signals that are not known to be on the curve, and for constant
+    points that are off the curve.
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
-        self.system, self.curve = system_over(system, curve.fq), curve
+        check_field(system, curve.fq)
+        self.system, self.curve = system, curve
         self._a = curve.a % curve.fq.value
 
     @property
@@ -92,7 +93,7 @@ class EdwardsPoints:
     def assert_on_curve(self, coordinates: Sequence[Operand]) -> CurvePoint:
         """Constrain two coordinates to be a point of the curve and return it; 3 constraints.
 
-        a*x^2 + y^2 = 1 + d*x^2*y^2.
+        The equation is a*x^2 + y^2 = 1 + d*x^2*y^2.
         """
         x, y = self._coordinates(coordinates)
         xx, yy = self.system.multiply(x, x), self.system.multiply(y, y)
@@ -107,8 +108,8 @@ class EdwardsPoints:
     def assert_not_small_order(self, operand: Point) -> SubgroupPoint:
         """Return cofactor * point, whose x is constrained not to be 0; 16 constraints for 8.
 
-        The order of the operand is then a multiple of the subgroup's prime order. The cofactor must
-        be a power of two.
+        The result is in the subgroup of prime order, and the order of the operand is a multiple of
+        that prime. The cofactor must be a power of two.
         """
         point = self.point(operand)
         for _ in range(self.curve.cofactor.bit_length() - 1):
@@ -159,7 +160,7 @@ class EdwardsPoints:
         return CurvePoint(x, y)
 
     def multiply(self, bits: Sequence[Operand], operand: Point) -> CurvePoint:
-        """Multiply any point of the curve by a number, given by its bits, least first.
+        """Multiply any point of the curve by a number given by its bits, least significant first.
 
         Costs 23 constraints per two bits. Raises InputError for a signal that is not known to be a
         bit. `MontgomeryPoints.multiply` costs 8 per bit, for points that are not of small order.
@@ -193,7 +194,7 @@ class EdwardsPoints:
         return result
 
     def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
-        """Multiply any constant point by a number, given by its bits, least first.
+        """Multiply any constant point by a number given by its bits, least significant first.
 
         Costs 9 constraints per three bits; `MontgomeryPoints.multiply_fixed` costs 6.
         """
@@ -217,7 +218,7 @@ class EdwardsPoints:
 
 
 def check_order(points: EdwardsPoints, base: EdwardsPair) -> EdwardsPair:
-    """Return a constant point; raises InputError unless its order is the subgroup's."""
+    """Return a constant point; raises InputError unless it has the subgroup's prime order."""
     base = edwards_pair("the base", points.curve, base)
     group = edwards_group(points.curve)
     if base == (0, 1) or not group.in_subgroup(base):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, max_size, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
@@ -15,11 +15,12 @@ _MAX_BITS = 16
 
 
 def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:
-    """Select one of 2**n values by the bits of its index, least first; 2**n - 1 constraints.
+    """Select one of 2**n values by the bits of its index; 2**n - 1 constraints.
 
+    bits: the bits of the index, least significant first.
     Raises InputError for a signal that is not known to be a bit.
     """
-    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system, "the bits", bits, least=1)
     candidates = signals(system, "the values", values)
     if len(candidates) != 1 << len(selectors):
         raise InputError(f"{len(selectors)} bits choose of {1 << len(selectors)} values")
@@ -35,16 +36,16 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     Constrains the index to be below the count.
     """
     count = whole_number("count", count, 1, 1 << _MAX_BITS)
-    position = signal_of(system_over(system), index)
+    position = signal_of(system, index)
 
-    def flags(place: int) -> list[int]:
-        return [int(at == place) for at in range(count)]
+    def flag_values(index_value: int) -> list[int]:
+        return [int(flag_index == index_value) for flag_index in range(count)]
 
-    hot = system.hint(flags, [position], count)
-    for at, flag in enumerate(hot):
-        system.enforce(flag, position - at, system.zero)
+    hot = system.hint(flag_values, [position], count)
+    for flag_index, flag in enumerate(hot):
+        system.enforce(flag, position - flag_index, system.zero)
     system.assert_equal(system.sum(hot), 1)
-    # All flags but that of the index are 0, so that one is 1.
+    # The flags other than the one at the index are 0, so the one at the index is 1.
     for flag in hot:
         system.declare_upper_bound(flag, 1)
     return hot
@@ -53,16 +54,20 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
 def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand]) -> Signal:
     """Select the value at an index, which is constrained to be in range.
 
-    Costs 2 constraints per value, and 1.
+    Costs 2 constraints per value, and 1 for the sum of the flags.
     """
-    candidates = signals(system_over(system), "the values", values, least=1)
+    candidates = signals(system, "the values", values, least=1)
     flags = one_hot(system, index, len(candidates))
-    chosen = system.sum(
+    result = system.sum(
         system.multiply(flag, value) for flag, value in zip(flags, candidates, strict=True)
     )
     bounds = [system.upper_bound(value) for value in candidates]
-    shown = [bound for bound in bounds if bound is not None]
-    return system.declare_upper_bound(chosen, max(shown)) if len(shown) == len(bounds) else chosen
+    known_bounds = [bound for bound in bounds if bound is not None]
+    return (
+        system.declare_upper_bound(result, max(known_bounds))
+        if len(known_bounds) == len(bounds)
+        else result
+    )
 
 
 def look_up(
@@ -74,7 +79,7 @@ def look_up(
     Costs one constraint per table, and 2**(n-1) - n for the products of all bits but the first,
     which all tables share. Raises InputError for a signal that is not known to be a bit.
     """
-    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system, "the bits", bits, least=1)
     first, *others = selectors
     if len(others) >= _MAX_BITS:
         raise InputError(f"a table is chosen from by at most {_MAX_BITS} bits")
@@ -87,10 +92,10 @@ def look_up(
     for row, terms in zip(rows, coefficients, strict=True):
         slope, base = (system.sum(products, terms[start::2]) for start in (1, 0))
         selected.append(base + system.multiply(slope, first))
-        most = max(number % system.prime for number in row)
+        max_number = max(number % system.prime for number in row)
         # Comparisons take no larger numbers, such as coordinates of points.
-        if most.bit_length() <= max_size(system):
-            system.declare_upper_bound(selected[-1], most)
+        if max_number.bit_length() <= max_comparison_bits(system):
+            system.declare_upper_bound(selected[-1], max_number)
     return selected
 
 
@@ -103,8 +108,8 @@ def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
     if len(values) != 1 << bits:
         raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
     weights = [whole_number("a number of a table", value) % prime for value in values]
-    for index in range(bits):
-        for place in range(len(weights)):
-            if place >> index & 1:
-                weights[place] = (weights[place] - weights[place ^ 1 << index]) % prime
+    for bit_index in range(bits):
+        for index in range(len(weights)):
+            if index >> bit_index & 1:
+                weights[index] = (weights[index] - weights[index ^ 1 << bit_index]) % prime
     return weights

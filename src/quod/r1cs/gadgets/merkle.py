@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from quod.r1cs.gadgets.mimc import mimc_sponge
 from quod.r1cs.gadgets.poseidon import poseidon_hash
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -36,12 +36,12 @@ def merkle_root(
     position to bits. Costs 2 constraints per level and the hash. The reference is
     `quod.r1cs.reference.merkle_root`.
     """
-    node = signal_of(system_over(system), leaf)
+    node = signal_of(system, leaf)
     path = signals(system, "the siblings", siblings)
     bits = signals(system, "the position", position, len(path))
     for level, (sibling, bit) in enumerate(zip(path, bits, strict=True)):
         with system.namespace(f"level[{level}]"):
             system.boolean(bit)
-            moved = system.multiply(bit, sibling - node)
-            node = compress(system, level, node + moved, sibling - moved)
+            difference = system.multiply(bit, sibling - node)
+            node = compress(system, level, node + difference, sibling - difference)
     return node

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quod.field.moduli import BN254_FR
 from quod.hash.mimc import mimc7_constants, mimc_sponge_constants
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import check_field, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -16,7 +16,7 @@ hide_frames_of(__file__)
 
 def mimc7(system: ConstraintSystem, value: Operand, key: Operand) -> Signal:
     """The cipher MiMC7 of a signal under a key; 364 constraints."""
-    system_over(system, BN254_FR)
+    check_field(system, BN254_FR)
     state, secret = signal_of(system, value), signal_of(system, key)
     for constant in mimc7_constants():
         state = (state + secret + constant) ** 7
@@ -24,8 +24,9 @@ def mimc7(system: ConstraintSystem, value: Operand, key: Operand) -> Signal:
 
 
 def mimc7_hash(system: ConstraintSystem, values: Sequence[Operand], *, key: Operand = 0) -> Signal:
-    """The hash of signals, 364 constraints each."""
-    state = signal_of(system_over(system, BN254_FR), key)
+    """The MiMC7 hash of signals; 364 constraints per signal."""
+    check_field(system, BN254_FR)
+    state = signal_of(system, key)
     for value in signals(system, "the values", values):
         state = state + value + mimc7(system, value, state)
     return state
@@ -35,14 +36,14 @@ def mimc_feistel(
     system: ConstraintSystem, left: Operand, right: Operand, key: Operand
 ) -> tuple[Signal, Signal]:
     """The permutation of MiMCSponge; 660 constraints."""
-    system_over(system, BN254_FR)
+    check_field(system, BN254_FR)
     a, b, secret = (signal_of(system, each) for each in (left, right, key))
     for constant in mimc_sponge_constants():
         base = a + secret + constant
         if base.constant is not None:
             a, b = b + base**5, a
             continue
-        # A wire of its own for the half, or sums would grow from round to round.
+        # The half gets a wire, because its sum of wires would otherwise grow from round to round.
         fourth, half = base**4, system.wire()
         system.enforce(fourth, base, half - b)
         a, b = half, a
@@ -52,8 +53,9 @@ def mimc_feistel(
 def mimc_sponge(
     system: ConstraintSystem, values: Sequence[Operand], *, key: Operand = 0, outputs: int = 1
 ) -> list[Signal]:
-    """The sponge over the permutation: one for each value and each output but the first."""
-    secret = signal_of(system_over(system, BN254_FR), key)
+    """Hash signals with the MiMC sponge; 660 constraints per value and per output but the first."""
+    check_field(system, BN254_FR)
+    secret = signal_of(system, key)
     outputs = whole_number("outputs", outputs, 1, 1 << 16)
     state = (system.zero, system.zero)
     for value in signals(system, "the values", values):

@@ -1,4 +1,4 @@
-"""Points of an Edwards curve in Montgomery form in a circuit: cheaper, but with exceptions.
+"""Points of an Edwards curve in Montgomery form: cheaper to add, but with exceptional cases.
 
 The sum of points with equal u, and the double of a point of order two, are undefined: the
 constraints would leave a quotient 0/0 free. Methods add constraints that exclude these cases unless
@@ -80,10 +80,10 @@ class MontgomeryPoints:
         return MontgomeryPoint(u, self.system.divide(u, point.x))
 
     def to_edwards(self, operand: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
-        """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, including v != 0.
+        """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, one of which is v != 0.
 
-        With `nonzero` the caller's constraints exclude v = 0, and 2 constraints remain. The point
-        of order two, (0, 0), would leave x free.
+        With `nonzero` the caller's constraints exclude v = 0, and 2 constraints remain. For the
+        point of order two, (0, 0), x would not be determined.
         """
         u, v = self.point(operand)
         if not flag("nonzero", nonzero):
@@ -95,8 +95,8 @@ class MontgomeryPoints:
     ) -> MontgomeryPoint:
         """Add two points; 4 constraints, one of which excludes equal u.
 
-        With `distinct` the caller's constraints exclude equal u, and 3 constraints remain. Equal
-        points would leave the sum free.
+        With `distinct` the caller's constraints exclude equal u, and 3 constraints remain. The
+        sum of equal points would not be determined.
         """
         first, (u2, v2) = self.point(left), self.point(right)
         if not flag("distinct", distinct):
@@ -106,27 +106,28 @@ class MontgomeryPoints:
     def double(self, operand: MontgomeryPoint) -> MontgomeryPoint:
         """Double a point; 4 constraints, which no point of order two satisfies."""
         u, v = point = self.point(operand)
-        rise = 3 * self.system.multiply(u, u) + 2 * self.form.a * u + 1
-        return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), point, u)
+        numerator = 3 * self.system.multiply(u, u) + 2 * self.form.a * u + 1
+        return self._on_line(self.system.divide(numerator, v * (2 * self.form.b)), point, u)
 
-    def _on_line(self, slope: Signal, first: MontgomeryPoint, other: Signal) -> MontgomeryPoint:
-        """Return minus the third point on the line through `first` and a point with u = `other`."""
+    def _on_line(self, slope: Signal, first: MontgomeryPoint, second_u: Signal) -> MontgomeryPoint:
+        """Return minus the third point on the line through `first` and a point with this u."""
         u1, v1 = first
         u, v = self.system.wire(), self.system.wire()
-        self.system.enforce(slope * self.form.b, slope, u + u1 + other + self.form.a)
+        self.system.enforce(slope * self.form.b, slope, u + u1 + second_u + self.form.a)
         self.system.enforce(slope, u1 - u, v + v1)
         return MontgomeryPoint(u, v)
 
     def multiply(
         self, bits: Sequence[Operand], operand: Point, *, not_small_order: bool = False
     ) -> CurvePoint:
-        """Multiply a point by a number with these bits, least first; return it in Edwards form.
+        """Multiply a point by the number with these bits, least significant first, to Edwards form.
 
         Costs 8 constraints per bit, plus 12. Each bit beyond the first `curve.fr.bits` - 2 costs
-        about 12. Raises InputError for a signal that is not known to be a bit. Points of small
-        order would
-        leave the multiple free: for a point that is not a `SubgroupPoint`, 16 constraints (for the
-        cofactor 8) exclude them, unless `not_small_order` says that the caller's constraints do
+        about 12. Raises InputError for a signal that is not known to be a bit.
+
+        The constraints would not determine the multiple of a point of small order. For a point that
+        is not a `SubgroupPoint`, 16 more constraints (for the cofactor 8) exclude small orders,
+        unless `not_small_order` says that the caller's constraints do
         (`EdwardsPoints.assert_not_small_order`).
         """
         system, edwards = self.system, self.edwards
@@ -147,8 +148,8 @@ class MontgomeryPoints:
             edwards.select(low[0], edwards.neutral, edwards.negate(point)),
         )
         if high:
-            above = self.to_edwards(self.double(base), nonzero=True)
-            result = edwards.add(result, edwards.multiply(high, above))
+            high_base = self.to_edwards(self.double(base), nonzero=True)
+            result = edwards.add(result, edwards.multiply(high, high_base))
         return result
 
     def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
@@ -162,7 +163,7 @@ class MontgomeryPoints:
         base = check_order(edwards, base)
         selectors = bit_signals(system, "the bits", bits, least=1)
         low, high = selectors[: self._signed_bits], selectors[self._signed_bits :]
-        # As in `multiply`, but three digits at a time, which are an odd number from -7 to 7.
+        # As in `multiply`, but with three digits at a time, whose value is odd and from -7 to 7.
         digits = [*low[1:], system.one]
         total: MontgomeryPoint | None = None
         window = base
@@ -177,9 +178,10 @@ class MontgomeryPoints:
             total = chosen if total is None else self.add(total, chosen, distinct=True)
             window = group.multiply(1 << len(window_digits), window)
         assert total is not None
-        minus = edwards.constant(group.negate(base))
+        negated_base = edwards.constant(group.negate(base))
         result = edwards.add(
-            self.to_edwards(total, nonzero=True), edwards.select(low[0], edwards.neutral, minus)
+            self.to_edwards(total, nonzero=True),
+            edwards.select(low[0], edwards.neutral, negated_base),
         )
         if high:
             result = edwards.add(result, edwards.multiply_fixed(high, window))
@@ -192,5 +194,5 @@ class MontgomeryPoints:
 
 
 def _signed(number: int, count: int) -> int:
-    """Return the number with digits 1 and -1 where `number` has bits 1 and 0."""
+    """Return the number whose `count` digits are 1 and -1 where `number` has bits 1 and 0."""
     return 2 * number - (1 << count) + 1

@@ -1,7 +1,7 @@
 """circomlib's Pedersen hash in a circuit: seven constraints for four bits.
 
-Points are summed in Montgomery form. The multiple in a partial sum is less than half of the next
-addend's, so the two points never have the same u.
+Points are summed in Montgomery form. The multiple of the generator in a partial sum is less than
+half of the next addend's multiple, so the two points never have the same u.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
 from quod.hash.poseidon import MAX_INPUTS, poseidon_parameters
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import check_field, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -26,7 +26,7 @@ def poseidon_outputs(
     system: ConstraintSystem, inputs: Sequence[Operand], count: int, *, initial: Operand = 0
 ) -> list[Signal]:
     """Permute [initial, *inputs] and return the first `count` elements of the state."""
-    system_over(system, BN254_FR)
+    check_field(system, BN254_FR)
     state = [signal_of(system, initial), *signals(system, "the inputs", inputs)]
     if not 2 <= len(state) <= MAX_INPUTS + 1:
         raise InputError(f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {len(state) - 1}")

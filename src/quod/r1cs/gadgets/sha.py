@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quod.errors import InputError
 from quod.hash.sha2 import round_constants, start_words
 from quod.r1cs.gadgets.logic import exclusive_or_of_three, majority
-from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -23,10 +23,10 @@ Word = list[Signal]
 def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
     """Hash a message of bits to the 256 bits of its digest; each byte's highest bit comes first.
 
-    The length of the list is part of the circuit. InputError for a signal that is not known to be a
-    bit. The reference is `hashlib.sha256`.
+    The length of the list is part of the circuit. Raises InputError for a signal that is not known
+    to be a bit. The reference is `hashlib.sha256`.
     """
-    bits = bit_signals(system_over(system), "the bits of the message", message)
+    bits = bit_signals(system, "the bits of the message", message)
     length = len(bits)
     zeros = -(length + 1 + 64) % _BLOCK
     padding = [*([1] + [0] * zeros), *(length >> index & 1 for index in reversed(range(64)))]
@@ -48,7 +48,6 @@ def sha256_compression(
 
     Words are 32 bits, least significant first.
     """
-    system_over(system)
     start = [bit_signals(system, "the bits of a word", word, _WORD) for word in state]
     words = [bit_signals(system, "the bits of a word", word, _WORD) for word in block]
     if (len(start), len(words)) != (8, 16):

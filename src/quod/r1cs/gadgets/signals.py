@@ -9,13 +9,12 @@ from quod.r1cs.system import NOT_A_BIT, ConstraintSystem
 from quod.validation import in_order, shown
 
 
-def system_over(system: ConstraintSystem, field: Modulus | None = None) -> ConstraintSystem:
-    """Return the system; raises MismatchError if it is not over `field`."""
-    if field is not None and system.prime != field.value:
+def check_field(system: ConstraintSystem, field: Modulus) -> None:
+    """Raise MismatchError if the system is not over `field`."""
+    if system.prime != field.value:
         raise MismatchError(
             f"this gadget is over {field.name}, but the circuit is over {system.field.name}"
         )
-    return system
 
 
 def signals(
@@ -50,7 +49,7 @@ def bit_signals(
     """Return a sequence of bits, signals or ints, as signals; see `signals`.
 
     Raises InputError for a signal that is not known to be a bit (`ConstraintSystem.upper_bound`),
-    and for another constant.
+    and for a constant other than 0 and 1.
     """
     bits = signals(system, name, operands, count, least=least)
     for signal in bits:
@@ -62,6 +61,10 @@ def bit_signals(
     return bits
 
 
-def max_size(system: ConstraintSystem) -> int:
-    """Return the largest size in bits of the numbers that comparisons take."""
+def max_comparison_bits(system: ConstraintSystem) -> int:
+    """Return the largest size in bits of the numbers that comparisons take.
+
+    A comparison decomposes left - right + 2**size into size + 1 bits, so 2**(size + 1) must be
+    below the prime; one further bit is a reserve.
+    """
     return system.prime.bit_length() - 3

@@ -13,7 +13,7 @@ from quod.errors import InputError, MismatchError
 from quod.field.array import words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order
@@ -61,7 +61,7 @@ class Template:
 
         Raises MismatchError if the system is over another field.
         """
-        if system_over(system).prime != self._file.fr.value:
+        if system.prime != self._file.fr.value:
             raise MismatchError(
                 f"the template is over {self._file.curve}, but the circuit is over {system.curve}"
             )

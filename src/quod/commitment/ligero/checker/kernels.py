@@ -1,9 +1,9 @@
 """Kernels that check an opening: its combination at the claims' points and at the opened columns.
 
-What a proof sends are canonical integers, as bytes have them. A kernel takes them for elements in
-the form of memory, which are so many times as large: both sides of a comparison are, or one is
-multiplied. A verdict is a record that only a check writes: the ticket of its run plus `PASSED` or
-`FAILED`.
+A proof contains canonical integers. A kernel loads them as elements in memory form, that is,
+divided by the Montgomery radix. In a comparison both sides have this factor, or one side is
+multiplied by the radix. A verdict is a record that only a check writes: the ticket of its run plus
+`PASSED` or `FAILED`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NONE = 0xFFFFFFFF
 """The index of a missing node in a row of a level."""
 
 _LEAF, _NODE = 0, 1
-"""The levels of runs that leaves and other nodes are (`Hash.digests_of_runs`)."""
+"""The levels with which leaves and other nodes are hashed (`Hash.digests_of_runs`)."""
 
 
 @kernel
@@ -50,13 +50,13 @@ def expand_corners(
 
     The point's log_size coordinates begin at element `first` of `points`; n is 2**log_size.
     """
-    f, corner = field_arithmetic(k, field, inlined=True), k.global_id()
-    with k.if_(corner < n):
+    f, hypercube_point = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(hypercube_point < n):
         with k.range(0, log_size, carry=f.carried(f.one())) as loop:
             w = f.carried(f.load(points, first + loop.index))
-            bit = (corner >> (log_size - 1 - loop.index)) & 1
+            bit = (hypercube_point >> (log_size - 1 - loop.index)) & 1
             loop.next(f.carried(loop.carried * f.select(bit != 0, w, f.carried(1 - w))))
-        f.store(corners, out + corner, loop.results)
+        f.store(corners, out + hypercube_point, loop.results)
 
 
 @kernel
@@ -75,25 +75,25 @@ def expand_places(
     """Compute the coefficients of the code at each opened column.
 
     A word's element is the sum of message elements times coefficients. The coefficient of message
-    element h * 2**log_low + l is the product of factors for l and h; `factors` has per column those
-    of all l, then those of all h. `twiddles` is the table of the code
+    element h * 2**log_low + l is the product of factors for l and h; `factors` has per column the
+    factors of all l, then the factors of all h. `twiddles` is the table of the code
     (`quod.commitment.ligero.code`).
     """
     f: Any = prime_field(k, modulus)
     one, i = k.constant(1, u32), k.global_id()
     with k.if_(i < n):
         log_high = log_message - log_low
-        each = (one << log_low) + (one << log_high)
-        (place,) = k.load(places, i // each)
-        entry = i % each
+        column_factors = (one << log_low) + (one << log_high)
+        (place,) = k.load(places, i // column_factors)
+        entry = i % column_factors
         is_high = entry >= one << log_low
         bits = k.select(is_high, entry - (one << log_low), entry)
         begin = k.select(is_high, log_low, k.constant(0, u32))
         with k.range(0, log_high, carry=f.carried(f.one())) as loop:
             level = k.minimum(begin + loop.index, log_message - 1)
-            point = place >> level
-            t = f.carried(f.load(twiddles, ((one << (log_length - level)) + point) >> 1))
-            t = f.select((point & 1) != 0, f.carried(-t), t)
+            level_index = place >> level
+            t = f.carried(f.load(twiddles, ((one << (log_length - level)) + level_index) >> 1))
+            t = f.select((level_index & 1) != 0, f.carried(-t), t)
             is_set = ((bits >> loop.index) & 1) != 0
             product = f.carried(loop.carried * t)
             loop.next(f.select(is_set, product, loop.carried))
@@ -139,7 +139,7 @@ def check_claims(
         each.next(f.carried(each.carried + f.carried(f.load(weights, each.index)) * total))
     (claimed_sum,) = sums.totals([each.results])
     claimed_sum = f.carried(_of_integer(f, claimed_sum))
-    _judge(k, f, claimed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
+    _write_verdict(k, f, claimed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
 
 
 @kernel
@@ -157,7 +157,7 @@ def check_columns(
     *,
     field: FieldSpec,
 ) -> None:
-    """Check each opened column: its weighted sum of rows is the element of the combination's word.
+    """Check that each opened column's weighted sum is the element of the combination's word.
 
     One workgroup checks one column, and writes the verdict to the record with the column's index.
     """
@@ -181,14 +181,14 @@ def check_columns(
         weight = f.carried(f.load(weights, loop.index))
         loop.next(f.carried(loop.carried + mixed.multiply(weight, entry)))
     (difference,) = sums.totals([f.carried(word - loop.results)])
-    _judge(k, f, difference, ticket, records, column)
+    _write_verdict(k, f, difference, ticket, records, column)
 
 
 def _by_halves(
     k: Builder, f: Any, log_low: Value, highs: Value, high: Callable[[Value], Any],
     low: Callable[[Value], Any], combination: Value, multiply: Callable[[Any, Any], Any],
 ) -> Any:  # fmt: skip
-    """An instance's part of the sum of high factor * low factor * element of the combination."""
+    """Return this instance's part of the sum of high factor * low factor * combination element."""
     zero = f.carried(f.zero())
     with k.range(0, highs, carry=zero) as outer:
         start = outer.index << log_low
@@ -208,7 +208,7 @@ def _of_integer(f: Any, element: Any) -> Any:
     return element if radix == 1 else element * (radix % f.modulus.value)
 
 
-def _judge(
+def _write_verdict(
     k: Builder, f: Any, difference: Any, tickets: Value, records: Value, record: Value
 ) -> None:
     """Write the verdict on a difference: `PASSED` if it is 0, else `FAILED`, plus the ticket."""
@@ -236,7 +236,10 @@ def hash_level(
     k: Builder, first: U32, count: U32, rows: Pointer[U32], nodes: Pointer[U32],
     *, hash: Hash = Hash.SHA3_256,
 ) -> None:  # fmt: skip
-    """A level of the paths: a row says where both children are, and where their parent goes."""
+    """Hash one level of the Merkle paths.
+
+    A row has the indices of both children and of their parent in `nodes`; `NONE` is no node.
+    """
     digest, node = RunHash(k, hash), k.global_id()
     with k.if_(node < count):
         left, right, out = k.load(rows, (first + node) * NODE_ROW, NODE_ROW)
@@ -251,7 +254,7 @@ def hash_level(
                 begin = at.constant
                 if isinstance(begin, int) or size == len(children):
                     return children[int(begin or 0) :][:size]
-                # A block of a hash over a field is half of both.
+                # A block of a hash over a field is the digest of one child.
                 half = k.select(at < STATE_WORDS, left, right)
                 return k.load(nodes, half * STATE_WORDS + at % STATE_WORDS, size)
 

@@ -88,9 +88,9 @@ class OpeningChecker:
 
         Raises DeviceError if the device has not written all results.
         """
-        again = reader.copy()
+        reader_copy = reader.copy()
         if not self._passes(commitment, claims, reader, timeline):
-            commitment.check(claims, again)
+            commitment.check(claims, reader_copy)
             raise not_written(self.device, "the check of an opening")
 
     def _passes(
@@ -109,31 +109,35 @@ class OpeningChecker:
                 reader, modulus.words * shape.opened * shape.rows, absorbed=self._leaves
             )
             rows, count = self._paths.rows(places)
-            others = self._words(reader, STATE_WORDS * count)
+            siblings = self._words(reader, STATE_WORDS * count)
         except (InputError, VerificationError):
             return False
-        read = [columns, others] if shape.hash.is_algebraic else [columns]
-        if not all(canonical(modulus, each.reshape(-1, modulus.words)).all() for each in read):
+        arrays = [columns, siblings] if shape.hash.is_algebraic else [columns]
+        if not all(canonical(modulus, array.reshape(-1, modulus.words)).all() for array in arrays):
             return False
         weights = [
             factor * equality(field, claim.point[: shape.log_rows], r)
             for claim, factor in zip(checked, factors, strict=True)
         ]
-        lowers = [c for claim in checked for c in claim.point[shape.log_rows :]]
-        ends = coefficients_of([*weights, last_claim])
-        for name, elements in (("points", lowers), ("r", r), ("weights", ends)):
+        lower_coordinates = [c for claim in checked for c in claim.point[shape.log_rows :]]
+        weights_and_sum = coefficients_of([*weights, last_claim])
+        for name, elements in (
+            ("points", lower_coordinates),
+            ("r", r),
+            ("weights", weights_and_sum),
+        ):
             if elements:
                 self._upload(name, elements_to_words(field, elements))
         self._upload("combination", combination)
         self._upload("places", np.array(places, np.uint32))
         self._upload("rows", rows)
-        if len(others):
+        if len(siblings):
             first = shape.opened * DIGEST_BYTES
-            self._upload("nodes", others, first)
+            self._upload("nodes", siblings, first)
         return self._run(commitment, len(checked), timeline)
 
     def _words(self, reader: ProofReader, count: int, **absorbed: Any) -> Words:
-        """A message of the opening as words of 32 bits."""
+        """Read a message of the opening, as 32-bit words."""
         return np.frombuffer(reader.message(Label.OPENING, 4 * count, **absorbed), "<u4")
 
     def _upload(self, name: str, words: Words, first: int = 0) -> None:
@@ -169,7 +173,7 @@ class OpeningChecker:
         Raises DeviceError if the device has not written every verdict.
         """
         device, memory = self.device, self._memory
-        # A fresh ticket per run, so that verdicts of an earlier run are not taken for this one's.
+        # A random ticket per run distinguishes its verdicts from those of earlier runs.
         ticket = 4 * secrets.randbelow(1 << 29)
         self._upload("begun", np.array([ticket], np.uint32))
         records = np.full(self._shape.opened + 1, UNWRITTEN, np.uint32)
@@ -207,16 +211,19 @@ class OpeningChecker:
             code.log_length, memory["places"], memory["twiddles"], memory["factors"],
             modulus=code.modulus,
         )  # fmt: skip
-        halves, judged = (self._log_low, self._log_high), (memory["begun"], memory["records"])
+        log_halves, verdict_buffers = (
+            (self._log_low, self._log_high),
+            (memory["begun"], memory["records"]),
+        )
         compiled = self.device.compile(check_claims, field=shape.field)
         recording.launch(
-            compiled, 1, claims, *halves, shape.opened, memory["corners"], memory["weights"],
-            memory["combination"], *judged,
+            compiled, 1, claims, *log_halves, shape.opened, memory["corners"], memory["weights"],
+            memory["combination"], *verdict_buffers,
         )  # fmt: skip
         compiled = self.device.compile(check_columns, field=shape.field)
         recording.launch(
-            compiled, shape.opened, *halves, shape.rows, memory["factors"], memory["combination"],
-            memory["upper"], memory["columns"], *judged,
+            compiled, shape.opened, *log_halves, shape.rows, memory["factors"],
+            memory["combination"], memory["upper"], memory["columns"], *verdict_buffers,
         )  # fmt: skip
         first = 0
         for width in self._paths.widths:

@@ -50,16 +50,20 @@ class Paths:
         """
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
-        index = np.arange(len(nodes))
-        first, others, out = 0, self.opened, self.opened + self.max_others
+        node_indices = np.arange(len(nodes))
+        first, next_sibling, out = 0, self.opened, self.opened + self.max_others
         for width in self.widths:
-            missing = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
-            numbers = np.concatenate([nodes, missing])
-            order = np.argsort(numbers)
-            where = np.concatenate([index, others + np.arange(len(missing))])[order]
-            others += len(missing)
-            nodes = numbers[order][::2] >> 1
-            index = out + np.arange(len(nodes))
-            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], index], axis=1)
+            siblings = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
+            level_nodes = np.concatenate([nodes, siblings])
+            order = np.argsort(level_nodes)
+            memory_index = np.concatenate([node_indices, next_sibling + np.arange(len(siblings))])[
+                order
+            ]
+            next_sibling += len(siblings)
+            nodes = level_nodes[order][::2] >> 1
+            node_indices = out + np.arange(len(nodes))
+            rows[first : first + len(nodes)] = np.stack(
+                [memory_index[::2], memory_index[1::2], node_indices], axis=1
+            )
             first, out = first + width, out + width
-        return rows, others - self.opened
+        return rows, next_sibling - self.opened

@@ -1,8 +1,8 @@
 """Sums of values and sums over gates, weighted by eq of their wires.
 
-The values are elements of a proof, so no kernel copies them to a table. The eq tables are those of
-the lower coordinates. The wires of a partial sum have the same upper coordinates, and one product
-multiplies the partial sum by their eq.
+The values are elements of a proof, so no kernel copies them to a table. A wire's coordinates are
+split into upper and lower ones, each with an eq table. The wires of a partial sum have the same
+upper coordinates, so one product multiplies the whole partial sum by the upper factor.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 PART_ROW = 7
-"""Numbers of a row, which describes a partial sum."""
+"""The length of a row, which describes one partial sum."""
 
 _AT_ONCE = 4
-"""Products that are reduced together."""
+"""The number of products that share one modular reduction."""
 
 
 @kernel
@@ -41,9 +41,9 @@ def add_values(
 ) -> None:
     """Compute a partial sum of consecutive values, each times the weight of its wire.
 
-    A row has the entry of eq of the upper coordinates, the first entry of the table of the lower
-    coordinates, the first element, an unused number, the first of `places`, their number, and the
-    partial sum. `places` are the lower coordinates of wires.
+    A row has the index of the upper coordinates' entry of eq, the first entry of the lower
+    coordinates' table, the first element, an unused number, the first index in `places`, the number
+    of values, and the index of the partial sum. `places` are the lower coordinates of wires.
     """
     f = field_arithmetic(k, field, inlined=True)
     sums = WorkgroupSums(k, f, 1)
@@ -52,8 +52,8 @@ def add_values(
     table_start, values_start = proof * tables.stride, proof * sent.stride + element
 
     def pair(item: Value) -> tuple[Any, Any]:
-        (place,) = k.load(places, first + item)
-        weight = f.carried(f.load(tables.entries, table_start + lower + place))
+        (lower_bits,) = k.load(places, first + item)
+        weight = f.carried(f.load(tables.entries, table_start + lower + lower_bits))
         return weight, f.carried(f.load(sent.entries, values_start + item))
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
@@ -79,10 +79,11 @@ def add_gates(
 ) -> None:
     """Compute a partial sum over gates: coefficient times weight of the output, times all inputs.
 
-    A row has the entry of eq of the upper coordinates, the first entry of the table of the lower
-    coordinates, the number of factors, the first entry of the table of the instances, the first
-    gate, the number of gates (`by_instance`: of instances of gates), and the partial sum. `gates`
-    has columns: the lower coordinates of outputs, elements of the proof, and coefficients.
+    A row has the index of the upper coordinates' entry of eq, the first entry of the lower
+    coordinates' table, the number of factors, the first entry of the instances' table, the first
+    gate, the number of gates (`by_instance`: of pairs of a gate and an instance), and the index of
+    the partial sum. `gates` has columns: the lower coordinates of outputs, elements of the proof,
+    and coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
@@ -94,20 +95,25 @@ def add_gates(
     table_start, values_start = proof * tables.stride, proof * sent.stride
     reader = Gates(k, mixed, form, gates, challenges, proof)
 
-    def pair(number: Value) -> tuple[Any, Any]:
-        gate = reader.at(first + number)
+    def pair(index: Value) -> tuple[Any, Any]:
+        gate = reader.at(first + index)
         weight = f.carried(f.load(tables.entries, table_start + lower + gate.output))
         weight = reader.times_coefficient(weight, gate)
-        taken = [f.carried(f.load(sent.entries, values_start + place)) for place in gate.inputs]
+        input_values = [
+            f.carried(f.load(sent.entries, values_start + element_index))
+            for element_index in gate.inputs
+        ]
         if form.by_instance:
-            taken = [f.carried(f.load(tables.entries, table_start + instances + gate.instance))]
+            input_values = [
+                f.carried(f.load(tables.entries, table_start + instances + gate.instance))
+            ]
         if form.inputs == 1:
             with k.range(1, factors, carry=weight) as power:
-                power.next(f.carried(power.carried * taken[0]))
+                power.next(f.carried(power.carried * input_values[0]))
             weight = power.results
         if form.inputs == 2:
-            weight = f.carried(weight * taken.pop())
-        return weight, taken[0] if taken else f.carried(f.one())
+            weight = f.carried(weight * input_values.pop())
+        return weight, input_values[0] if input_values else f.carried(f.one())
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
@@ -121,7 +127,7 @@ def add_gates(
 def _sum_of_products(
     k: Builder, f: Any, count: Value, pair: Callable[[Value], tuple[Any, Any]]
 ) -> Any:
-    """Sum the products of those of `count` pairs that this instance of a workgroup adds."""
+    """Sum the products of the pairs, of `count` in all, that this kernel instance adds."""
     size, local = k.workgroup_size, k.local_id()
     unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
     with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:

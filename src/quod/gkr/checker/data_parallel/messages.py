@@ -18,7 +18,7 @@ class LayerValues:
     """The values of a layer that the proof contains.
 
     places: the wires of the values.
-    first: the index of the first value's element; outputs are 0 and have no elements.
+    first: the index of the element of the first value; outputs are 0 and have no elements.
     point: the point at which the values are combined.
     """
 
@@ -33,8 +33,8 @@ class LayerMessages:
 
     above, below: the values of the layer, and of the layer below it.
     instance_point: the point in the instance variables.
-    row: the number of rounds, the degree, the first element, the first challenge and the first
-        challenge of the previous point; then the range of runs of the values below.
+    row: the number of rounds, the degree, the first element, the first challenge, the first
+        challenge of the previous instance point, and the range of runs of the values below.
     """
 
     number: int
@@ -50,27 +50,29 @@ class DataParallelMessages(Messages):
     reduction = Reduction.DATA_PARALLEL
     layers: list[LayerMessages]
 
-    def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
+    def _all_layers(self, outputs: Point, instance_point: tuple[int, ...]) -> InputClaims:
         self.layers = []
         values = LayerValues(np.arange(self.circuit.zeros, dtype=np.uint32), 0, outputs)
         for steps in self.protocol.layers:
-            layer = self._layer(steps, values, across)
+            layer = self._layer(steps, values, instance_point)
             self.layers.append(layer)
             values = layer.below
             rounds, _, _, step, *_ = layer.row
-            across = tuple(range(step, step + rounds)) if rounds else across
-        return InputClaims((values.point,), across)
+            instance_point = tuple(range(step, step + rounds)) if rounds else instance_point
+        return InputClaims((values.point,), instance_point)
 
-    def _layer(self, layer: Layer, above: LayerValues, across: tuple[int, ...]) -> LayerMessages:
+    def _layer(
+        self, layer: Layer, above: LayerValues, instance_point: tuple[int, ...]
+    ) -> LayerMessages:
         (sumcheck,) = layer.sumchecks
         rounds, drawn, run = sumcheck.rounds, self._rounds(sumcheck.rounds), len(self.runs)
-        end = self._values(sumcheck.values)
-        # Values are checked as elements before they are compared.
+        last_message = self._values(sumcheck.values)
+        # The first check is that the values are valid elements, the second compares them.
         record = 2 * len(self.layers)
-        self.checks.append(Check(record, end, None))
-        self.checks.append(Check(record + 1, end, sumcheck.failure))
+        self.checks.append(Check(record, last_message, None))
+        self.checks.append(Check(record + 1, last_message, sumcheck.failure))
         places, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
         below = LayerValues(places, sumcheck.values.first, Point(point))
         first_row = (rounds.variables, rounds.degree, rounds.first, drawn.start)
-        row = (*first_row, across[0] if across else 0, run, len(self.runs))
-        return LayerMessages(layer.number, above, below, across, row)
+        row = (*first_row, instance_point[0] if instance_point else 0, run, len(self.runs))
+        return LayerMessages(layer.number, above, below, instance_point, row)

@@ -18,7 +18,7 @@ _VALUES = "values"
 
 
 class DataParallelCheckPlan(CheckPlan):
-    """Short eq tables of all layers, and the sums that read them."""
+    """The check of data-parallel proofs: short eq tables of all layers, and sums that read them."""
 
     def __init__(
         self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,

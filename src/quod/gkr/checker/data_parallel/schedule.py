@@ -17,7 +17,7 @@ _VALUES_EACH = 1 << 10
 
 
 class DataParallelSchedule(Schedule):
-    """`values` are the sums of values."""
+    """All rows of a circuit's data-parallel proofs; `values` has the sums of sent values."""
 
     def __init__(self, messages: DataParallelMessages, *, evaluates_inputs: bool) -> None:
         super().__init__(messages, evaluates_inputs=evaluates_inputs)
@@ -45,7 +45,10 @@ class DataParallelSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _weights(self, point: Point) -> tuple[int, int, int]:
-        """Return log2 of the size of a point's lower eq table, and both tables' first entries."""
+        """Return log2 of the size of a point's lower eq table, and the tables' first entries.
+
+        The upper table's first entry comes before the lower table's.
+        """
         index = max(0, len(point.coordinates) - _LOG_LOW)
         upper, lower = point.coordinates[:index], point.coordinates[index:]
         return len(lower), self._table(upper), self._table(lower)
@@ -58,7 +61,10 @@ class DataParallelSchedule(Schedule):
         return first
 
     def _by_upper(self, outputs: Words, weights: tuple[int, int, int]) -> list[tuple[int, Words]]:
-        """Group outputs by their upper coordinates: the entry of eq of these, and the indices."""
+        """Group outputs by their upper coordinates.
+
+        Returns for each group the index of its entry of eq, and the indices of its outputs.
+        """
         log_low, upper, _ = weights
         highs = outputs >> log_low
         order = np.argsort(highs, kind="stable").astype(np.uint32)
@@ -69,7 +75,7 @@ class DataParallelSchedule(Schedule):
         ]
 
     def _add_values(self, values: LayerValues, weights: tuple[int, int, int]) -> None:
-        """Partial sums of the sum of values of a layer."""
+        """Append the partial sums of a layer's sent values."""
         log_low, _, lower = weights
         # Wires are sorted, so that those with the same upper coordinates are consecutive.
         first = self.values.add(values.places[None] & np.uint32((1 << log_low) - 1))
@@ -90,22 +96,24 @@ class DataParallelSchedule(Schedule):
                 self.parts += 1
 
     def _add_gates(self, layer: LayerMessages, weights: tuple[int, int, int], kind: str) -> None:
-        """Partial sums of the sum over the gates of a kind whose outputs are claimed."""
-        gates, number = self.circuit.layers[layer.number].gates[kind], layer.number
-        ranks = np.full(1 << self.circuit.log_below(number), NONE, np.uint32)
+        """Append the partial sums over the gates of a kind whose outputs are claimed."""
+        gates, layer_index = self.circuit.layers[layer.number].gates[kind], layer.number
+        element_indices = np.full(1 << self.circuit.log_below(layer_index), NONE, np.uint32)
         below = layer.below
-        ranks[below.places] = np.arange(len(below.places), dtype=np.uint32) + below.first
+        element_indices[below.places] = np.arange(len(below.places), dtype=np.uint32) + below.first
         codes = gates.coefficient
-        columns = np.stack([gates.output, *(ranks[x] for x in gates.inputs), self._codes[codes]])
+        columns = np.stack(
+            [gates.output, *(element_indices[wires] for wires in gates.inputs), self._codes[codes]]
+        )
         is_claimed = np.isin(gates.output, layer.above.places)
         is_random = self._is_random[codes]
-        is_spread = self._is_public[codes] & (kind == "constant") & bool(layer.instance_point)
+        varies = self._is_public[codes] & (kind == "constant") & bool(layer.instance_point)
         inputs, factors = KINDS[kind], POWERS.get(kind, KINDS[kind])
-        is_known = ~is_random & ~is_spread
-        for has_form, flags in (
-            (is_known, {}), (is_random, {"is_random": True}), (is_spread, {"by_instance": True}),
+        is_common = ~is_random & ~varies
+        for is_selected, flags in (
+            (is_common, {}), (is_random, {"is_random": True}), (varies, {"by_instance": True}),
         ):  # fmt: skip
-            gate_columns = columns[:, has_form & is_claimed]
+            gate_columns = columns[:, is_selected & is_claimed]
             if gate_columns.shape[1]:
                 form = self._form(inputs, **flags)
                 instances = (
@@ -123,8 +131,8 @@ class DataParallelSchedule(Schedule):
             gates[0] &= np.uint32((1 << log_low) - 1)
             self._add_parts(form, (upper, lower, factors, instances), gates)
 
-    def _instance_table(self, across: tuple[int, ...]) -> int:
+    def _instance_table(self, instance_point: tuple[int, ...]) -> int:
         """Return the first entry of the eq table of a point of the instances."""
-        if across not in self._instances:
-            self._instances[across] = self._table(across)
-        return self._instances[across]
+        if instance_point not in self._instances:
+            self._instances[instance_point] = self._table(instance_point)
+        return self._instances[instance_point]

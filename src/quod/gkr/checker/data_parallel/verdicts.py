@@ -10,7 +10,7 @@ from quod.gkr.checker.structs import PartialSums, PerProof, Records
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 
 LAYER_ROW = 11
-"""Numbers of the row of a layer."""
+"""The length of the row of a layer."""
 
 
 @kernel
@@ -30,22 +30,23 @@ def check_layers(
 ) -> None:
     """Compute both verdicts on each layer of each proof.
 
-    A row has the row of the layer's messages (`quod.gkr.checker.data_parallel.messages`), the first
-    partial sum of the claim, of the constants and of the gates, and the end of these.
+    A row has the row of the layer's messages (`quod.gkr.checker.data_parallel.messages`), then the
+    index of the first partial sum of the claim, of the constants and of the other gates, and the
+    index after the last.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):
         proof, layer = i // layers, i % layers
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
-        rounds, degree, element, step, across, first_run, stop_run = row[:7]
+        rounds, degree, element, step, first_coordinate, first_run, stop_run = row[:7]
         claim, constants, gates, stop = row[7:]
         (ticket,) = k.load(parts.run_start, 0)
         sums = SumReader(k, f, parts, proof, ticket)
         sums.require_tiles(tile_tickets, proof, layer, layers)
-        (reader,) = k.load(records.words, proof * records.stride + READ)
+        (read_ticket,) = k.load(records.words, proof * records.stride + READ)
 
-        never = k.constant(0, u32)
-        with k.range(first_run, stop_run, carry=(never, never)) as loop:
+        zero = k.constant(0, u32)
+        with k.range(first_run, stop_run, carry=(zero, zero)) as loop:
             (tag,) = k.load(checked.entries, proof * checked.stride + loop.index)
             stale, wrong = loop.carried
             verdict = tag ^ ticket
@@ -55,14 +56,14 @@ def check_layers(
         last_claim = f.carried(sums.sum(claim, constants) - sums.sum(constants, gates))
         buffer = ProofBuffer(k, f, sent, challenges, proof)
         last_claim = buffer.rounds(
-            last_claim, (rounds, degree, element, step), (never, never + 1, across)
+            last_claim, (rounds, degree, element, step), (zero, zero + 1, first_coordinate)
         )
         difference = f.carried(sums.sum(gates, stop) - last_claim)
-        fresh = sums.fresh & (reader == ticket) & (stale == 0)
+        fresh = sums.fresh & (read_ticket == ticket) & (stale == 0)
         with k.if_(fresh):
             verdicts = [
-                ticket + k.select(right, k.constant(PASSED, u32), FAILED)
-                for right in (wrong == PASSED, f.is_zero(difference))
+                ticket + k.select(passes, k.constant(PASSED, u32), FAILED)
+                for passes in (wrong == PASSED, f.is_zero(difference))
             ]
             place = proof * records.stride + records.first + 2 * layer
             k.store(records.words, place, *verdicts)

@@ -9,7 +9,7 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 PART_ROW = 6
-"""Numbers of a row, which describes a partial sum."""
+"""The length of a row, which describes one partial sum."""
 
 
 @kernel
@@ -26,7 +26,8 @@ def add_gates(
     """Compute a partial sum over gates of coefficient * weight of the output * eq of each input.
 
     A row has the first entries of the tables of the weights and of both inputs, the first gate, the
-    number of gates (`by_instance`: of instances of gates), and the partial sum. `gates` has columns
+    number of gates (`by_instance`: of pairs of a gate and an instance), and the index of the
+    partial sum. `gates` has columns
     of outputs, inputs and coefficients.
     """
     mixed = MixedField(k, form.field)
@@ -41,14 +42,14 @@ def add_gates(
 
     with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
         gate = reader.at(first + loop.index)
-        places = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
+        entries = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
         if form.by_instance:
-            places = [first_input + gate.instance]
-        part_sum = f.carried(f.load(tables.entries, table_start + weights + gate.output))
-        part_sum = reader.times_coefficient(part_sum, gate)
-        for place in places:
-            part_sum = f.carried(part_sum * f.carried(f.load(tables.entries, table_start + place)))
-        loop.next(f.carried(loop.carried + part_sum))
+            entries = [first_input + gate.instance]
+        product = f.carried(f.load(tables.entries, table_start + weights + gate.output))
+        product = reader.times_coefficient(product, gate)
+        for entry in entries:
+            product = f.carried(product * f.carried(f.load(tables.entries, table_start + entry)))
+        loop.next(f.carried(loop.carried + product))
     (total,) = sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(parts.words, proof * parts.stride + part, total)

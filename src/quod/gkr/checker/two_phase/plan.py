@@ -14,11 +14,11 @@ from quod.gkr.checker.two_phase.verdicts import check_layers
 from quod.gkr.key import VerifyingKey
 from quod.layered.circuit import LayeredCircuit
 
-_TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
+_CPU_TABLE_ENTRIES, _TABLE_ENTRIES = 1 << 15, 1 << 22
 
 
 class TwoPhaseCheckPlan(CheckPlan):
-    """Eq tables and the sums that read them, a few layers at a time."""
+    """The check of two-phase proofs: eq tables and sums that read them, a few layers at a time."""
 
     def __init__(
         self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,
@@ -27,9 +27,9 @@ class TwoPhaseCheckPlan(CheckPlan):
         messages = TwoPhaseMessages(
             circuit, key.field, chain=key.chain, log_instances=log_instances
         )
-        most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
+        table_entries = _CPU_TABLE_ENTRIES if device.host_memory else _TABLE_ENTRIES
         self._layers_schedule = TwoPhaseSchedule(
-            messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
+            messages, evaluates_inputs=evaluates_inputs, table_entries=table_entries // batch
         )
         super().__init__(device, messages, self._layers_schedule, hash=key.hash, batch=batch)
 

@@ -1,6 +1,6 @@
 """The tables and sums that the check of a two-phase proof computes.
 
-Memory holds the eq tables of a few layers at a time, so that they stay in a cache.
+Memory holds the eq tables of a few layers at a time, so that they stay in the cache.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from quod.layered.circuit import KINDS
 class Chunk:
     """Layers whose eq tables are in memory at the same time.
 
-    tables: the tiles of the tables.
-    sums: the rows of each form's partial sums.
+    entries: the number of entries of the tables.
+    tables: the range of the tables' tiles.
+    sums: the range of each form's rows of partial sums.
     """
 
     def __init__(self, first_tile: int = 0) -> None:
@@ -44,30 +45,30 @@ class TwoPhaseSchedule(Schedule):
         self._claim_inputs([(value, 0, 0) for value in messages.values])
 
     def _layer(self, layer: LayerMessages) -> None:
-        circuit, across = self.circuit, layer.above.instance_point
+        circuit, instance_point = self.circuit, layer.above.instance_point
         gate_layer, below = circuit.layers[layer.number], circuit.log_below(layer.number)
-        is_spread = self._is_public[gate_layer.gates["constant"].coefficient] & bool(across)
-        spreads = bool(is_spread.any())
+        varies = self._is_public[gate_layer.gates["constant"].coefficient] & bool(instance_point)
+        has_varying = bool(varies.any())
         entries = (1 << gate_layer.log_size) + (len(layer.below.points) << below)
-        chunk = self._chunk(entries + (spreads << len(across)))
+        chunk = self._chunk(entries + (has_varying << len(instance_point)))
         is_top = layer.number == len(circuit.layers) - 1
         zeros = circuit.zeros if is_top else 1 << gate_layer.log_size
         weights = self._table(chunk, layer.above.points, zeros)
         inputs = [self._table(chunk, (Point(p.coordinates),)) for p in layer.below.points]
-        instances = self._table(chunk, (Point(across),)) if spreads else 0
+        instances = self._table(chunk, (Point(instance_point),)) if has_varying else 0
         starts = []
         for kind, count in KINDS.items():
             starts.append(self.parts)
             gates = gate_layer.gates[kind]
             columns = np.stack([gates.output, *gates.inputs, self._codes[gates.coefficient]])
             is_random = self._is_random[gates.coefficient]
-            apart = is_random | is_spread if kind == "constant" else is_random
+            is_separate = is_random | varies if kind == "constant" else is_random
             tables = (weights, *inputs[:count], *[0] * (2 - count))
-            self._sum(chunk, self._form(count), tables, columns[:, ~apart])
+            self._sum(chunk, self._form(count), tables, columns[:, ~is_separate])
             self._sum(chunk, self._form(count, is_random=True), tables, columns[:, is_random])
             if kind == "constant":
                 form = self._form(0, by_instance=True)
-                self._sum(chunk, form, (weights, instances, 0), columns[:, is_spread])
+                self._sum(chunk, form, (weights, instances, 0), columns[:, varies])
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _chunk(self, entries: int) -> Chunk:

@@ -1,4 +1,7 @@
-"""A circuit in device memory for data-parallel proofs: the terms of each layer, and their gates."""
+"""A circuit in device memory for data-parallel proofs: the terms of each layer, and their gates.
+
+A term is a product of values below a layer; all gates with that product share the term.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _NOTHING = np.zeros(2, np.uint32)
 class Terms:
     """The products of values below a layer whose weighted sums are the layer's claimed values.
 
-    kinds, count: the kinds of the terms, and the number of terms.
+    kinds: the kinds of the terms.
+    count: the number of terms.
     bounds: the index of the first term of each kind, then the number of terms.
     operands: two wires below the layer per term.
     folded: the operands as indices among the wires whose values the proof contains.
@@ -47,7 +51,8 @@ class DataParallelLayer:
     by_output: all gates, sorted by output.
     terms: the products of values below that its gates sum.
     constants: the constant gates whose outputs are claimed.
-    sent_wires, positions: the wires below whose values the proof contains, and their number.
+    sent_wires: the wires below whose values the proof contains.
+    positions: the number of these wires.
     """
 
     by_output: SortedGates
@@ -60,28 +65,28 @@ class DataParallelLayer:
 class DataParallelGates(GateTables[DataParallelLayer]):
     """A circuit in device memory whose gates are grouped by term."""
 
-    def _layer(self, number: int) -> DataParallelLayer:
+    def _layer(self, layer_index: int) -> DataParallelLayer:
         circuit = self.circuit
-        taken = taken_places(circuit, number)
-        claimed = np.zeros(1 << circuit.layers[number].log_size, bool)
-        claimed[claimed_places(circuit, number)] = True
+        sent_wires = taken_places(circuit, layer_index)
+        claimed = np.zeros(1 << circuit.layers[layer_index].log_size, bool)
+        claimed[claimed_places(circuit, layer_index)] = True
         return DataParallelLayer(
-            self._by_output(number),
-            self._terms(number, claimed, taken),
-            self._constants(number, claimed),
-            self.device.upload(taken),
-            len(taken),
+            self._by_output(layer_index),
+            self._terms(layer_index, claimed, sent_wires),
+            self._constants(layer_index, claimed),
+            self.device.upload(sent_wires),
+            len(sent_wires),
         )
 
-    def _terms(self, number: int, claimed: NDArray[np.bool_], taken: Words) -> Terms:
+    def _terms(self, layer_index: int, claimed: NDArray[np.bool_], sent_wires: Words) -> Terms:
         kinds = tuple(
-            kind for kind in KINDS if kind != "constant" and kind in self.circuit.kinds[number]
+            kind for kind in KINDS if kind != "constant" and kind in self.circuit.kinds[layer_index]
         )
-        nothing = np.zeros((0, 2), np.uint32)
-        operands, gates = [nothing], [nothing]
+        no_rows = np.zeros((0, 2), np.uint32)
+        operands, gates = [no_rows], [no_rows]
         counts, bounds = [np.zeros(1, np.uint32)], [0]
         for kind in kinds:
-            kind_gates = self.circuit.layers[number].gates[kind]
+            kind_gates = self.circuit.layers[layer_index].gates[kind]
             is_claimed = claimed[kind_gates.output]
             pairs = np.sort(
                 np.stack([kind_gates.inputs[0], kind_gates.inputs[-1]], axis=1)[is_claimed], axis=1
@@ -89,11 +94,11 @@ class DataParallelGates(GateTables[DataParallelLayer]):
             rows = np.stack(
                 [kind_gates.output, self._coefficient_codes[kind_gates.coefficient]], axis=1
             )[is_claimed]
-            products, term = np.unique(pairs, axis=0, return_inverse=True)
-            term = term.reshape(-1)
+            products, term_indices = np.unique(pairs, axis=0, return_inverse=True)
+            term_indices = term_indices.reshape(-1)
             operands.append(products)
-            gates.append(rows[np.argsort(term, kind="stable")])
-            counts.append(np.bincount(term, minlength=len(products)).astype(np.uint32))
+            gates.append(rows[np.argsort(term_indices, kind="stable")])
+            counts.append(np.bincount(term_indices, minlength=len(products)).astype(np.uint32))
             bounds.append(bounds[-1] + len(products))
         rows = np.concatenate(operands)
         return Terms(
@@ -101,12 +106,12 @@ class DataParallelGates(GateTables[DataParallelLayer]):
             bounds[-1],
             self._upload(np.array(bounds, np.uint32)),
             self._upload(rows),
-            self._upload(np.searchsorted(taken, rows).astype(np.uint32)),
+            self._upload(np.searchsorted(sent_wires, rows).astype(np.uint32)),
             self._upload(2 * np.cumsum(np.concatenate(counts), dtype=np.uint32)),
             self._upload(np.concatenate(gates)),
-            self._form(number, kinds),
+            self._form(layer_index, kinds),
         )
 
     def _upload(self, words: Words) -> Buffer:
-        """Upload words; two zeros if there are none, as a buffer cannot be empty."""
+        """Upload words, or two zeros if there are none, because a buffer cannot be empty."""
         return self.device.upload(np.ascontiguousarray(words) if words.size else _NOTHING)

@@ -1,9 +1,9 @@
 """Kernels over columns: values of layers, and the rounds of sumchecks over the instances.
 
 A column has the values of one wire in all instances. A term is a product of values below a layer;
-all gates with that product share it. The weight of a term sums its gates' coefficients times the
-weights of their outputs, so it contains the layer's linear maps. It does not depend on the
-instance.
+all gates with that product share the term. Its weight is the sum over these gates of coefficient
+times weight of the output, so the weights contain the layer's linear maps. They do not depend on
+the instance.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from quod.sumcheck.summands import Point, evaluated, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 _TERMS_PER_REDUCTION = 4
-"""Number of products that one modular reduction sums."""
+"""The number of products that share one modular reduction."""
 
 Challenge = Literal["round", "point"]
 """The source of folding challenges: the sumcheck's rounds, or the point of the instances."""
@@ -68,7 +68,7 @@ class FoldForm:
     """The static parameters of the fold of columns.
 
     source: the representation of the columns.
-    by: the kind of the challenges.
+    by: the source of the challenges.
     folds: the number of challenges.
     narrow: see `Lanes`.
     """
@@ -84,7 +84,7 @@ class TermTable(Struct):
     """The terms of a layer, `count` of them, with the weights of all proofs.
 
     bounds: the terms of kind i are those from bounds[i] to bounds[i + 1].
-    operands: two column indices per term; they are equal unless the term is a product.
+    operands: two column indices per term; they are equal unless the term multiplies two wires.
     weights: `count` elements per proof.
     """
 
@@ -233,28 +233,28 @@ def evaluate_columns(
             return mixed.multiply(*values)
         return power(fields[0], values[0], POWERS.get(kind, 1))
 
-    for number, kind in enumerate(form.kinds):
-        begin, end = k.load(terms.bounds, number, 2)
+    for kind_index, kind in enumerate(form.kinds):
+        first_term, end = k.load(terms.bounds, kind_index, 2)
         # Terms of lower degree add nothing to the leading coefficient.
         has_full_degree = degree_by_columns(frozenset((kind,))) == form.degree
-        own_points = [
+        point_indices = [
             index for index, point in enumerate(points) if has_full_degree or INFINITY not in point
         ]
-        start = tuple(totals[index] for index in own_points)
+        start = tuple(totals[index] for index in point_indices)
         with k.range(
-            begin + lanes.first, end, lanes.step * _TERMS_PER_REDUCTION, carry=start
+            first_term + lanes.first, end, lanes.step * _TERMS_PER_REDUCTION, carry=start
         ) as loop:
-            products: list[list[tuple[Any, Any]]] = [[] for _ in own_points]
+            products: list[list[tuple[Any, Any]]] = [[] for _ in point_indices]
             for step in range(_TERMS_PER_REDUCTION):
                 term = loop.index + lanes.step * step
                 exists = term < end
-                term = k.select(exists, term, begin)
+                term = k.select(exists, term, first_term)
                 weight = f.carried(f.load(terms.weights, lanes.proof * terms.count + term))
                 weight = f.select(exists, weight, f.carried(f.zero()))
                 operand = k.load(terms.operands, term * 2, 2)
-                rows_of = operand if kind == "multiply" else operand[:1]
-                factors = [corners(row) for row in rows_of]
-                for point_products, index in zip(products, own_points, strict=True):
+                operand_rows = operand if kind == "multiply" else operand[:1]
+                factors = [corners(row) for row in operand_rows]
+                for point_products, index in zip(products, point_indices, strict=True):
                     point_products.append((weight, value(kind, factors, points[index])))
             loop.next(
                 tuple(
@@ -262,7 +262,7 @@ def evaluate_columns(
                     for total, point_products in zip(loop.carried, products, strict=True)
                 )
             )
-        for index, total in zip(own_points, loop.results, strict=True):
+        for index, total in zip(point_indices, loop.results, strict=True):
             totals[index] = total
 
     eq = Equality(f, equality, sizes, lanes.proof)

@@ -17,8 +17,9 @@ class Lanes:
 
     proof: the index of its proof.
     entry: the index of its entry in each column.
-    first, step: its columns are every `step`-th one from `first` on.
-    groups, group: the number of workgroups per proof, and the index of this one among them.
+    first, step: its columns are `first`, `first + step`, and so on.
+    groups: the number of workgroups per proof.
+    group: the index of its workgroup among those of the proof.
     """
 
     def __init__(self, k: Builder, log_count: Value, chunks: Value, *, narrow: bool) -> None:

@@ -1,4 +1,7 @@
-"""Launches of a batch of data-parallel proofs: values from inputs to outputs, sumchecks back."""
+"""Launches of a batch of data-parallel proofs.
+
+The values are computed from the inputs to the outputs, the sumchecks from the outputs back.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from quod.sumcheck.summands import evaluated
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 
 _LANES = 128
-# 32-bit words of a CPU's widest vector.
+# The number of 32-bit words of a CPU's widest vector.
 _CPU_LANES = 16
 _GROUPS_PER_THREAD = 4
 _MIN_LOG_PADDED, _PADDING = 5, 16
@@ -113,29 +116,31 @@ class DataParallelPlan(BatchPlan):
     def stride(self, log_count: int) -> int:
         """Return the number of entries from one column to the next, at least 2**log_count.
 
-        On CPUs it is no power of two, because addresses at such distances share cache sets.
+        On CPUs the stride is not a power of two, because addresses at such distances share cache
+        sets.
         """
         is_padded = self.device.host_memory and log_count >= _MIN_LOG_PADDED
         return (1 << log_count) + (_PADDING if is_padded else 0)
 
     @cached_property
     def strides(self) -> list[int]:
-        """The strides of the values of each level; inputs and outputs are not padded."""
-        between = self.stride(self.log_instances)
-        ends = 1 << self.log_instances
-        return [ends, *[between] * (len(self.layers) - 1), ends]
+        """The stride of each level's values; those of inputs and outputs are not padded."""
+        inner_stride = self.stride(self.log_instances)
+        outer_stride = 1 << self.log_instances
+        return [outer_stride, *[inner_stride] * (len(self.layers) - 1), outer_stride]
 
     def passes(self, number: int) -> list[tuple[int, int]]:
         """Return the first round and the number of rounds of each pass over a layer's columns.
 
-        The first pass has two rounds if the columns are in the prime field; others have one.
+        The first pass may have two rounds if the columns are in the prime field; the others have
+        one.
         """
-        count = self.log_instances
-        is_short = self.gates.values_are_base[number] and self.field.degree > 1
-        first = 2 if is_short and self.rounds(number).degree <= 2 and count >= 2 else 1
+        rounds = self.log_instances
+        is_in_base = self.gates.values_are_base[number] and self.field.degree > 1
+        first_depth = 2 if is_in_base and self.rounds(number).degree <= 2 and rounds >= 2 else 1
         return (
-            [(0, first), *((round_number, 1) for round_number in range(first, count))]
-            if count
+            [(0, first_depth), *((round_number, 1) for round_number in range(first_depth, rounds))]
+            if rounds
             else []
         )
 
@@ -145,8 +150,8 @@ class DataParallelPlan(BatchPlan):
         plans = [p for p in map(self.sumcheck, range(len(self.layers))) if p]
         element = self.element_bytes
         positions = max(layer.positions for layer in self.layers)
-        folded = self.batch * positions * element
-        parts = [
+        folded_bytes = self.batch * positions * element
+        partial_counts = [
             self.groups(variables, self.chunks(variables, layer.terms.count))
             * len(evaluated(self.rounds(index).degree, depth))
             for index, layer in enumerate(self.layers)
@@ -155,12 +160,12 @@ class DataParallelPlan(BatchPlan):
         ]
         sizes = {
             "terms": max(1, self.batch * max(layer.terms.count for layer in self.layers)) * element,
-            "ends": folded,
+            "ends": folded_bytes,
             # Folds alternate between these two buffers.
-            "folded": folded * self.stride(max(0, self.log_instances - 1)),
-            "folded again": folded * self.stride(max(0, self.log_instances - 2)),
+            "folded": folded_bytes * self.stride(max(0, self.log_instances - 1)),
+            "folded again": folded_bytes * self.stride(max(0, self.log_instances - 2)),
             "points": max(1, self.batch * self.log_instances) * element,
-            "partial": self.batch * max([1, *parts]) * element,
+            "partial": self.batch * max([1, *partial_counts]) * element,
             "digests": 4 * self.batch * DIGESTS_EACH * messages_of(positions) * STATE_WORDS,
             **{
                 name: max([4, *(getattr(plan, f"{name}_bytes") for plan in plans)])
@@ -171,15 +176,16 @@ class DataParallelPlan(BatchPlan):
 
     # --- launches
 
-    def _record_values(self, recording: RecordingStream, number: int) -> None:
-        runs = self.layers[number].by_output
-        size, below = self.sizes[number + 1], self.sizes[number]
-        chunks = self.chunks(self.log_instances, 1 << size)
+    def _record_values(self, recording: RecordingStream, layer_index: int) -> None:
+        sorted_gates = self.layers[layer_index].by_output
+        log_size, log_below = self.sizes[layer_index + 1], self.sizes[layer_index]
+        chunks = self.chunks(self.log_instances, 1 << log_size)
         self.over_columns(
             recording, column_values, self.log_instances, chunks,
-            LayerSizes(size, below, self.log_instances), chunks,
-            *self.strides[number : number + 2], self.gate_table(runs.starts, runs.gates),
-            self.values[number], self.values[number + 1], form=runs.form,
+            LayerSizes(log_size, log_below, self.log_instances), chunks,
+            *self.strides[layer_index : layer_index + 2],
+            self.gate_table(sorted_gates.starts, sorted_gates.gates),
+            self.values[layer_index], self.values[layer_index + 1], form=sorted_gates.form,
             narrow=self.is_narrow(self.log_instances),
         )  # fmt: skip
 
@@ -261,8 +267,8 @@ class _LayerRecorder:
         plan, memory, terms = self._plan, self._memory, self._layer.terms
         columns, source, rows, stride = self._values()
         operands = terms.operands
-        for number, depth in plan.passes(self._number):
-            variables = plan.log_instances - number - depth
+        for first_round, depth in plan.passes(self._number):
+            variables = plan.log_instances - first_round - depth
             chunks = plan.chunks(variables, terms.count)
             form = TermForm(
                 plan.field, terms.kinds, self._steps.rounds.degree, source, depth,
@@ -270,7 +276,7 @@ class _LayerRecorder:
             )  # fmt: skip
             plan.over_columns(
                 self._recording, evaluate_columns, variables, chunks,
-                sumcheck.sizes, chunks, number, stride,
+                sumcheck.sizes, chunks, first_round, stride,
                 rows, TermTable(terms.count, terms.bounds, operands, memory["terms"]), columns,
                 memory["equality"], memory["partial"], form=form,
             )  # fmt: skip
@@ -280,22 +286,22 @@ class _LayerRecorder:
                 at_once=parts_at_once(groups, sumcheck.finish_lanes),
             )  # fmt: skip
             self._recording.launch(
-                compiled, plan.batch, plan.batch, plan.log_instances, number, groups,
+                compiled, plan.batch, plan.batch, plan.log_instances, first_round, groups,
                 memory["partial"],
                 SumcheckMemory(memory["equality"], memory["progress"], memory["proof"]),
             )  # fmt: skip
-            columns = self._fold(number, depth, columns, source, rows, stride, "round")
+            columns = self._fold(first_round, depth, columns, source, rows, stride, "round")
             source, rows, operands = "planes", self._layer.positions, terms.folded
             stride = plan.stride(variables)
 
     def _fold_at_point(self) -> None:
-        """Fold the values below a layer of sums at the point of the claim."""
+        """Record folds of the values below a linear layer at the point of the instances."""
         plan = self._plan
         columns, source, rows, stride = self._values()
-        for number, depth in plan.passes(self._number) or [(0, 0)]:
-            columns = self._fold(number, depth, columns, source, rows, stride, "point")
+        for first_round, depth in plan.passes(self._number) or [(0, 0)]:
+            columns = self._fold(first_round, depth, columns, source, rows, stride, "point")
             source, rows = "planes", self._layer.positions
-            stride = plan.stride(plan.log_instances - number - depth)
+            stride = plan.stride(plan.log_instances - first_round - depth)
 
     def _values(self) -> tuple[Buffer, ColumnForm, int, int]:
         """Return the columns below: buffer, representation, columns per proof and stride."""
@@ -303,19 +309,19 @@ class _LayerRecorder:
         return plan.values[number], plan.source(number), 1 << self._below, plan.strides[number]
 
     def _fold(
-        self, number: int, depth: int, columns: Buffer, source: ColumnForm, rows: int, stride: int,
-        challenge: Challenge,
+        self, first_round: int, depth: int, columns: Buffer, source: ColumnForm, rows: int,
+        stride: int, challenge: Challenge,
     ) -> Buffer:  # fmt: skip
         """Record a fold of columns by `depth` challenges; return the buffer of the result."""
         plan, layer = self._plan, self._layer
-        variables = plan.log_instances - number - depth
+        variables = plan.log_instances - first_round - depth
         # Two buffers alternate; the last fold has its own.
-        again = columns is self._memory["folded"]
-        name = "ends" if variables == 0 else "folded again" if again else "folded"
+        is_in_first = columns is self._memory["folded"]
+        name = "ends" if variables == 0 else "folded again" if is_in_first else "folded"
         target, chunks = self._memory[name], plan.chunks(variables, layer.positions)
         plan.over_columns(
             self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,
-            number, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
+            first_round, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
             layer.sent_wires, columns,
             self._memory["progress"] if challenge == "round" else plan.states, target,
             form=FoldForm(plan.field, source, challenge, depth, plan.is_narrow(variables)),

@@ -63,8 +63,8 @@ def digest_values(
     start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
              for index in range(0, len(START), 4)]  # fmt: skip
     digest = chain.absorbed(tuple(start), Label.VALUES, words)
-    nothing = k.constant(0, u32)
-    digest = tuple(k.select(first < positions, word, nothing) for word in digest)
+    zero_word = k.constant(0, u32)
+    digest = tuple(k.select(first < positions, word, zero_word) for word in digest)
     with k.if_(k.local_id() == 0):
         k.store(digests, k.workgroup_id() * STATE_WORDS, *digest)
     with k.range(k.local_id(), RUN_ELEMENTS, k.workgroup_size) as loop:
@@ -97,13 +97,13 @@ def end_layer(
     log_below: the number of coordinates of the point.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
-    number, local = k.workgroup_id(), k.local_id()
-    prover_state = StateMemory(f, memory.states, number, sizes)
-    progress = ProverState(f, memory.progress, sizes.batch, number, sizes.log_instances)
+    proof, local = k.workgroup_id(), k.local_id()
+    prover_state = StateMemory(f, memory.states, proof, sizes)
+    progress = ProverState(f, memory.progress, sizes.batch, proof, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
-        (word,) = k.load(memory.proof, number * words + loop.index)
-        k.store(memory.sent, target.start(number) + loop.index, word)
+        (word,) = k.load(memory.proof, proof * words + loop.index)
+        k.store(memory.sent, target.start(proof) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         prover_state.store(prover_state.instance_point + loop.index, progress.challenge(loop.index))
     # If no layer has rounds, the buffer of their progress is too small to read.
@@ -114,7 +114,7 @@ def end_layer(
     message_words = DIGESTS_EACH * STATE_WORDS
     with k.range(0, messages, carry=transcript.results) as absorbed:
         message = k.load(
-            digests, (number * messages + absorbed.index) * message_words, message_words
+            digests, (proof * messages + absorbed.index) * message_words, message_words
         )
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:

@@ -8,9 +8,13 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 
 ColumnForm = Literal["base", "extended", "planes"]
-"""The representation of columns: values of a layer in the prime field or in the field of
-challenges, or folded columns. A row of a folded column has a plane for each coefficient of an
-element, so that neighbouring instances load neighbouring addresses."""
+"""The representation of columns.
+
+base: values of a layer in the prime field.
+extended: values of a layer in the field of challenges.
+planes: folded columns. Each coefficient of the elements has an array (a plane) of its own, so that
+    neighbouring kernel instances load neighbouring addresses.
+"""
 
 
 class Table:

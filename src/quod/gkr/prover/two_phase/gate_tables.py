@@ -28,13 +28,21 @@ class TwoPhaseLayer:
 class TwoPhaseGates(GateTables[TwoPhaseLayer]):
     """A circuit whose gates are sorted for both phases of each layer."""
 
-    def _layer(self, number: int) -> TwoPhaseLayer:
-        kinds, below = self.circuit.kinds[number], 1 << self.circuit.log_below(number)
-        linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
+    def _layer(self, layer_index: int) -> TwoPhaseLayer:
+        kinds, wires_below = (
+            self.circuit.kinds[layer_index],
+            1 << self.circuit.log_below(layer_index),
+        )
+        linear_and_products = tuple(kind for kind in ("add", "multiply") if kind in kinds)
         return TwoPhaseLayer(
-            self._by_output(number),
-            self._runs(number, linear, "first", below),
-            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
-            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
-            self._constants(number),
+            self._by_output(layer_index),
+            self._sort_gates(layer_index, linear_and_products, "first", wires_below),
+            {
+                exponent: self._sort_gates(layer_index, (f"power{exponent}",), "first", wires_below)
+                for exponent in exponents_of(kinds)
+            },
+            self._sort_gates(layer_index, ("multiply",), "second", wires_below)
+            if "multiply" in kinds
+            else None,
+            self._constants(layer_index),
         )

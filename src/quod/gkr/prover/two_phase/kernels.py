@@ -42,17 +42,19 @@ def layer_values(
         proof, wire, instance = _indices_of_entry(k, i, sizes.log_size, sizes.log_instances)
         below_field = mixed.base if form.below_is_base else mixed.extended
 
-        def value(x: Value) -> Any:
-            entry = (((proof << sizes.log_below) + x) << sizes.log_instances) + instance
+        def value(input_wire: Value) -> Any:
+            entry = (((proof << sizes.log_below) + input_wire) << sizes.log_instances) + instance
             return below_field.carried(below_field.load(below, entry))
 
         def gate_term(kind: str, *row: Value) -> Any:
             *inputs, code = row
             product = coefficients.load(code, proof, instance)
-            for x in inputs:
+            for input_wire in inputs:
                 product = carried(
                     mixed,
-                    mixed.multiply(product, power(below_field, value(x), POWERS.get(kind, 1))),
+                    mixed.multiply(
+                        product, power(below_field, value(input_wire), POWERS.get(kind, 1))
+                    ),
                 )
             return product
 
@@ -88,15 +90,17 @@ def first_phase(
         below_field = mixed.base if form.below_is_base else f
 
         def gate_term(_kind: str, *row: Value) -> Any:
-            z, *inputs, code = row
+            output, *inputs, code = row
             product = coefficients.load(code, proof, instance)
-            for y in inputs:
-                entry = (((proof << sizes.log_below) + y) << sizes.log_instances) + instance
+            for second_input in inputs:
+                entry = (
+                    ((proof << sizes.log_below) + second_input) << sizes.log_instances
+                ) + instance
                 product = carried(
                     mixed,
                     mixed.multiply(product, below_field.carried(below_field.load(below, entry))),
                 )
-            return mixed.multiply(f.load(weights, (proof << sizes.log_size) + z), product)
+            return mixed.multiply(f.load(weights, (proof << sizes.log_size) + output), product)
 
         total = added_gates(
             mixed, f, form.kinds, gates, wire, k.constant(1, u32) << sizes.log_below, gate_term
@@ -131,9 +135,9 @@ def second_phase(
     with k.if_(i < n):
 
         def gate_term(_kind: str, *row: Value) -> Any:
-            z, x, code = row
-            weight = f.load(weights, (proof << log_size) + z)
-            product = f.carried(weight * f.load(at_x, (proof << log_below) + x))
+            output, first_input, code = row
+            weight = f.load(weights, (proof << log_size) + output)
+            product = f.carried(weight * f.load(at_x, (proof << log_below) + first_input))
             return mixed.multiply(product, coefficients.load(code, proof, k.constant(0, u32)))
 
         f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, wire, size, gate_term))

@@ -1,4 +1,7 @@
-"""Launches of a batch of two-phase proofs: values from inputs to outputs, sumchecks back."""
+"""Launches of a batch of two-phase proofs.
+
+The values are computed from the inputs to the outputs, the sumchecks from the outputs back.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +76,13 @@ class TwoPhasePlan(BatchPlan):
         # Table 0 has the values below, table 1 the gates that are linear or products, and table
         # 2 + i the powers of exponent i.
         terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
-        terms += [(1, (*[0] * e, 2 + index)) for index, e in enumerate(exponents)]
+        terms += [
+            (1, (*[0] * exponent, 2 + exponent_index))
+            for exponent_index, exponent in enumerate(exponents)
+        ]
         polynomials = SumOfProducts(tuple(terms)), SumOfProducts.product(2)
         sumchecks = self.protocol.layer(number).sumchecks
-        # A layer without products has one sumcheck and leaves the second polynomial.
+        # A layer without products has one sumcheck and does not use the second polynomial.
         return [
             self._sumcheck_plan(number, sumcheck.rounds, polynomial)
             for sumcheck, polynomial in zip(sumchecks, polynomials, strict=False)
@@ -179,11 +185,12 @@ class _LayerRecorder:
         entries = plan.batch << (self._log_below + log_instances)
         log_size = plan.sizes[self._number + 1]
         sizes = LayerSizes(log_size, self._log_below, log_instances)
-        for table, runs in enumerate((layer.by_first, *layer.powers.values()), start=1):
+        for table, sorted_gates in enumerate((layer.by_first, *layer.powers.values()), start=1):
             plan.launch(
                 recording, first_phase, entries, (table - sumcheck.shape.in_base) * entries, sizes,
-                plan.gate_table(runs.starts, runs.gates), self._values_below, memory["weights"],
-                memory["tables"], form=runs.form,
+                plan.gate_table(sorted_gates.starts, sorted_gates.gates), self._values_below,
+                memory["weights"],
+                memory["tables"], form=sorted_gates.form,
             )  # fmt: skip
         if sumcheck.shape.has_point:
             plan.launch(
@@ -218,7 +225,8 @@ class _LayerRecorder:
     def _record_second_sumcheck(self, sumcheck: SumcheckPlan, step: Sumcheck) -> None:
         """Record the sumcheck over the second inputs of products.
 
-        Its claim is not among the values of the first sumcheck, so it is computed as a sum first.
+        Its claim is not among the values of the first sumcheck, so a sum over the hypercube gives
+        it first.
         """
         plan, layer, memory, recording = self._plan, self._gates, self._memory, self._recording
         assert layer.products is not None

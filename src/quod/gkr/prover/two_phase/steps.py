@@ -60,8 +60,8 @@ def end_first_sumcheck(
         offset = k.select(loop.index < log_below, loop.index + FIRST_POINT, instance_offset)
         prover_state.store(offset, end.progress.challenge(loop.index))
     with k.if_(local == 0):
-        for number, value in enumerate(table_values):
-            prover_state.store(VALUES + number, value)
+        for value_index, value in enumerate(table_values):
+            prover_state.store(VALUES + value_index, value)
         prover_state.store(CLAIM, table_values[0])
 
 
