@@ -43,7 +43,7 @@ class ElementKey(NamedTuple):
         below = f"{times:.3g}p" if times < 1000 else f"2^{self.bound.bit_length()}"
         return (
             f"an element of {self.field.name} below {below} with limbs to {max(self.maxima):#x}, "
-            f"radix 2^{self.exponent}"
+            f"Montgomery factor 2^{self.exponent}"
         )
 
     def same_but_for_bounds(self, other: object) -> bool:
@@ -56,15 +56,19 @@ class ElementKey(NamedTuple):
 
 
 class AnyElement(Unknown):
-    """The operators of elements; others raise TraceError with the correct spelling.
+    """The operators of elements; others raise a TraceError that says what to write instead.
 
-    beside: the operands that a sum or product accepts, for messages.
+    The base class `Unknown` is that of values which are unknown while a kernel is traced; it makes
+    their use as Python values, such as in `if`, an error.
+
+    beside: the text that names the operands of a sum or product, for messages.
     """
 
     __slots__ = ()
     beside: ClassVar[str]
 
-    # Not an ABC: its metaclass would slow down every isinstance of tracing. Type checkers check it.
+    # Not an ABC: its metaclass would slow down every isinstance while kernels are traced. Type
+    # checkers still check the abstract methods.
     @abstractmethod
     def _kind(self) -> str:
         """Describe the element for messages."""
@@ -77,7 +81,7 @@ class AnyElement(Unknown):
 
     @abstractmethod
     def _arithmetic(self) -> Any:
-        """Return the element's field, a `FieldArithmetic`."""
+        """Return the element's field: an `ElementField`, or an `ExtensionField` for extensions."""
 
     @abstractmethod
     def _convert_operand(self, other: Any) -> Self:
@@ -136,7 +140,7 @@ class AnyElement(Unknown):
 
 
 class ElementField(Protocol):
-    """The operations of `quod.field.prime.PrimeField` that elements call."""
+    """The members of `quod.field.prime.PrimeField` that `Element` itself uses, not `AnyElement`."""
 
     modulus: Modulus
     identity: FieldIdentity
@@ -162,8 +166,9 @@ class Element(AnyElement):
     maxima: the largest value of each limb.
     exponent: the element is the integer times 2**-exponent modulo p.
 
-    The bounds are exact and are tracked through every operation while the kernel is traced. An
-    operation that could overflow is preceded by a reduction or raises TraceError.
+    The bounds are proven, and are exact integers. They are tracked through every operation while
+    the kernel is traced. An operation that could overflow is preceded by a reduction or raises
+    TraceError.
     """
 
     comparison: ClassVar[str] = (

@@ -55,13 +55,18 @@ class ViewingKey:
         return ivk
 
     def address(self, diversifier: bytes) -> PaymentAddress:
-        """Return the address of a diversifier of 11 bytes; InputError for one without a point."""
+        """Return the address of a diversifier of 11 bytes; InputError if it has no point.
+
+        A diversifier has a point if it hashes to one, as half of them do.
+        """
         return incoming_address(self.incoming, diversifier)
 
 
 @frozen
 class SpendingKey:
-    """A spending key, expanded from a seed sk of 32 bytes.
+    """An expanded spending key: ask, nsk and ovk of the specification.
+
+    `from_seed` derives it from a spending key sk of 32 bytes, which is not the seed of ZIP 32.
 
     ask: a scalar, not 0.
     nsk: a scalar.
@@ -82,7 +87,7 @@ class SpendingKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SpendingKey:
-        """Expand a seed sk of 32 bytes."""
+        """Expand a spending key sk, the 32 bytes of `seed`."""
         ask, nsk = (expanded_scalar(seed, domain) for domain in (_ASK, _NSK))
         return cls(ask, nsk, expanded(seed, _OVK)[:32])
 
@@ -96,7 +101,8 @@ class SpendingKey:
 def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
     """Return the address of an incoming viewing key and a diversifier.
 
-    Raises InputError unless 1 <= ivk < 2**251, and for a diversifier without a point.
+    Raises InputError unless 1 <= ivk < 2**251, and for a diversifier that does not hash to a
+    point.
     """
     if not 0 < secret_scalar("ivk", ivk, least=1) < 1 << _IVK_BITS:
         raise InputError("ivk must be below 2**251")
@@ -107,7 +113,11 @@ def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
 
 
 def default_diversifier(seed: bytes) -> bytes:
-    """Return the default diversifier of a seed sk without ZIP 32: the first that has a point."""
+    """Return the default diversifier of a key that is not derived by ZIP 32.
+
+    seed: the spending key sk, 32 bytes.
+    It is the first diversifier derived from sk that hashes to a point.
+    """
     for counter in range(256):
         diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
         if diversify_hash(diversifier) is not None:
