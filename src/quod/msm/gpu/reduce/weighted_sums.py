@@ -64,7 +64,7 @@ class Vector:
         return self.bits <= max_bits and self.parts == 0
 
     def halves(self, max_bits: int) -> tuple[Vector, ...]:
-        """Return the vectors of its row sums and column sums; of a short part, the sum of the parts."""
+        """Return its vectors of row and column sums; if its parts are short, the sum of the parts."""
         if self.bits <= max_bits:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
@@ -120,7 +120,7 @@ class Cut:
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
     """Yield the launches that reduce all windows, in an order that respects dependencies."""
-    max_points, short = max(LANES, resident_lanes // 4), short_bits(plan)
+    max_points, max_bits = max(LANES, resident_lanes // 4), short_bits(plan)
 
     def cut(source: Vector) -> Iterator[Cut]:
         for half in source.halves(max_bits):
