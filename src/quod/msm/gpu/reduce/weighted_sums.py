@@ -64,7 +64,7 @@ class Vector:
         return self.bits <= max_bits and self.parts == 0
 
     def halves(self, max_bits: int) -> tuple[Vector, ...]:
-        """Return its vectors of row and column sums; if its parts are short, the sum of the parts."""
+        """Return its row and column sums; if its parts are short, the sum of the parts."""
         if self.bits <= max_bits:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2

@@ -60,14 +60,14 @@ def multiply_from_table(
 def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
     """Read `count` bits of a scalar from bit `low` on; bits above its words are zero."""
     last = group.scalars.words // 2 - 1
-    place, shift = low // 64, (low % 64).cast(types.u64)
+    word_index, shift = low // 64, (low % 64).cast(types.u64)
 
-    def word(at: Value) -> Value:
-        index = scalar.cast(types.u64) * (last + 1) + k.minimum(at, last).cast(types.u64)
-        return k.select(at <= last, scalars[index], 0)
+    def word(index: Value) -> Value:
+        offset = scalar.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
+        return k.select(index <= last, scalars[offset], 0)
 
     # Two shifts, because a shift by 64 is undefined.
-    window = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
+    window = word(word_index) >> shift | word(word_index + 1) << 1 << (63 - shift)
     return (window & ((1 << count) - 1)).cast(types.u32)
 
 
