@@ -32,8 +32,8 @@ class PaymentAddress:
 
     diversifier: 11 bytes.
     transmission_key: the point pk_d.
-    Raises InputError for a diversifier that does not hash to a point, and for a pk_d that is neutral
-    or outside the subgroup of prime order.
+    Raises InputError for a diversifier that does not hash to a point, and for a pk_d that is the
+    neutral element or outside the subgroup of prime order.
     """
 
     diversifier: bytes
