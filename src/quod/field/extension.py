@@ -135,7 +135,9 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def _elements(self, parts: Sequence[Element]) -> list[ExtensionElement]:
         """Group coefficients into elements, the inverse of `_parts`."""
         n = self.degree
-        return [self.from_coefficients(*parts[at : at + n]) for at in range(0, len(parts), n)]
+        return [
+            self.from_coefficients(*parts[start : start + n]) for start in range(0, len(parts), n)
+        ]
 
     def constant(self, value: Coefficients) -> ExtensionElement:
         """Return a constant, from an integer or a tuple of `degree` integers.
@@ -428,8 +430,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         size = self.base.word_count
         return self.from_coefficients(
             *(
-                self.base.from_words(words[at : at + size], linear=linear)
-                for at in range(0, self.word_count, size)
+                self.base.from_words(words[start : start + size], linear=linear)
+                for start in range(0, self.word_count, size)
             )
         )
 

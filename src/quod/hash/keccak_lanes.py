@@ -115,8 +115,8 @@ def _halves(word: Value) -> Halves:
 _BITS = 5
 
 
-def _field(word: Value, place: int) -> Value:
-    return (word >> (_BITS * place)) & ((1 << _BITS) - 1)
+def _field(word: Value, field_index: int) -> Value:
+    return (word >> (_BITS * field_index)) & ((1 << _BITS) - 1)
 
 
 def _plans() -> list[int]:
@@ -126,15 +126,17 @@ def _plans() -> list[int]:
     the next column. The upper half has the three source lanes of steps pi and chi, then the
     rotation in bits: modulo 32, and a field that is 1 if the halves are swapped.
     """
-    turns = {at: turn for at, turn, _ in moves()}
-    origin = {target: at for at, _, target in moves()}
+    rotations = {source: rotation for source, rotation, _ in moves()}
+    origin = {target: source for source, _, target in moves()}
     plans = []
     for lane in range(25):
         x, y = lane % 5, lane // 5
         column = [(lane + 5 * row) % 25 for row in range(1, 5)]
         sources = [origin[(x + step) % 5 + 5 * y] for step in range(3)]
         low = _pack_fields([*column, (x + 4) % 5, (x + 1) % 5])
-        plans.append(low | _pack_fields([*sources, turns[lane] % 32, turns[lane] // 32]) << 32)
+        plans.append(
+            low | _pack_fields([*sources, rotations[lane] % 32, rotations[lane] // 32]) << 32
+        )
     return plans + [0] * (_LANES - len(plans))
 
 

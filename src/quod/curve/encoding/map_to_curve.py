@@ -102,7 +102,7 @@ class _SwuMap(Generic[C]):
         return f.add(f.multiply(f.add(f.square(x), self.a), x), self.b)
 
     def swu(self, u: C) -> tuple[C, C]:
-        """The point of the isogenous curve for u (RFC 9380, section 6.6.2)."""
+        """Map u to a point of the isogenous curve (RFC 9380, section 6.6.2)."""
         f = self.field
         zu2 = f.multiply(self.z, f.square(u))
         divisor = f.add(f.square(zu2), zu2)
@@ -173,7 +173,7 @@ _G2_MAP = _SwuMap(
 
 
 def map_fp_to_g1(u: int) -> G1Point:
-    """The point of BLS12-381 G1 for an element u of Fq: SWU, 11-isogeny, cofactor 1 - x.
+    """Map an element u of Fq to BLS12-381 G1: SWU, 11-isogeny, cofactor 1 - x.
 
     Raises ValueError if u is not in [0, q).
     """
@@ -184,7 +184,7 @@ def map_fp_to_g1(u: int) -> G1Point:
 
 
 def map_fp2_to_g2(u: Fq2Element) -> G2Point:
-    """The point of BLS12-381 G2 for an element u of Fq2: SWU, 3-isogeny, cofactor.
+    """Map an element u of Fq2 to BLS12-381 G2: SWU, 3-isogeny, cofactor.
 
     Raises ValueError if a coefficient of u is not in [0, q).
     """

@@ -2,9 +2,9 @@
 
 The running multiple of the point of G2 is in homogeneous coordinates on the twist. A line has three
 nonzero coefficients in Fq12 (Costello, Lange, Naehrig, "Faster pairing computations on curves with
-high-degree twists", PKC 2010; Aranha, Karabina, Longa, Gebotys, Lopez, "Faster explicit formulas for
-computing pairings over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans. Inf.
-Theory 56 (2010).
+high-degree twists", PKC 2010; Aranha, Karabina, Longa, Gebotys, Lopez, "Faster explicit formulas
+for computing pairings over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans.
+Inf. Theory 56 (2010).
 """
 
 from __future__ import annotations

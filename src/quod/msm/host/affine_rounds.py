@@ -116,7 +116,7 @@ class _Accumulator:
         length = k.select(exists, self.lengths[readable], 0)
         return _Chunk(self.starts[readable], length, exists, position)
 
-    def fetch(self, first: Value, sets: Value, number: Value) -> None:
+    def fetch(self, first: Value, sets: Value, round_index: Value) -> None:
         """Read entry `number` of every chunk and prefetch its point.
 
         A chunk without such an entry gets NO_ENTRY.
@@ -124,8 +124,8 @@ class _Accumulator:
         k = self.k
         with k.range(0, sets * CHAINS) as loop:
             chunk = self.chunk(first, loop.index)
-            active = chunk.length > number
-            entry = self.entries[chunk.start + k.select(active, number, 0)]
+            active = chunk.length > round_index
+            entry = self.entries[chunk.start + k.select(active, round_index, 0)]
             self.current_entries[self.row_index(loop.index)] = k.select(active, entry, NO_ENTRY)
             k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
@@ -179,7 +179,7 @@ class _Accumulator:
         return infinite
 
     def forward(
-        self, first: Value, sets: Value, number: Value
+        self, first: Value, sets: Value, round_index: Value
     ) -> tuple[tuple[CoordinateElement, ...], Value]:
         """Multiply the denominators of each chain; store them and their prefix products.
 
@@ -210,7 +210,7 @@ class _Accumulator:
         return result
 
     def forward_carefully(
-        self, first: Value, sets: Value, number: Value
+        self, first: Value, sets: Value, round_index: Value
     ) -> tuple[CoordinateElement, ...]:
         """Compute `forward`, but also for pairs of equal, opposite or infinite points.
 
@@ -271,7 +271,7 @@ class _Accumulator:
         self,
         first: Value,
         sets: Value,
-        number: Value,
+        round_index: Value,
         inverses: tuple[CoordinateElement, ...],
         careful: Value,
     ) -> Value:
@@ -406,24 +406,24 @@ def accumulate(
     workgroup_rows = k.minimum((count - first + (size - 1)) // size, rows)
     infinite = state.begin(first, (workgroup_rows + (CHAINS - 1)) // CHAINS)
     with k.range(1, lengths[first], carry=(workgroup_rows, infinite)) as rounds:
-        number = rounds.index
+        round_index = rounds.index
         active_rows, infinite = rounds.carried
         with k.while_(active_rows) as shrink:
             last = k.maximum(shrink.carried, 1) - 1
-            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= number))
+            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= round_index))
             shrink.next(shrink.carried - 1)
         active_rows = shrink.results
         sets = (active_rows + (CHAINS - 1)) // CHAINS
-        state.fetch(first, sets, number)
-        products, suspicious = state.forward(first, sets, number)
+        state.fetch(first, sets, round_index)
+        products, suspicious = state.forward(first, sets, round_index)
         careful = infinite | suspicious
         for product in products:
             careful = careful | f.is_zero(product)
         with k.if_(careful) as branch:
-            branch.yield_(state.forward_carefully(first, sets, number))
+            branch.yield_(state.forward_carefully(first, sets, round_index))
         with branch.otherwise():
             branch.yield_(products)
         inverses = state.invert(branch.results)
-        cancelled = state.backward(first, sets, number, inverses, careful)
+        cancelled = state.backward(first, sets, round_index, inverses, careful)
         rounds.next((active_rows, infinite | cancelled))
     state.finish(first, workgroup_rows, targets, results)

@@ -249,6 +249,8 @@ class _Execution:
 def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
     """Return the error for the first scalar above the plan's maximum."""
     raw = scalars.astype("<u4").tobytes()
-    numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
-    position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
+    integers = [
+        int.from_bytes(raw[start : start + 32], "little") for start in range(0, len(raw), 32)
+    ]
+    position = next(i for i, integer in enumerate(integers) if integer > plan.maximum) % plan.count
     return too_large(plan.group, plan.maximum, position)

@@ -69,19 +69,19 @@ class Limbs:
             f.limb_type, self._plane_words * (f.limb_count // self._chunk_limbs)
         )
 
-    def store(self, place: Value, element: Element) -> None:
-        place = place * self._chunk_limbs
+    def store(self, offset: Value, element: Element) -> None:
+        offset = offset * self._chunk_limbs
         for start in range(0, self._f.limb_count, self._chunk_limbs):
             limbs = element.limbs[start : start + self._chunk_limbs]
             self._k.store(
-                self._shared, place + self._plane_words * (start // self._chunk_limbs), *limbs
+                self._shared, offset + self._plane_words * (start // self._chunk_limbs), *limbs
             )
 
-    def load(self, place: Value, form: RowForm) -> Element:
-        place = place * self._chunk_limbs
+    def load(self, base_offset: Value, form: RowForm) -> Element:
+        base_offset = base_offset * self._chunk_limbs
         limbs: list[Value] = []
         for start in range(0, self._f.limb_count, self._chunk_limbs):
-            offset = place + self._plane_words * (start // self._chunk_limbs)
+            offset = base_offset + self._plane_words * (start // self._chunk_limbs)
             limbs += self._k.load(self._shared, offset, self._chunk_limbs)
         return Element(self._f, tuple(limbs), form.bound, form.maxima, form.exponent)
 
