@@ -138,8 +138,8 @@ class Blake2b:
         compressed, buffered = int(words[8]), int(words[9])
         if buffered > BLOCK or compressed % BLOCK or compressed > _MAX_BYTES or words[10]:
             raise InputError(
-                f"a state of BLAKE2b cannot have {compressed} compressed bytes and {buffered} bytes in "
-                "its block"
+                f"a state of BLAKE2b cannot have {compressed} compressed bytes and {buffered} "
+                "bytes in its block"
             )
         hasher = cls()
         hasher._words = words[:8].astype(np.uint64)

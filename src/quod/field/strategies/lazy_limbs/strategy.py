@@ -263,8 +263,8 @@ class LazyLimbs(SpareLimbs):
             )
         if shift:
             # Clearing the low bits adds multiples of p, which must fit the limbs.
-            room = self.room - ((1 << shift) - 1) * self.p
-            a = self._clear_low_bits(self.normalise(self._reduce_to_bound(a, room)), shift)
+            max_bound = self.room - ((1 << shift) - 1) * self.p
+            a = self._clear_low_bits(self.normalise(self._reduce_to_bound(a, max_bound)), shift)
         elif a.bound > 2 * self.p:
             a = self.reduce(a)
         a = self._reduce_below_unit(a, self.p << shift)
