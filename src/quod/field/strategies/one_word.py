@@ -36,7 +36,7 @@ class Word32(OneWord):
         return self._reduced(*self._full_product(a, b))
 
     def _reduced(self, product: Value, bound: int) -> tuple[Value, int]:
-        """Reduce a product a*b by adding q*p, q = -a*b/p modulo 2**32: one multiply-add if it fits."""
+        """Reduce a*b by adding q*p with q = -a*b/p modulo 2**32, by one multiply-add if it fits."""
         max_sum = bound - 1 + (self.room - 1) * self.p
         low = product.cast(types.u32)
         if max_sum >> 64:
@@ -125,10 +125,10 @@ class Mersenne32(Word32):
             product, product_bound = self._fold(product, product_bound)
         return total + product, bound + product_bound - 1
 
-    def _fold(self, number: Value, bound: int) -> tuple[Value, int]:
+    def _fold(self, word: Value, bound: int) -> tuple[Value, int]:
         """Fold a 64-bit number: add the bits above n to the lower ones."""
         bits = self.modulus.bits
-        return (number & self.p) + (number >> bits), (bound - 1 >> bits) + self.p + 1
+        return (word & self.p) + (word >> bits), (bound - 1 >> bits) + self.p + 1
 
     def _max_folded(self, a: Element, b: Element) -> int:
         """Return the maximum of a folded product."""
