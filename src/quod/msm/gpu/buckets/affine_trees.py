@@ -366,9 +366,9 @@ def accumulate_affine(
         with k.range(0, trees) as loop:
             rank, slot = first_rank + loop.index * lanes, loop.index * slots_per_tree
             one = f.carried(f.one())
-            number = work.table.numbers[rank]
+            chunk_number = work.table.numbers[rank]
             total = (scratch_slots.x(slot), scratch_slots.y(slot), one, one)
-            law.store_coordinates(work.sums, number, total)
+            law.store_coordinates(work.sums, chunk_number, total)
             with k.if_(failed):
                 work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
         batches.next(first + trees_at_once * lanes)
