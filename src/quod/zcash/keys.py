@@ -63,10 +63,10 @@ class ViewingKey:
 
 
 @frozen
-class SpendingKey:
+class ExpandedSpendingKey:
     """An expanded spending key: ask, nsk and ovk of the specification.
 
-    `from_seed` derives it from a spending key sk of 32 bytes, which is not the seed of ZIP 32.
+    `from_spending_key` derives it from a spending key sk of 32 bytes.
 
     ask: a scalar, not 0.
     nsk: a scalar.
@@ -83,13 +83,13 @@ class SpendingKey:
         exact_bytes("ovk", self.ovk, 32)
 
     def __repr__(self) -> str:
-        return "SpendingKey(...)"
+        return "ExpandedSpendingKey(...)"
 
     @classmethod
-    def from_seed(cls, seed: bytes) -> SpendingKey:
-        """Expand a spending key sk, the 32 bytes of `seed`."""
-        ask, nsk = (expanded_scalar(seed, domain) for domain in (_ASK, _NSK))
-        return cls(ask, nsk, expanded(seed, _OVK)[:32])
+    def from_spending_key(cls, spending_key: bytes) -> ExpandedSpendingKey:
+        """Expand a spending key sk of 32 bytes."""
+        ask, nsk = (expanded_scalar(spending_key, domain) for domain in (_ASK, _NSK))
+        return cls(ask, nsk, expanded(spending_key, _OVK)[:32])
 
     @property
     def viewing_key(self) -> ViewingKey:
@@ -112,14 +112,14 @@ def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
     return PaymentAddress(diversifier, edwards_group(JUBJUB).multiply(ivk, base))
 
 
-def default_diversifier(seed: bytes) -> bytes:
+def default_diversifier(spending_key: bytes) -> bytes:
     """Return the default diversifier of a key that is not derived by ZIP 32.
 
-    seed: the spending key sk, 32 bytes.
+    spending_key: sk, 32 bytes.
     It is the first diversifier derived from sk that hashes to a point.
     """
     for counter in range(256):
-        diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
+        diversifier = expanded(spending_key, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
         if diversify_hash(diversifier) is not None:
             return diversifier
-    raise InputError("this seed has no default diversifier; use another seed")
+    raise InputError("this spending key has no default diversifier; use another one")
