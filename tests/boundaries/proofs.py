@@ -91,9 +91,12 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     yield "EddsaSignature.from_bytes", row(
         reference.EddsaSignature.from_bytes, data=signature.to_bytes()
     )  # fmt: skip
-    viewing = sapling.SpendingKey.from_seed(SEED).viewing_key
+    viewing = sapling.ExpandedSpendingKey.from_spending_key(SEED).viewing_key
     address = viewing.address(sapling.default_diversifier(SEED))
-    yield "SpendingKey.from_seed", row(sapling.SpendingKey.from_seed, seed=SEED)
+    yield (
+        "ExpandedSpendingKey.from_spending_key",
+        row(sapling.ExpandedSpendingKey.from_spending_key, spending_key=SEED),
+    )
     yield "ViewingKey", row(sapling.ViewingKey, ak=viewing.ak, nk=viewing.nk, ovk=SEED)
     yield "PaymentAddress", row(
         sapling.PaymentAddress, diversifier=address.diversifier,

@@ -226,7 +226,7 @@ def test_vectors_have_room_for_inversion() -> None:
 def test_limbs_whose_sums_exceed_words_are_not_halved() -> None:
     """A factor wraps at 32 bits, and its product at 64."""
     ring = RingProducts(Builder(wgsl("30/64")), types.u64, 8, 30)
-    sums_of_sums = ring._of_sums._of_sums
+    sums_of_sums = ring._sum_products._sum_products
     assert sums_of_sums.bits == 32
     assert ring._is_halved(64)
     assert not sums_of_sums._is_halved(64)

@@ -36,7 +36,7 @@ from quod.formats.wtns import witness_bytes, wtns_head
 from quod.gkr.files.inputs import read_inputs
 from quod.gkr.files.key import read_verifying_key as read_gkr_key
 from quod.gkr.files.proof import read_proof as read_gkr_proof
-from quod.groth16.prover import Statement
+from quod.groth16.prover import ProofInput
 from quod.inference.files.key import read_verifying_key as read_inference_key
 from quod.inference.files.proof import read_proof as read_inference_proof
 from quod.inference.perceptron import Perceptron
@@ -146,7 +146,7 @@ def test_a_witness_is_not_read_for_a_key_of_another_circuit(tmp_path: Path) -> N
     path, folder = large_witness(tmp_path / "w.wtns"), DATA / "bn254"
     zkey = Zkey.open(folder / "circuit.zkey")
     key: Any = SimpleNamespace(zkey=zkey, curve="bn254", variables=zkey.variables)
-    error = refusal(lambda path: Statement.of(key, path, None), path)
+    error = refusal(lambda path: ProofInput.of(key, path, None), path)
     assert isinstance(error, MismatchError)
     assert "the witness has 4294967295 values" in str(error)
 

@@ -59,7 +59,7 @@ def test_computed_and_verified_once(
     original = getattr(PendingBatch, name)
 
     def counted(self: PendingBatch, *arguments: Any) -> Any:
-        calls.append(len(self.statements))
+        calls.append(len(self.proof_inputs))
         return original(self, *arguments)
 
     monkeypatch.setattr(PendingBatch, name, counted)

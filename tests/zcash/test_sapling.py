@@ -66,7 +66,7 @@ def point_bytes(point: tuple[int, int]) -> str:
 def check_key_row(row: dict[str, Any]) -> None:
     """Everything from the seed to the nullifier."""
     seed = bytes.fromhex(row["sk"])
-    key = sapling.SpendingKey.from_seed(seed)
+    key = sapling.ExpandedSpendingKey.from_spending_key(seed)
     view = key.viewing_key
     encodings = {
         "ask": sapling.encode_scalar(key.ask).hex(), "nsk": sapling.encode_scalar(key.nsk).hex(),
@@ -143,7 +143,7 @@ def test_rseed() -> None:
     """ZIP 212: rcm and esk of a seed are PRF^expand of it with 4 and 5 (checked by hashlib)."""
     from hashlib import blake2b
 
-    view = sapling.SpendingKey.from_seed(bytes(32)).viewing_key
+    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
     address = view.address(bytes.fromhex("f19d9b797e39f337445839"))
     seed = bytes(range(32))
     note = sapling.Note.from_seed(address, 7, seed)
@@ -173,7 +173,7 @@ def test_the_empty_tree() -> None:
 
 
 def test_hostile_keys_and_addresses() -> None:
-    view = sapling.SpendingKey.from_seed(bytes(32)).viewing_key
+    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
     address = view.address(bytes.fromhex("f19d9b797e39f337445839"))
     text = address.to_bytes()
     small = (0, P - 1)
@@ -211,18 +211,18 @@ def test_hostile_keys_and_addresses() -> None:
     with pytest.raises(InputError, match="the position must be"):
         note.nullifier(view.nk, 1 << 32)
     with pytest.raises(InputError, match="ask must be a scalar from 1"):
-        sapling.SpendingKey(0, 1, bytes(32))
+        sapling.ExpandedSpendingKey(0, 1, bytes(32))
     with pytest.raises(InputError, match="rcm must be a scalar"):
         sapling.decode_scalar("rcm", ORDER.to_bytes(32, "little"))
     with pytest.raises(InputError, match="a seed must be 32 bytes, not 6"):
-        sapling.SpendingKey.from_seed(b"secret")
+        sapling.ExpandedSpendingKey.from_spending_key(b"secret")
     with pytest.raises(InputError, match=r"below 2\*\*251"):
         sapling.incoming_address(1 << 251, address.diversifier)
     assert 0 < sapling.random_scalar() < ORDER
 
 
 def test_secrets_are_not_shown() -> None:
-    key = sapling.SpendingKey.from_seed(bytes(32))
+    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32))
     for record in (key, key.viewing_key):
         assert "(...)" in repr(record)
 
@@ -277,7 +277,7 @@ def test_statements_that_are_put_together(name: str) -> None:
 
 
 def test_nullifiers_take_keys_of_the_subgroup() -> None:
-    key = sapling.SpendingKey.from_seed(bytes(32)).viewing_key
+    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
     address = key.address(sapling.default_diversifier(bytes(32)))
     note = sapling.Note.from_seed(address, 1, bytes(32))
     assert len(note.nullifier(key.nk, 0)) == 32

@@ -88,15 +88,15 @@ def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> N
     The powers reveal the secret, so the caller must wipe `out`.
     """
     modulus, count = secret.modulus, len(out)
-    unit = np.zeros(modulus.words, np.uint32)
-    unit[0] = 1
+    one_words = np.zeros(modulus.words, np.uint32)
+    one_words[0] = 1
     # Powers are little work compared with multiples. On the host, only `out` has to be wiped.
     host = resolve_device("cpu")
     run = max(1, min(_MAX_RUN, -(-count // host.lanes)))
     host.launch(
         host.compile(scalar_powers, modulus=modulus),
         -(-count // (run * host.lanes)), count, run, start,
-        unit if first is None else first.words, secret.words, out,
+        one_words if first is None else first.words, secret.words, out,
     )  # fmt: skip
 
 

@@ -88,8 +88,8 @@ def decompressed(
         index = int(np.argmax(malformed | off_curve))
         return points, (index, "is infinity or not below the modulus" if malformed[index]
                         else "has an x-coordinate without a point on the curve")  # fmt: skip
-    negative = _larger(group, _canonical(device, group, points)) != (flags & LARGER != 0)
-    points[negative] = negate(device, group, points[negative])
+    has_other_sign = _larger(group, _canonical(device, group, points)) != (flags & LARGER != 0)
+    points[has_other_sign] = negate(device, group, points[has_other_sign])
     return points, None
 
 
@@ -132,8 +132,8 @@ def _larger(group: Group, coordinates: Words) -> NDArray[np.bool_]:
     half = (group.coordinates.value + 1) // 2
     larger = ~below(words, y, half).reshape(count, group.degree)
     # Elements of Fq2 are compared by the second coefficient, or by the first if that is 0.
-    last_is_larger = larger[:, -1]
-    return np.where(y[:, -1].any(axis=1), last_is_larger, larger[:, 0])
+    highest_is_larger = larger[:, -1]
+    return np.where(y[:, -1].any(axis=1), highest_is_larger, larger[:, 0])
 
 
 def _canonical(device: AnyDevice, group: Group, points: Words) -> Words:

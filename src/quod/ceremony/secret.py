@@ -64,12 +64,12 @@ class Secret:
                 b"quod contribution\0" + text.encode(errors="surrogatepass")
             )
             pads = np.frombuffer(text_hash.digest(modulus.bytes * 256), "<u4").reshape(256, -1)
-            surplus, top = divmod(32 * modulus.words - modulus.bits, 32)
+            unused_words, unused_bits = divmod(32 * modulus.words - modulus.bits, 32)
             for pad in pads:
                 _fill(words)
                 words ^= pad
-                words[modulus.words - surplus :] = 0
-                words[modulus.words - surplus - 1] &= np.uint32(0xFFFFFFFF >> top)
+                words[modulus.words - unused_words :] = 0
+                words[modulus.words - unused_words - 1] &= np.uint32(0xFFFFFFFF >> unused_bits)
                 if canonical(modulus, words)[0] and words.any():
                     return secret
         except BaseException:

@@ -14,14 +14,14 @@ _WINDOWS_PER_BLOCK = 64
 
 
 def windows(group: Group, count: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of each window of `count` points; `last` is exclusive."""
+    """Yield (first, end) of each window of `count` points; `end` is exclusive."""
     length = window_length(group)
     for first in range(0, count, length):
         yield first, min(count, first + length)
 
 
 def blocks(group: Group, count: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of each block of `count` points: windows that are verified together."""
+    """Yield (first, end) of each block of `count` points: windows that are verified together."""
     length = _WINDOWS_PER_BLOCK * window_length(group)
     for first in range(0, count, length):
         yield first, min(count, first + length)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def infinite_points(points: NDArray[Any]) -> NDArray[np.intp]:
-    """The indices of the points at infinity in an array of shape (n, ...), in ascending order.
+    """Return the ascending indices of the points at infinity in an array of shape (n, ...).
 
     Reads the first word of every point, and the other words only of points whose first word is 0.
     """

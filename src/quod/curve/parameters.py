@@ -80,13 +80,13 @@ class Tower:
         return Extension.unchecked(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
 
     def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
-        """The product of two elements of Fq2."""
+        """Return the product of two elements of Fq2."""
         p = self.fq.value
         real = a[0] * b[0] + self.fq2_non_residue * a[1] * b[1]
         return real % p, (a[0] * b[1] + a[1] * b[0]) % p
 
     def invert(self, a: Fq2Element) -> Fq2Element:
-        """The inverse in Fq2; raises ValueError for zero."""
+        """Return the inverse in Fq2; raise ValueError for zero."""
         p = self.fq.value
         norm = pow(a[0] * a[0] - self.fq2_non_residue * a[1] * a[1], -1, p)
         return a[0] * norm % p, -a[1] * norm % p

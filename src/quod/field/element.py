@@ -43,7 +43,7 @@ class ElementKey(NamedTuple):
         below = f"{times:.3g}p" if times < 1000 else f"2^{self.bound.bit_length()}"
         return (
             f"an element of {self.field.name} below {below} with limbs to {max(self.maxima):#x}, "
-            f"radix 2^{self.exponent}"
+            f"Montgomery factor 2^{self.exponent}"
         )
 
     def same_but_for_bounds(self, other: object) -> bool:
@@ -56,15 +56,19 @@ class ElementKey(NamedTuple):
 
 
 class AnyElement(Unknown):
-    """The operators of elements; others raise TraceError with the correct spelling.
+    """The operators of elements; others raise a TraceError that says what to write instead.
 
-    beside: the operands that a sum or product accepts, for messages.
+    The base class `Unknown` is that of values which are unknown while a kernel is traced; it makes
+    their use as Python values, such as in `if`, an error.
+
+    operand_hint: the text that names the operands of a sum or product, for messages.
     """
 
     __slots__ = ()
-    beside: ClassVar[str]
+    operand_hint: ClassVar[str]
 
-    # Not an ABC: its metaclass would slow down every isinstance of tracing. Type checkers check it.
+    # Not an ABC: its metaclass would slow down every isinstance while kernels are traced. Type
+    # checkers still check the abstract methods.
     @abstractmethod
     def _kind(self) -> str:
         """Describe the element for messages."""
@@ -72,12 +76,12 @@ class AnyElement(Unknown):
     def _reject_operand(self, other: object) -> NoReturn:
         raise TraceError(
             f"{an(type(other).__name__)} cannot be combined with {self._kind()}; write "
-            f"{self.beside}"
+            f"{self.operand_hint}"
         )
 
     @abstractmethod
-    def _arithmetic(self) -> Any:
-        """Return the element's field, a `FieldArithmetic`."""
+    def _get_field(self) -> Any:
+        """Return the element's field: an `ElementField`, or an `ExtensionField` for extensions."""
 
     @abstractmethod
     def _convert_operand(self, other: Any) -> Self:
@@ -85,7 +89,7 @@ class AnyElement(Unknown):
 
     def _times(self, factor: Any) -> Self:
         """Return the product with an int or an element; small int factors take additions."""
-        field = self._arithmetic()
+        field = self._get_field()
         if type(factor) is not int:
             factor = self._convert_operand(factor)
         elif abs(factor) <= _MAX_FACTOR_BY_ADDITIONS:
@@ -95,32 +99,32 @@ class AnyElement(Unknown):
         return cast("Self", field.multiply(self, factor))
 
     def __add__(self, other: Self | int) -> Self:
-        result: Self = self._arithmetic().add(self, self._convert_operand(other))
+        result: Self = self._get_field().add(self, self._convert_operand(other))
         return result
 
     def __sub__(self, other: Self | int) -> Self:
-        result: Self = self._arithmetic().subtract(self, self._convert_operand(other))
+        result: Self = self._get_field().subtract(self, self._convert_operand(other))
         return result
 
     def __mul__(self, other: Self | int) -> Self:
         return self._times(other)
 
     def __neg__(self) -> Self:
-        result: Self = self._arithmetic().negate(self)
+        result: Self = self._get_field().negate(self)
         return result
 
     def __radd__(self, other: int) -> Self:
-        return cast("Self", self._arithmetic().add(self, self._convert_operand(other)))
+        return cast("Self", self._get_field().add(self, self._convert_operand(other)))
 
     def __rsub__(self, other: int) -> Self:
-        return cast("Self", self._arithmetic().subtract(self._convert_operand(other), self))
+        return cast("Self", self._get_field().subtract(self._convert_operand(other), self))
 
     def __rmul__(self, other: int) -> Self:
         return self._times(other)
 
     def __truediv__(self, other: Self | int) -> Self:
         """Multiply by the inverse, which is 0 for 0."""
-        field = self._arithmetic()
+        field = self._get_field()
         if type(other) is not int:
             return self._times(field.inverse(self._convert_operand(other)))
         if other % field.modulus.value == 0:
@@ -129,14 +133,14 @@ class AnyElement(Unknown):
 
     def __rtruediv__(self, other: int) -> Self:
         """Multiply by the inverse, which is 0 for 0."""
-        return cast("Self", self._arithmetic().inverse(self)._times(other))
+        return cast("Self", self._get_field().inverse(self)._times(other))
 
     def __pow__(self, exponent: object) -> NoReturn:
         raise TraceError(f"{self._kind()} has no operator **; write field.power(a, exponent)")
 
 
 class ElementField(Protocol):
-    """The operations of `quod.field.prime.PrimeField` that elements call."""
+    """The members of `quod.field.prime.PrimeField` that `Element` itself uses, not `AnyElement`."""
 
     modulus: Modulus
     identity: FieldIdentity
@@ -162,15 +166,16 @@ class Element(AnyElement):
     maxima: the largest value of each limb.
     exponent: the element is the integer times 2**-exponent modulo p.
 
-    The bounds are exact and are tracked through every operation while the kernel is traced. An
-    operation that could overflow is preceded by a reduction or raises TraceError.
+    The bounds are proven, and are exact integers. They are tracked through every operation while
+    the kernel is traced. An operation that could overflow is preceded by a reduction or raises
+    TraceError.
     """
 
     comparison: ClassVar[str] = (
         "write field.equal(a, b) or field.is_zero(a), with `with k.if_(...)` or field.select(...)"
     )
 
-    beside: ClassVar[str] = "an int, or field.load(pointer, index)"
+    operand_hint: ClassVar[str] = "an int, or field.load(pointer, index)"
 
     field: ElementField
     limbs: tuple[Value, ...]
@@ -190,7 +195,7 @@ class Element(AnyElement):
 
         return list(self.limbs), ElementKey(field.identity, bound, maxima, exponent), rebuild
 
-    def _arithmetic(self) -> ElementField:
+    def _get_field(self) -> ElementField:
         return self.field
 
     def _convert_operand(self, other: Element | int) -> Element:

@@ -40,7 +40,9 @@ class ExtensionElement(AnyElement):
     """An element of an extension: coefficients over the prime field, each with its own bounds."""
 
     comparison: ClassVar[str] = Element.comparison
-    beside: ClassVar[str] = "field.constant(...), field.embed(element) or field.scale(a, element)"
+    operand_hint: ClassVar[str] = (
+        "field.constant(...), field.embed(element) or field.scale(a, element)"
+    )
 
     field: ExtensionField
     coefficients: tuple[Element, ...]
@@ -66,7 +68,7 @@ class ExtensionElement(AnyElement):
         keys = tuple(key for _, key, _ in flattened)
         return values, (ExtensionElement, keys, field.extension), rebuild
 
-    def _arithmetic(self) -> ExtensionField:
+    def _get_field(self) -> ExtensionField:
         return self.field
 
     def _convert_operand(self, other: ExtensionElement | int) -> ExtensionElement:
@@ -116,7 +118,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             if not isinstance(argument, ExtensionElement):
                 raise TraceError(
                     f"{_kind_of(argument)} is used as an element of {name}; write "
-                    f"{ExtensionElement.beside}, or field.load(pointer, index)"
+                    f"{ExtensionElement.operand_hint}, or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
@@ -135,7 +137,9 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def _elements(self, parts: Sequence[Element]) -> list[ExtensionElement]:
         """Group coefficients into elements, the inverse of `_parts`."""
         n = self.degree
-        return [self.from_coefficients(*parts[at : at + n]) for at in range(0, len(parts), n)]
+        return [
+            self.from_coefficients(*parts[start : start + n]) for start in range(0, len(parts), n)
+        ]
 
     def constant(self, value: Coefficients) -> ExtensionElement:
         """Return a constant, from an integer or a tuple of `degree` integers.
@@ -428,8 +432,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         size = self.base.word_count
         return self.from_coefficients(
             *(
-                self.base.from_words(words[at : at + size], linear=linear)
-                for at in range(0, self.word_count, size)
+                self.base.from_words(words[start : start + size], linear=linear)
+                for start in range(0, self.word_count, size)
             )
         )
 

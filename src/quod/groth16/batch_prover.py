@@ -1,4 +1,4 @@
-"""Batched proofs: several witnesses of one key in one launch schedule.
+"""Batched proofs: the same launches prove several witnesses with one key.
 
 `PendingBatch` computes the proofs of a batch. Each step on the host is one launch for all proofs,
 and the proofs are verified as a batch (`quod.groth16.batch_verification`). `begin_batch` returns
@@ -33,7 +33,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.prover import (
     KeyInUse,
     PendingProof,
-    Statement,
+    ProofInput,
     begin,
     check_answer,
     check_request,
@@ -46,18 +46,21 @@ T = TypeVar("T")
 class PendingBatch:
     """A batch of proofs; the constructor begins it.
 
-    Host work that does not depend on the sums runs on `host_thread`, or without it when the sums
-    are requested. `meter` counts the time in which the device computes.
+    The sums are the multi-scalar multiplications A, B1, B2, C and H. Host work that does not depend
+    on them runs on `host_thread` or, if that is None, when the sums are requested.
+    `meter` counts the time in which the device computes.
     """
 
     def __init__(
-        self, key: KeyInUse, batches: SumBatches, statements: Sequence[Statement], *,
+        self, key: KeyInUse, batches: SumBatches, proof_inputs: Sequence[ProofInput], *,
         host_thread: Background | None = None, meter: BusyMeter | None = None,
     ) -> None:  # fmt: skip
-        self.key, self.statements = key, statements
+        self.key, self.proof_inputs = key, proof_inputs
         self._timeline = NullTimeline()
-        delta = self._multiples_of_delta
-        tasks: Tasks = {"delta": delta if host_thread is None else host_thread.begin(delta).result}
+        multiples = self._multiples_of_delta
+        if host_thread is not None:
+            multiples = host_thread.begin(multiples).result
+        tasks: Tasks = {"multiples_of_delta": multiples}
         with ExitStack() as resources:
             self.context = ProofContext(
                 self._timeline, resources.enter_context(self._timeline.stage("sums")), meter
@@ -65,39 +68,39 @@ class PendingBatch:
             self._sums = resources.enter_context(
                 closing(
                     batches.start(
-                        [statement.values for statement in statements], tasks, self.context
+                        [proof_input.values for proof_input in proof_inputs], tasks, self.context
                     )
                 )
             )
             self._resources = resources.pop_all()
 
     def close(self) -> None:
-        """Release the slot of the key; no result can be computed afterwards."""
+        """Release the key's buffers that this batch uses; no result can be computed afterwards."""
         self._resources.close()
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
-        """Return the verifier's verdicts on the proofs of all statements."""
+        """Return the verifier's verdicts on proofs, one for each of `proof_inputs`."""
         verifying = self.key.self_check_key
         return verify_batch(
-            (verifying, statement.public, proof)
-            for statement, proof in zip(self.statements, proofs, strict=True)
+            (verifying, proof_input.public, proof)
+            for proof_input, proof in zip(self.proof_inputs, proofs, strict=True)
         )
 
     def check(self, index: int, verdict: Verdict) -> None:
         """Raise VerificationError unless the verdict on the proof at index `index` is valid."""
-        statement = self.statements[index]
-        check_answer(self.key, statement, self._timeline, partial(_is_valid, verdict))
+        proof_input = self.proof_inputs[index]
+        check_answer(self.key, proof_input, self._timeline, partial(_is_valid, verdict))
 
     def compute(self) -> list[Proof]:
         """Wait for the sums, and return the proofs before their self-check.
 
         Raises InputError if a witness value is not below the group's order.
         """
-        key, count = self.key, len(self.statements)
+        key, count = self.key, len(self.proof_inputs)
         g1, g2 = key.groups
         with self._resources:
             sums: dict[str, Any] = self._sums.early()
-            r_delta, rs_delta, s_delta = sums["delta"]
+            r_delta, rs_delta, s_delta = sums["multiples_of_delta"]
             # Independent additions share a launch.
             alpha_beta = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
             a_and_b1 = self._add(
@@ -105,8 +108,8 @@ class PendingBatch:
             )
             b_sum = self._add(1, _copies(g2, key.beta_g2, count), sums["B2"][:count])
             b = self._add(1, b_sum, s_delta)
-            factors = [statement.s for statement in self.statements] + [
-                statement.r for statement in self.statements
+            factors = [proof_input.s for proof_input in self.proof_inputs] + [
+                proof_input.r for proof_input in self.proof_inputs
             ]
             scaled = self._multiply(0, a_and_b1, factors)
             a, blinding_term = np.split(
@@ -128,20 +131,20 @@ class PendingBatch:
 
     def _multiples_of_delta(self) -> tuple[Words, Words, Words]:
         """Return r*delta and r*s*delta in G1, and s*delta in G2."""
-        key, statements = self.key, self.statements
+        key, proof_inputs = self.key, self.proof_inputs
         order = key.zkey.fr.value
-        r, s = ([getattr(statement, name) for statement in statements] for name in ("r", "s"))
+        r, s = ([getattr(proof_input, name) for proof_input in proof_inputs] for name in ("r", "s"))
         g1_multiples = self._multiply(0, _copies(key.groups[0], key.delta_g1, 2 * len(r)), [
-            *r, *(statement.r * statement.s % order for statement in statements),
+            *r, *(proof_input.r * proof_input.s % order for proof_input in proof_inputs),
         ])  # fmt: skip
         s_delta = self._multiply(1, _copies(key.groups[1], key.delta_g2, len(s)), s)
         return g1_multiples[: len(r)], g1_multiples[len(r) :], s_delta
 
-    def _add(self, group: int, a: Words, b: Words) -> Words:
-        return operations.add(self.key.host, self.key.groups[group], a, b)
+    def _add(self, group_index: int, a: Words, b: Words) -> Words:
+        return operations.add(self.key.host, self.key.groups[group_index], a, b)
 
-    def _multiply(self, group: int, points: Words, factors: Sequence[int]) -> Words:
-        key_group = self.key.groups[group]
+    def _multiply(self, group_index: int, points: Words, factors: Sequence[int]) -> Words:
+        key_group = self.key.groups[group_index]
         words = integers_to_words(key_group.scalars, factors)
         return operations.multiply(self.key.host, key_group, points, words)
 
@@ -185,22 +188,22 @@ class _Shared:
         self.proofs = _LazyResult(batch.compute)
         self.verdicts = _LazyResult(lambda: batch.verdicts(self.proofs.result()))
         self._lock = threading.Lock()
-        self._active_proofs = set(range(len(batch.statements)))
+        self._active_proofs = set(range(len(batch.proof_inputs)))
         self._open_proofs = set(self._active_proofs)
 
     def cancel(self, index: int) -> None:
         """Cancel the proof at index `index`; the batch stops once all its proofs are cancelled."""
-        if self._is_last(self._active_proofs, index):
+        if self._discard(self._active_proofs, index):
             self.batch.context.cancellation.cancel()
 
     def close(self, index: int) -> None:
         # A proof may be closed without having been cancelled; the batch must not wait for it.
         self.cancel(index)
-        if self._is_last(self._open_proofs, index):
+        if self._discard(self._open_proofs, index):
             self.batch.close()
 
-    def _is_last(self, indices: set[int], index: int) -> bool:
-        """Remove an index from the set; return whether the set is then empty."""
+    def _discard(self, indices: set[int], index: int) -> bool:
+        """Remove an index from the set if it is there; return whether the set is empty."""
         with self._lock:
             indices.discard(index)
             return not indices
@@ -209,7 +212,8 @@ class _Shared:
 class BatchedProof:
     """A `PendingProof` of a batch, which is computed and verified as a whole.
 
-    Unlike single proofs, one thread may finish all proofs of a batch, one after the other.
+    One thread may finish all proofs of a batch in turn, because they share their results. Single
+    proofs wait for buffers of the key, which other unfinished proofs may hold.
     """
 
     def __init__(self, shared: _Shared, index: int) -> None:
@@ -218,7 +222,7 @@ class BatchedProof:
     @property
     def public(self) -> list[int]:
         """See `PendingProof`."""
-        return self._shared.batch.statements[self._index].public
+        return self._shared.batch.proof_inputs[self._index].public
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
@@ -226,7 +230,7 @@ class BatchedProof:
         spans = dict(self._shared.batch.context.spans)
         if "upload" in spans:
             begin, end = spans["upload"]
-            count = len(self._shared.batch.statements)
+            count = len(self._shared.batch.proof_inputs)
             proof_begin, proof_end = (
                 begin + (end - begin) * index // count for index in (self._index, self._index + 1)
             )
@@ -269,35 +273,36 @@ def begin_batch(
             f"give at most {most} (max_batch)"
         )
     pending: dict[int, PendingOrError] = {}
-    statements: dict[int, Statement] = {}
+    proof_inputs: dict[int, ProofInput] = {}
     for index, witness in enumerate(witnesses):
         try:
-            statements[index] = _statement(key, witness)
+            proof_inputs[index] = _proof_input(key, witness)
         except Exception as error:
             pending[index] = error
     try:
-        if batches is None or len(statements) < 2:
-            pending |= {index: begin(key, witnesses[index], meter=meter) for index in statements}
+        if batches is None or len(proof_inputs) < 2:
+            pending |= {index: begin(key, witnesses[index], meter=meter) for index in proof_inputs}
         else:
-            shared = _Shared(PendingBatch(key, batches, [*statements.values()], meter=meter))
+            shared = _Shared(PendingBatch(key, batches, [*proof_inputs.values()], meter=meter))
             pending |= {
-                index: BatchedProof(shared, position) for position, index in enumerate(statements)
+                index: BatchedProof(shared, batch_index)
+                for batch_index, index in enumerate(proof_inputs)
             }
     except Exception as error:
-        pending |= dict.fromkeys(statements, error)
+        pending |= dict.fromkeys(proof_inputs, error)
     return [pending[index] for index in range(len(witnesses))]
 
 
-def _statement(key: KeyInUse, witness: Witness) -> Statement:
-    """Return the statement of a witness; raise InputError for a value not below the group's order.
+def _proof_input(key: KeyInUse, witness: Witness) -> ProofInput:
+    """Return a witness's proof input; InputError for a value not below the group's order.
 
     Such a value would make the sums of the whole batch fail.
     """
-    statement = Statement.of(key, witness, None)
-    values = statement.values
+    proof_input = ProofInput.of(key, witness, None)
+    values = proof_input.values
     # Values in device memory were computed by the device, so they are canonical.
     if not isinstance(values, Buffer) and not all_canonical(key.zkey.fr, values):
         raise InputError(
             f"has a value that is not below the order of {key.groups[0].name}", path=witness.path
         )
-    return statement
+    return proof_input

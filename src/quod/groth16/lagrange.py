@@ -36,7 +36,7 @@ def lagrange_values(
     """out[i] = scale * x[i] / (point - x[i]), canonical; x[i + 1] = root * x[i].
 
     constants: point, root, 1/root and scale.
-    starts: the x of each instance's begin element. An instance computes `batch` consecutive
+    starts: the x of each instance's first element. An instance computes `batch` consecutive
         elements with one inversion.
     """
     f = prime_field(k, modulus)

@@ -20,7 +20,7 @@ from quod.frozen import frozen
 from quod.groth16.batch_prover import PendingBatch
 from quod.groth16.batch_verification import Verdict
 from quod.groth16.proof import Proof
-from quod.groth16.prover import KeyInUse, Statement, begin, check_request
+from quod.groth16.prover import KeyInUse, ProofInput, begin, check_request
 from quod.groth16.resident import SumBatches
 from quod.validation import shown
 
@@ -133,19 +133,19 @@ def _begin_group(request: _Request, group: Sequence[AnyWitness]) -> Callable[[],
     if len(group) == 1:
         return _begin_single(request, group[0], None)
     check_request(request.key, request.seed)
-    statements: list[Statement] = []
+    proof_inputs: list[ProofInput] = []
     first_error: Exception | None = None
     for witness in group:
         try:
-            statements.append(Statement.of(request.key, witness, request.seed))
+            proof_inputs.append(ProofInput.of(request.key, witness, request.seed))
         except Exception as error:
             first_error = error
             break
-    if first_error is not None and not statements:
+    if first_error is not None and not proof_inputs:
         raise first_error
-    if len(statements) == 1:
+    if len(proof_inputs) == 1:
         return _begin_single(request, group[0], first_error)
-    return _Group(request, statements, first_error, request.self_check).finish
+    return _Group(request, proof_inputs, first_error, request.self_check).finish
 
 
 def _begin_single(
@@ -168,13 +168,13 @@ class _Group:
     """
 
     def __init__(
-        self, request: _Request, statements: list[Statement], error: Exception | None,
+        self, request: _Request, proof_inputs: list[ProofInput], error: Exception | None,
         self_check: bool,
     ) -> None:  # fmt: skip
-        self._request, self._statements, self._error = request, statements, error
+        self._request, self._proof_inputs, self._error = request, proof_inputs, error
         self._self_check = self_check
         self._batch = PendingBatch(
-            request.key, request.batches, statements, host_thread=request.host_thread
+            request.key, request.batches, proof_inputs, host_thread=request.host_thread
         )
 
     def finish(self) -> _SelfCheck:
@@ -198,15 +198,15 @@ class _Group:
                 self._batch.check(index, verdict)
             except Exception as error:
                 return _ProvedBatch(results, error)
-            results.append((proof, self._statements[index].public))
+            results.append((proof, self._proof_inputs[index].public))
         return _ProvedBatch(results, self._error)
 
     def _prove_singly(self) -> _ProvedBatch:
         """Prove the witnesses one by one, up to the first that fails."""
         results: list[tuple[Proof, list[int]]] = []
-        for statement in self._statements:
+        for proof_input in self._proof_inputs:
             try:
-                results += _begin_single(self._request, statement.witness, None)()().proofs
+                results += _begin_single(self._request, proof_input.witness, None)()().proofs
             except Exception as error:
                 return _ProvedBatch(results, error)
         return _ProvedBatch(results, self._error)

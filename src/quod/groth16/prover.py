@@ -121,8 +121,8 @@ def check_request(key: KeyInUse, seed: int | None) -> None:
 
 
 @frozen(eq=False)
-class Statement:
-    """A witness, its public inputs and the blinding scalars of a proof.
+class ProofInput:
+    """The input of one proof: a witness, its public inputs and the blinding scalars.
 
     witness: the witness.
     values: the witness's values, in the memory from which the key reads them.
@@ -140,8 +140,8 @@ class Statement:
     def of(
         cls, key: KeyInUse, witness: str | PathLike[str] | Witness, seed: int | None,
         timeline: Timeline | None = None,
-    ) -> Statement:  # fmt: skip
-        """Return the statement of a witness or witness file; raises as `ProvingKey.prove` does."""
+    ) -> ProofInput:  # fmt: skip
+        """Return a witness's proof input, or a witness file's; raises as `ProvingKey.prove`."""
         fr = key.zkey.fr
         with or_null(timeline).stage("witness"):
             fits = functools.partial(_check_fits, key)
@@ -172,7 +172,7 @@ class PendingProof:
         self._key, self._timeline = key, timeline
         check_request(key, seed)
         self._self_check = self_check
-        self._statement = Statement.of(key, witness, seed, timeline)
+        self._proof_input = ProofInput.of(key, witness, seed, timeline)
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as resources:
@@ -183,7 +183,7 @@ class PendingProof:
             self._sums = resources.enter_context(
                 closing(
                     key.resident.start(
-                        self._statement.values, self._independent_tasks(), self._context
+                        self._proof_input.values, self._independent_tasks(), self._context
                     )
                 )
             )
@@ -192,7 +192,7 @@ class PendingProof:
     @property
     def public(self) -> list[int]:
         """The public inputs, from the witness."""
-        return self._statement.public
+        return self._proof_input.public
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
@@ -210,7 +210,7 @@ class PendingProof:
         self._context.cancellation.cancel()
 
     def close(self) -> None:
-        """Release the slot of the key; nothing can be computed afterwards."""
+        """Release the key's buffers that this proof uses; nothing can be computed afterwards."""
         self._resources.close()
 
     def compute(self) -> Proof:
@@ -228,14 +228,14 @@ class PendingProof:
 
     def _independent_tasks(self) -> Tasks:
         """Return the tasks that do not depend on the sums, by name."""
-        tasks: dict[str, Callable[[], Any]] = {"delta": self._multiples_of_delta}
+        tasks: dict[str, Callable[[], Any]] = {"multiples_of_delta": self._multiples_of_delta}
         if self._self_check:
             tasks["verification"] = self._begin_verification
         return tasks
 
     def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
         """Return r*delta and r*s*delta in G1, and s*delta in G2."""
-        key, r, s = self._key, self._statement.r, self._statement.s
+        key, r, s = self._key, self._proof_input.r, self._proof_input.s
         g1, g2 = key.groups
         with self._context.stage("multiples of delta"):
             rs = r * s % key.zkey.fr.value
@@ -252,7 +252,7 @@ class PendingProof:
         """Return A, B, and the terms of C other than the sums over c and h."""
         key = self._key
         law1, law2 = (affine_group(group) for group in key.groups)
-        r_delta, rs_delta, s_delta = sums["delta"]
+        r_delta, rs_delta, s_delta = sums["multiples_of_delta"]
         with self._context.stage("blind"):
             unblinded_a = law1.add(key.alpha_g1, sums["A"])
             unblinded_b1 = law1.add(key.beta_g1, sums["B1"])
@@ -262,7 +262,7 @@ class PendingProof:
                 self._verification = key.checks.begin(
                     lambda: self._verify_a_and_b(sums["verification"], a, b)
                 )
-            factors = [self._statement.s, self._statement.r]
+            factors = [self._proof_input.s, self._proof_input.r]
             s_a, r_b = multiples(key.host, key.groups[0], [unblinded_a, unblinded_b1], factors)
             blinding_term = functools.reduce(law1.add, (s_a, r_b, rs_delta))
         return a, b, blinding_term
@@ -279,20 +279,20 @@ class PendingProof:
         """Verify a proof if a self-check was requested; VerificationError if it fails."""
         if self._self_check:
             check_answer(
-                self._key, self._statement, self._timeline,
+                self._key, self._proof_input, self._timeline,
                 lambda: self._verification.result().finish(proof.c),
             )  # fmt: skip
 
 
 def check_answer(
-    key: KeyInUse, statement: Statement, timeline: Timeline, verify: Callable[[], bool]
+    key: KeyInUse, proof_input: ProofInput, timeline: Timeline, verify: Callable[[], bool]
 ) -> None:
-    """Raise VerificationError unless `verify` accepts a proof of the statement."""
+    """Raise VerificationError unless `verify` accepts a proof with these inputs."""
     path = key.zkey.path
     self_check(
         timeline,
         verify,
-        wrong=f"{statement.witness.path}: the proof does not verify and is discarded. "
+        wrong=f"{proof_input.witness.path}: the proof does not verify and is discarded. "
         "Most likely the witness does not satisfy the circuit: compute it again "
         "with the program (.wasm or C++) from the key's compilation; if the "
         f"witness is right, the key ({path}) is damaged",

@@ -67,7 +67,9 @@ class AlgebraicHash:
         check_length(len(message))
         are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
-        new_state = self._after(self._elements(state), label, values, are_elements=are_elements)
+        new_state = self._state_after(
+            self._elements(state), label, values, are_elements=are_elements
+        )
         return self._bytes(new_state)
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
@@ -96,7 +98,7 @@ class AlgebraicHash:
         """
         values = self._elements(data) if are_elements else self.of_bytes(data)
         while True:
-            runs = self._runs(values, level, are_elements=are_elements)
+            runs = self._run_digests(values, level, are_elements=are_elements)
             if len(runs) == 1:
                 return self._bytes(runs[0])
             values = [value for run in runs for value in run]
@@ -108,7 +110,8 @@ class AlgebraicHash:
         start = [0, level, *[0] * (self.capacity - 2)]
         if len(columns) < _MANY_RUNS:
             digests = [
-                self._after(start, DIGEST_LABEL, column, are_elements=True) for column in columns
+                self._state_after(start, DIGEST_LABEL, column, are_elements=True)
+                for column in columns
             ]
         else:
             digests = self._batched(start, np.array(columns, self._array_type), are_elements=True)
@@ -122,39 +125,42 @@ class AlgebraicHash:
     def _batched(self, start: Sequence[int], runs: Any, *, are_elements: bool) -> list[list[int]]:
         """Return the digests of the rows of an array, computed as a batch."""
         starts = [np.full(len(runs), value, self._array_type) for value in start]
-        ends = self._after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
+        ends = self._state_after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
         return [[int(value) for value in row] for row in zip(*ends, strict=True)]
 
     def of_bytes(self, data: bytes) -> list[int]:
         """Encode bytes, followed by a byte 1, as elements of as many bytes as are below p."""
         size = (self.field.bits - 1) // 8
         data += b"\1"
-        return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+        return [
+            int.from_bytes(data[start : start + size], "little")
+            for start in range(0, len(data), size)
+        ]
 
-    def _runs(self, values: list[int], level: int, *, are_elements: bool) -> list[list[int]]:
+    def _run_digests(self, values: list[int], level: int, *, are_elements: bool) -> list[list[int]]:
         """Return the digest of each run."""
         start = [0, level, *[0] * (self.capacity - 2)]
         full_runs = len(values) // RUN_ELEMENTS
         digests: list[list[int]] = []
-        at = 0
+        next_value = 0
         if full_runs >= _MANY_RUNS:
-            at = full_runs * RUN_ELEMENTS
-            runs = np.array(values[:at], self._array_type).reshape(full_runs, RUN_ELEMENTS)
+            next_value = full_runs * RUN_ELEMENTS
+            runs = np.array(values[:next_value], self._array_type).reshape(full_runs, RUN_ELEMENTS)
             digests = self._batched(start, runs, are_elements=are_elements)
-        while at < len(values) or not digests:
-            run = values[at : at + RUN_ELEMENTS]
-            digests.append(self._after(start, DIGEST_LABEL, run, are_elements=are_elements))
-            at += RUN_ELEMENTS
+        while next_value < len(values) or not digests:
+            run = values[next_value : next_value + RUN_ELEMENTS]
+            digests.append(self._state_after(start, DIGEST_LABEL, run, are_elements=are_elements))
+            next_value += RUN_ELEMENTS
         return digests
 
-    def _after(
+    def _state_after(
         self, state: Sequence[Any], label: int, values: Sequence[Any], *, are_elements: bool
     ) -> list[Any]:
         state = list(state)
         last_start = max(0, len(values) - 1) // self.rate * self.rate
-        for at in range(0, last_start + 1, self.rate):
-            block = list(values[at : at + self.rate])
-            if at == last_start:
+        for block_start in range(0, last_start + 1, self.rate):
+            block = list(values[block_start : block_start + self.rate])
+            if block_start == last_start:
                 tag_value = tag(label, are_elements=are_elements, fill=len(block))
                 state[0] = (state[0] + tag_value) % self.field.value
             # `state[0] * 0` is an array of zeros if the state consists of arrays.
@@ -220,12 +226,14 @@ class AlgebraicChain:
         values = [zero_element, level_element, *[zero_element] * (self._hash.capacity - 2)]
         if last:
             with k.range(0, last, block, carry=tuple(values)) as blocks:
-                blocks.next(tuple(self._after(blocks.carried, load(blocks.index, block))))
+                blocks.next(tuple(self._state_after(blocks.carried, load(blocks.index, block))))
             values = list(blocks.results)
         fill = (words - last) // self._element_words
         tag_element = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
         values[0] = f.carried(values[0] + tag_element)
-        return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
+        return self._words(
+            self._state_after(values, load(k.constant(last, types.u32), words - last))
+        )
 
     def _over_blocks(
         self, state: list[Any], message: Sequence[Value], last: Value | int, tag_element: Any
@@ -239,8 +247,8 @@ class AlgebraicChain:
         if isinstance(tag_element, int):
             tag_element = f.constant(tag_element)
         if blocks == 1:
-            first, *others = state
-            return self._after([f.carried(first + tag_element), *others], message)
+            first, *upper_elements = state
+            return self._state_after([f.carried(first + tag_element), *upper_elements], message)
         zero = k.constant(0, types.u32)
         words = [*message, *[zero] * (blocks * block - len(message))]
         last = k.constant(last, types.u32) if isinstance(last, int) else last
@@ -248,21 +256,24 @@ class AlgebraicChain:
             stop = min(start + _LOOPED_BLOCKS, blocks)
             k.store(self._message, 0, *words[start * block : stop * block])
             with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
-                first, *others = loop.carried
+                first, *upper_elements = loop.carried
                 first = f.select(loop.index == last, f.carried(first + tag_element), first)
                 block_words = k.load(self._message, (loop.index - start) * block, block)
-                loop.next(tuple(self._after([first, *others], block_words)))
+                loop.next(tuple(self._state_after([first, *upper_elements], block_words)))
             state = list(loop.results)
         return state
 
-    def _after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
+    def _state_after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
         values = self._elements(block)
         zeros = [self._field.carried(self._field.zero())] * (self._hash.rate - len(values))
         return self._permutation([*state, *values, *zeros])[: self._hash.capacity]
 
     def _elements(self, words: Sequence[Value]) -> list[Any]:
-        each = self._element_words
-        return [self._element(words[at : at + each]) for at in range(0, len(words), each)]
+        words_per_element = self._element_words
+        return [
+            self._element(words[start : start + words_per_element])
+            for start in range(0, len(words), words_per_element)
+        ]
 
     def _element(self, words: Sequence[Value]) -> Any:
         """Convert words of a canonical integer to an element."""

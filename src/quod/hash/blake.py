@@ -1,7 +1,7 @@
-"""BLAKE-256 and BLAKE-512, the candidates for SHA-3 of 2010, which hashlib has not.
+"""BLAKE-256 and BLAKE-512, the candidates for SHA-3 of 2010, which hashlib lacks.
 
 Aumasson, Henzen, Meier, Phan, "SHA-3 proposal BLAKE", version 1.3: 14 and 16 rounds, no salt.
-circomlib derives generators with the one and keys with the other. BLAKE2 (RFC 7693) has the same
+circomlib derives generators with BLAKE-256 and keys with BLAKE-512. BLAKE2 (RFC 7693) has the same
 steps and order of words: `quod.hash.blake2b`.
 """
 
@@ -37,32 +37,33 @@ STEPS = (
 class _Blake:
     """BLAKE-256 or BLAKE-512.
 
-    word: bits of a word. turns: the rotations of a mixing step, in bits.
+    word: bits of a word.
+    rotations: the four rotations of a mixing step, in bits.
     """
 
     word: int
     rounds: int
-    turns: tuple[int, int, int, int]
+    rotations: tuple[int, int, int, int]
 
     def digest(self, message: bytes) -> bytes:
-        size = self.word // 8
-        counter, block = 2 * size, 16 * size
+        word_bytes = self.word // 8
+        counter_bytes, block_bytes = 2 * word_bytes, 16 * word_bytes
         # A bit 1, zeros, a bit 1, and the length in bits.
-        zeros = -(len(message) + 1 + counter) % block
+        zeros = -(len(message) + 1 + counter_bytes) % block_bytes
         padding = bytearray(1 + zeros)
         padding[0] |= 0x80
         padding[-1] |= 0x01
-        padded = message + bytes(padding) + (8 * len(message)).to_bytes(counter, "big")
+        padded = message + bytes(padding) + (8 * len(message)).to_bytes(counter_bytes, "big")
         state = start_words(self.word)
-        for start in range(0, len(padded), block):
+        for start in range(0, len(padded), block_bytes):
             words = [
-                int.from_bytes(padded[at : at + size], "big")
-                for at in range(start, start + block, size)
+                int.from_bytes(padded[offset : offset + word_bytes], "big")
+                for offset in range(start, start + block_bytes, word_bytes)
             ]
             # Bits of the message so far; 0 for a block that contains padding only.
-            bit_count = 8 * min(len(message), start + block) if start < len(message) else 0
+            bit_count = 8 * min(len(message), start + block_bytes) if start < len(message) else 0
             state = self._compress(state, words, bit_count)
-        return b"".join(part.to_bytes(size, "big") for part in state)
+        return b"".join(part.to_bytes(word_bytes, "big") for part in state)
 
     @property
     def _mask(self) -> int:
@@ -75,16 +76,16 @@ class _Blake:
         v[12], v[13], v[14], v[15] = v[12] ^ low, v[13] ^ low, v[14] ^ high, v[15] ^ high
         for round_index in range(self.rounds):
             order = ORDER[round_index % len(ORDER)]
-            for at, (a, b, c, d) in enumerate(STEPS):
-                first, second = order[2 * at], order[2 * at + 1]
+            for index, (a, b, c, d) in enumerate(STEPS):
+                first, second = order[2 * index], order[2 * index + 1]
                 for half, (word_index, constant_index) in enumerate(
                     ((first, second), (second, first))
                 ):
                     v[a] = v[a] + v[b] + (words[word_index] ^ constants[constant_index]) & mask
-                    v[d] = self._rotate_right(v[d] ^ v[a], self.turns[2 * half])
+                    v[d] = self._rotate_right(v[d] ^ v[a], self.rotations[2 * half])
                     v[c] = v[c] + v[d] & mask
-                    v[b] = self._rotate_right(v[b] ^ v[c], self.turns[2 * half + 1])
-        return [part ^ v[at] ^ v[at + 8] for at, part in enumerate(state)]
+                    v[b] = self._rotate_right(v[b] ^ v[c], self.rotations[2 * half + 1])
+        return [part ^ v[index] ^ v[index + 8] for index, part in enumerate(state)]
 
     def _rotate_right(self, value: int, bits: int) -> int:
         return (value >> bits | value << self.word - bits) & self._mask
@@ -106,7 +107,7 @@ def _fraction_of_pi(word: int) -> list[int]:
 
     pi = 4 * (4 * arctangent(5) - arctangent(239))
     digits = pi % unit >> 64
-    return [digits >> bits - word * (at + 1) & (1 << word) - 1 for at in range(16)]
+    return [digits >> bits - word * (index + 1) & (1 << word) - 1 for index in range(16)]
 
 
 _BLAKE_256 = _Blake(32, 14, (16, 12, 8, 7))

@@ -56,17 +56,17 @@ def compress_blocks(
         v: list[Value] = [*h, *(k.constant(word, types.u64) for word in _IV)]
         v[12] = v[12] ^ length
         v[14] = v[14] ^ last
-        for number in range(_ROUNDS):
-            order = ORDER[number % len(ORDER)]
-            for step, places in enumerate(STEPS):
-                _mix(v, places, words[order[2 * step]], words[order[2 * step + 1]])
+        for round_index in range(_ROUNDS):
+            order = ORDER[round_index % len(ORDER)]
+            for step, indices in enumerate(STEPS):
+                _mix(v, indices, words[order[2 * step]], words[order[2 * step + 1]])
         loop.next((*(h[i] ^ v[i] ^ v[i + 8] for i in range(8)), length))
     k.store(state, k.constant(0, types.u64), *loop.results[:8])
 
 
-def _mix(v: list[Value], places: tuple[int, int, int, int], x: Value, y: Value) -> None:
-    """G of RFC 7693, section 3.1."""
-    a, b, c, d = places
+def _mix(v: list[Value], indices: tuple[int, int, int, int], x: Value, y: Value) -> None:
+    """Apply the mixing function G of RFC 7693, section 3.1, to four words of the state."""
+    a, b, c, d = indices
     for word, left, right in ((x, 32, 24), (y, 16, 63)):
         v[a] = v[a] + v[b] + word
         v[d] = _rotate_right(v[d] ^ v[a], left)
@@ -93,16 +93,16 @@ class Blake2b:
         view = memoryview(data).cast("B")
         # The last block is compressed only when more bytes follow, or by `digest`.
         if self._buffered and self._buffered + len(view) > BLOCK:
-            room = BLOCK - self._buffered
-            self._block[self._buffered :] = view[:room]
-            view = view[room:]
+            free_bytes = BLOCK - self._buffered
+            self._block[self._buffered :] = view[:free_bytes]
+            view = view[free_bytes:]
             self._compress(self._block, 1)
             self._buffered = 0
         if len(view) > BLOCK:
             full_blocks = (len(view) - 1) // BLOCK
-            for at in range(0, full_blocks, _MAX_BLOCKS):
-                count = min(_MAX_BLOCKS, full_blocks - at)
-                self._compress(view[at * BLOCK : (at + count) * BLOCK], count)
+            for first_block in range(0, full_blocks, _MAX_BLOCKS):
+                count = min(_MAX_BLOCKS, full_blocks - first_block)
+                self._compress(view[first_block * BLOCK : (first_block + count) * BLOCK], count)
             view = view[full_blocks * BLOCK :]
         self._block[self._buffered : self._buffered + len(view)] = view
         self._buffered += len(view)
@@ -135,16 +135,16 @@ class Blake2b:
         if len(state) != STATE_BYTES:
             raise InputError(f"a state of BLAKE2b has {STATE_BYTES} bytes, not {len(state)}")
         words = np.frombuffer(state, "<u8", offset=BLOCK)
-        compressed, kept = int(words[8]), int(words[9])
-        if kept > BLOCK or compressed % BLOCK or compressed > _MAX_BYTES or words[10]:
+        compressed, buffered = int(words[8]), int(words[9])
+        if buffered > BLOCK or compressed % BLOCK or compressed > _MAX_BYTES or words[10]:
             raise InputError(
-                f"a state of BLAKE2b cannot have {compressed} compressed bytes and {kept} bytes in "
-                "its block"
+                f"a state of BLAKE2b cannot have {compressed} compressed bytes and {buffered} "
+                "bytes in its block"
             )
         hasher = cls()
         hasher._words = words[:8].astype(np.uint64)
         hasher._block[:] = state[:BLOCK]
-        hasher._buffered, hasher._compressed = kept, compressed
+        hasher._buffered, hasher._compressed = buffered, compressed
         return hasher
 
     def _compress(self, data: Any, count: int, *, taken: int = BLOCK, last: bool = False) -> None:

@@ -114,7 +114,9 @@ class ByteHash:
         """Hash the runs of a message, then the runs of their digests, until one digest is left."""
         while True:
             starts = range(0, max(1, len(data)), RUN_BYTES)
-            digests = self.digests_of_runs([data[at : at + RUN_BYTES] for at in starts], level)
+            digests = self.digests_of_runs(
+                [data[start : start + RUN_BYTES] for start in starts], level
+            )
             if len(digests) == 1:
                 return digests[0]
             data, level = b"".join(digests), level + 1

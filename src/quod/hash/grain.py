@@ -42,10 +42,10 @@ def _stream(start: str, length: int) -> str:
     while available < length:
         while 2 * scale * _LENGTH <= available:
             scale *= 2
-        base, new = available - scale * _LENGTH, 0
+        oldest, next_bits = available - scale * _LENGTH, 0
         for tap in _TAPS:
-            new ^= sequence >> base + scale * tap
+            next_bits ^= sequence >> oldest + scale * tap
         count = scale * (_LENGTH - max(_TAPS))
-        sequence |= (new & (1 << count) - 1) << available
+        sequence |= (next_bits & (1 << count) - 1) << available
         available += count
     return f"{sequence:0{available}b}"[::-1][:length]

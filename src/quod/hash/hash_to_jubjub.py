@@ -36,7 +36,7 @@ def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
 
 @cache
 def find_group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair:
-    """Return the group hash of the tag and a byte: the smallest byte for which there is one.
+    """Return the group hash of the tag followed by the smallest byte for which there is a point.
 
     Raises InputError if no byte gives a point.
     """

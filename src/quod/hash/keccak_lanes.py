@@ -14,7 +14,7 @@ Halves = tuple[Value, Value]
 """A 64-bit word as its 32-bit halves, the lower first, which lanes exchange and rotate."""
 
 _LANES = 32
-_ROUNDS_A_TURN = 2
+_ROUNDS_PER_ITERATION = 2
 
 
 class LanePermutation:
@@ -30,11 +30,11 @@ class LanePermutation:
         self._lane = k.lane_id()
         plan = k.table(types.u64, _plans())[self._lane]
         low, high = _halves(plan)
-        self._column = [_field(low, at) for at in range(4)]
-        self._before, self._behind = _field(low, 4), _field(low, 5)
-        self._sources = [_field(high, at) for at in range(3)]
-        self._turn, self._is_swapped = _field(high, 3), _field(high, 4) != 0
-        self._none = k.select(self._lane == 0, k.constant(0, types.u32), _LANES - 1)
+        self._column = [_field(low, index) for index in range(4)]
+        self._previous_column, self._next_column = _field(low, 4), _field(low, 5)
+        self._sources = [_field(high, index) for index in range(3)]
+        self._rotation, self._is_swapped = _field(high, 3), _field(high, 4) != 0
+        self._no_constant = k.select(self._lane == 0, k.constant(0, types.u32), _LANES - 1)
         constants = [*round_constants(), *[0] * (_LANES - ROUNDS)]
         self._constants = _halves(k.table(types.u64, constants)[self._lane])
 
@@ -53,33 +53,36 @@ class LanePermutation:
         for lane, input_word in enumerate(state):
             if input_word.constant != 0:
                 word = k.select(self._lane == lane, input_word, word)
-        with k.range(0, ROUNDS, _ROUNDS_A_TURN, carry=_halves(word)) as rounds:
+        with k.range(0, ROUNDS, _ROUNDS_PER_ITERATION, carry=_halves(word)) as rounds:
             halves: Halves = rounds.carried
-            for step in range(_ROUNDS_A_TURN):
+            for step in range(_ROUNDS_PER_ITERATION):
                 halves = self._round(halves, rounds.index + step)
             rounds.next(halves)
-        return [_word(self._of_lane(rounds.results, lane)) for lane in range(count)]
+        return [_word(self._from_lane(rounds.results, lane)) for lane in range(count)]
 
-    def _round(self, halves: Halves, number: Value) -> Halves:
+    def _round(self, halves: Halves, round_index: Value) -> Halves:
         """Apply the steps theta, rho and pi, chi, iota."""
         # Lane `number` holds this round's constant, which only lane 0 needs. The other lanes read
         # the 0 of the last lane.
-        constant = self._of_lane(self._constants, number | self._none)
+        constant = self._from_lane(self._constants, round_index | self._no_constant)
         column = halves
         for lane in self._column:
-            column = _xor(column, self._of_lane(halves, lane))
-        before, after = self._of_lane(column, self._before), self._of_lane(column, self._behind)
+            column = _xor(column, self._from_lane(halves, lane))
+        before, after = (
+            self._from_lane(column, self._previous_column),
+            self._from_lane(column, self._next_column),
+        )
         halves = _xor(_xor(halves, before), _rotate_left(after, 1))
         low, high = halves
         select, is_swapped = self._k.select, self._is_swapped
         halves = select(is_swapped, high, low), select(is_swapped, low, high)
-        halves = _rotate_left(halves, self._turn)
-        first, second, third = (self._of_lane(halves, lane) for lane in self._sources)
+        halves = _rotate_left(halves, self._rotation)
+        first, second, third = (self._from_lane(halves, lane) for lane in self._sources)
         first = _xor(first, constant)
         low, high = (a ^ (~b & c) for a, b, c in zip(first, second, third, strict=True))
         return low, high
 
-    def _of_lane(self, halves: Sequence[Value], lane: Value | int) -> Halves:
+    def _from_lane(self, halves: Sequence[Value], lane: Value | int) -> Halves:
         low, high = (self._k.shuffle(half, lane) for half in halves)
         return low, high
 
@@ -112,8 +115,8 @@ def _halves(word: Value) -> Halves:
 _BITS = 5
 
 
-def _field(word: Value, place: int) -> Value:
-    return (word >> (_BITS * place)) & ((1 << _BITS) - 1)
+def _field(word: Value, field_index: int) -> Value:
+    return (word >> (_BITS * field_index)) & ((1 << _BITS) - 1)
 
 
 def _plans() -> list[int]:
@@ -123,15 +126,17 @@ def _plans() -> list[int]:
     the next column. The upper half has the three source lanes of steps pi and chi, then the
     rotation in bits: modulo 32, and a field that is 1 if the halves are swapped.
     """
-    turns = {at: turn for at, turn, _ in moves()}
-    origin = {target: at for at, _, target in moves()}
+    rotations = {source: rotation for source, rotation, _ in moves()}
+    origin = {target: source for source, _, target in moves()}
     plans = []
     for lane in range(25):
         x, y = lane % 5, lane // 5
         column = [(lane + 5 * row) % 25 for row in range(1, 5)]
         sources = [origin[(x + step) % 5 + 5 * y] for step in range(3)]
         low = _pack_fields([*column, (x + 4) % 5, (x + 1) % 5])
-        plans.append(low | _pack_fields([*sources, turns[lane] % 32, turns[lane] // 32]) << 32)
+        plans.append(
+            low | _pack_fields([*sources, rotations[lane] % 32, rotations[lane] // 32]) << 32
+        )
     return plans + [0] * (_LANES - len(plans))
 
 

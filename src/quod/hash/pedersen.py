@@ -45,10 +45,10 @@ def pedersen_bytes(data: bytes) -> bytes:
 def segment_scalar(bits: Sequence[int]) -> int:
     """Return the scalar of a generator for at most 200 bits; missing bits are 0."""
     total = 0
-    for at in range(0, len(bits), WINDOW):
-        window = [*bits[at : at + WINDOW], 0, 0, 0][:WINDOW]
-        digit = 1 + sum(bit << place for place, bit in enumerate(window[:-1]))
-        total += (-digit if window[-1] else digit) << SHIFT * (at // WINDOW)
+    for start in range(0, len(bits), WINDOW):
+        window = [*bits[start : start + WINDOW], 0, 0, 0][:WINDOW]
+        digit = 1 + sum(bit << position for position, bit in enumerate(window[:-1]))
+        total += (-digit if window[-1] else digit) << SHIFT * (start // WINDOW)
     return total
 
 
@@ -56,12 +56,12 @@ def segment_scalar(bits: Sequence[int]) -> int:
 def pedersen_generator(number: int) -> EdwardsPair:
     """Return the generator of segment `number`, from 0 on, in the subgroup of prime order."""
     number = whole_number("the number of a generator", number, 0, 1 << 32)
-    group, tried = edwards_group(BABY_JUBJUB), 0
+    group, attempt = edwards_group(BABY_JUBJUB), 0
     while True:
-        digest = bytearray(blake_256(f"PedersenGenerator_{number:032d}_{tried:032d}".encode()))
+        digest = bytearray(blake_256(f"PedersenGenerator_{number:032d}_{attempt:032d}".encode()))
         # 254 bits of y, and the sign.
         digest[31] &= 0xBF
-        tried += 1
+        attempt += 1
         try:
             point = decode_edwards(
                 BABY_JUBJUB, bytes(digest), sign="circomlib", check_subgroup=False

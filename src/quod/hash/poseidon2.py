@@ -58,11 +58,11 @@ def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]
     for constants in parameters.round_constants:
         if len(constants) == 1:
             first = _power((values[0] + constants[0]) % p, exponent, p)
-            others = [value % p for value in values[1:]]
-            total = sum(others, first)
+            other_elements = [value % p for value in values[1:]]
+            total = sum(other_elements, first)
             values = [
                 (total + value * weight) % p
-                for value, weight in zip([first, *others], diagonal, strict=True)
+                for value, weight in zip([first, *other_elements], diagonal, strict=True)
             ]
         else:
             values = _external([
@@ -75,12 +75,12 @@ def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]
 def _external(state: Sequence[Any]) -> list[Any]:
     """Apply the external layer without reduction; values grow by a factor of at most 56."""
     mixed: list[Any] = []
-    for at in range(0, len(state), 4):
-        a, b, c, d = state[at : at + 4]
+    for index in range(0, len(state), 4):
+        a, b, c, d = state[index : index + 4]
         total = a + b + c + d
         mixed += [total + a + 2 * b, total + b + 2 * c, total + c + 2 * d, total + d + 2 * a]
-    totals = [sum(mixed[at + 4 :: 4], mixed[at]) for at in range(4)]
-    return [value + totals[at % 4] for at, value in enumerate(mixed)]
+    totals = [sum(mixed[index + 4 :: 4], mixed[index]) for index in range(4)]
+    return [value + totals[index % 4] for index, value in enumerate(mixed)]
 
 
 def _power(value: Any, exponent: int, p: int) -> Any:
@@ -109,23 +109,23 @@ class Poseidon2:
     def __call__(self, state: Sequence[Any]) -> list[Any]:
         """Return the state after the permutation, as loop-carried elements."""
         k, f = self._k, self.field
-        half, width = FULL_ROUNDS // 2, self._parameters.width
+        half_rounds, width = FULL_ROUNDS // 2, self._parameters.width
         # One loop runs both halves of the full rounds; its first iteration also runs the partial
         # rounds.
         with k.range(0, 2, carry=tuple(self._external(state))) as halves:
-            number = halves.index
-            with k.range(0, half, carry=halves.carried) as full:
-                first = (number * half + full.index) * width
+            half_index = halves.index
+            with k.range(0, half_rounds, carry=halves.carried) as full:
+                first = (half_index * half_rounds + full.index) * width
                 powers = [
-                    self._power(value + f.load(self._full, first + place))
-                    for place, value in enumerate(full.carried)
+                    self._power(value + f.load(self._full, first + index))
+                    for index, value in enumerate(full.carried)
                 ]
                 full.next(tuple(self._external(powers)))
-            count = self._parameters.partial_rounds * (1 - number)
+            count = self._parameters.partial_rounds * (1 - half_index)
             with k.range(0, count, carry=full.results) as partial:
-                first, *others = partial.carried
+                first, *other_elements = partial.carried
                 powered = self._power(first + f.load(self._partial, partial.index))
-                partial.next(tuple(self._internal([powered, *others])))
+                partial.next(tuple(self._internal([powered, *other_elements])))
             halves.next(partial.results)
         return list(halves.results)
 
@@ -141,16 +141,16 @@ class Poseidon2:
     def _external(self, state: Sequence[Any]) -> list[Any]:
         carried = self.field.carried
         mixed: list[Any] = []
-        for at in range(0, len(state), 4):
-            block = state[at : at + 4]
+        for index in range(0, len(state), 4):
+            block = state[index : index + 4]
             a, b, c, d = block
             total = carried(carried(a + b) + carried(c + d))
             mixed += [
                 carried(carried(total + entry) + carried(after + after))
                 for entry, after in zip(block, (b, c, d, a), strict=True)
             ]
-        totals = [self._sum(mixed[at::4]) for at in range(4)]
-        return [carried(value + totals[at % 4]) for at, value in enumerate(mixed)]
+        totals = [self._sum(mixed[index::4]) for index in range(4)]
+        return [carried(value + totals[index % 4]) for index, value in enumerate(mixed)]
 
     def _internal(self, state: Sequence[Any]) -> list[Any]:
         carried, total = self.field.carried, self._sum(state)
@@ -204,4 +204,4 @@ PARAMETERS = NameTable("quod.hash.poseidon2.PARAMETERS", "a permutation", {
     ]),
     "goldilocks": _named("goldilocks", 7, 22, lambda h: [-2, 1, 2, h(1), 3, -h(1), -3, -4]),
 })  # fmt: skip
-"""Plonky3's, by the names of the fields: of width 16, over Goldilocks of width 8."""
+"""Plonky3's permutations by the name of the field: of width 16, or 8 over Goldilocks."""

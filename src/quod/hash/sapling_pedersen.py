@@ -34,11 +34,11 @@ def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) 
     message = [*before, *bits_of("the message", bits)]
     message += [0] * (-len(message) % WINDOW)
     group = edwards_group(JUBJUB)
-    windows = [tuple(message[at : at + WINDOW]) for at in range(0, len(message), WINDOW)]
+    windows = [tuple(message[index : index + WINDOW]) for index in range(0, len(message), WINDOW)]
     return group.sum(
         point if not sign else group.negate(point)
-        for at, (low, high, sign) in enumerate(windows)
-        for point in [_multiples(at // WINDOWS)[at % WINDOWS][low + 2 * high]]
+        for index, (low, high, sign) in enumerate(windows)
+        for point in [_multiples(index // WINDOWS)[index % WINDOWS][low + 2 * high]]
     )
 
 
@@ -55,16 +55,16 @@ def note_commitment_randomness_generator() -> EdwardsPair:
 def merkle_personalisation(level: int) -> tuple[int, ...]:
     """Return the six bits of a level of Sapling's tree of notes, from 0 at the leaves to 31."""
     level = whole_number("the level", level, 0, MERKLE_DEPTH - 1)
-    return tuple(level >> at & 1 for at in range(6))
+    return tuple(level >> index & 1 for index in range(6))
 
 
 def sapling_node(level: int, left: int, right: int) -> int:
     """Return Sapling's MerkleCRH of two nodes: u of the Pedersen hash of 255 bits of each."""
     fr = JUBJUB.fq
     bits = [
-        element(name, value, fr) >> at & 1
+        element(name, value, fr) >> index & 1
         for name, value in (("the left node", left), ("the right node", right))
-        for at in range(fr.bits)
+        for index in range(fr.bits)
     ]
     return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
 

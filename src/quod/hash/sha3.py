@@ -88,15 +88,15 @@ class Sha3(KernelDigest):
         last = (length + len(before)) // RATE_WORDS
         sponge = self._start()
         digest: list[Value] = []
-        for number in range(blocks):
-            block = words[number * RATE_WORDS : (number + 1) * RATE_WORDS]
-            block[-1] |= k.select(last == number, k.constant(0x80000000, types.u32), zero)
-            for place in range(RATE_WORDS // 2):
-                low, high = block[2 * place], block[2 * place + 1]
-                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
-            sponge = self._permutation(sponge, 4 if number == blocks - 1 else 25)
+        for block_index in range(blocks):
+            block = words[block_index * RATE_WORDS : (block_index + 1) * RATE_WORDS]
+            block[-1] |= k.select(last == block_index, k.constant(0x80000000, types.u32), zero)
+            for word_index in range(RATE_WORDS // 2):
+                low, high = block[2 * word_index], block[2 * word_index + 1]
+                sponge[word_index] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
+            sponge = self._permutation(sponge, 4 if block_index == blocks - 1 else 25)
             digest = [
-                k.select(last == number, new, old)
+                k.select(last == block_index, new, old)
                 for new, old in zip(sponge[:4], digest or sponge[:4], strict=True)
             ]
         return tuple(half.cast(types.u32) for word in digest for half in (word, word >> 32))
@@ -110,9 +110,9 @@ class Sha3(KernelDigest):
         padded = [*words, *[zero] * (-len(words) % RATE_WORDS)]
         padded[-1] = padded[-1] | 0x80000000
         blocks = range(0, len(padded), RATE_WORDS)
-        for at in blocks:
-            mixed = with_block(sponge, padded[at : at + RATE_WORDS])
-            sponge = self._permutation(mixed, 4 if at == blocks[-1] else 25)
+        for start in blocks:
+            mixed = with_block(sponge, padded[start : start + RATE_WORDS])
+            sponge = self._permutation(mixed, 4 if start == blocks[-1] else 25)
         halves = [half for word in sponge[:4] for half in (word, word >> 32)]
         return tuple(half.cast(types.u32) for half in halves)
 
@@ -136,16 +136,16 @@ def _round(a: State, constant: Value) -> State:
     """Apply the steps theta, rho and pi, chi, iota."""
     columns = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
     mixed = [columns[x - 1] ^ _rotate_left(columns[(x + 1) % 5], 1) for x in range(5)]
-    a = tuple(word ^ mixed[place % 5] for place, word in enumerate(a))
+    a = tuple(word ^ mixed[index % 5] for index, word in enumerate(a))
     moved = list(a)
-    for at, rotation, target in moves():
-        moved[target] = _rotate_left(a[at], rotation)
-    first, *others = [
+    for source, rotation, target in moves():
+        moved[target] = _rotate_left(a[source], rotation)
+    first, *other_words = [
         moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])
         for y in range(5)
         for x in range(5)
     ]
-    return (first ^ constant, *others)
+    return (first ^ constant, *other_words)
 
 
 def _rotate_left(word: Value, bits: int) -> Value:

@@ -198,8 +198,8 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
     size = modulus.bytes
     data = words.tobytes()
     numbers = [
-        modulus.from_montgomery(int.from_bytes(data[at : at + size], "little"))
-        for at in range(0, len(data), size)
+        modulus.from_montgomery(int.from_bytes(data[start : start + size], "little"))
+        for start in range(0, len(data), size)
     ]
     if group.degree == 1:
         return numbers[0], numbers[1]

@@ -67,14 +67,14 @@ def list_table_entries(
     i = k.global_id()
     start = i * windows
     with k.range(0, windows, carry=start) as loop:
-        place = loop.carried
+        entry_index = loop.carried
         digit = stored[loop.index * count + i]
         negative = digit >= 0x8000
         size = k.select(negative, 0x10000 - digit, digit)
         with k.if_(size != 0):
             sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
-            entries[place] = (loop.index * half + (size - 1)) | sign
-        loop.next(place + k.minimum(size, 1))
+            entries[entry_index] = (loop.index * half + (size - 1)) | sign
+        loop.next(entry_index + k.minimum(size, 1))
     starts[i] = start
     lengths[i] = loop.results - start
 

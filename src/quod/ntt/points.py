@@ -106,8 +106,8 @@ def factor_digits(
     f, parts, i = prime_field(k, group.scalars), parts_of(group), k.global_id()
     with k.if_(i < count):
         digits = split_scalar(k, parts, message_words(f, f.load(factors, i)))
-        row = i.cast(types.u64) * (parts.count * parts.part_words)
-        k.store(out, row, *(word for part in digits for word in part))
+        word_offset = i.cast(types.u64) * (parts.count * parts.part_words)
+        k.store(out, word_offset, *(word for part in digits for word in part))
 
 
 def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
@@ -129,11 +129,11 @@ class LagrangeLevels:
         self._top = top
         self._parts = parts_of(group)
         fr, count = group.scalars, max((1 << top) // 2, 1)
-        back = pow(root_of_unity(fr, "snarkjs", top), -1, fr.value)
+        inverse_root = pow(root_of_unity(fr, "snarkjs", top), -1, fr.value)
         self._factors = device.allocate(
             4 * self._parts.count * self._parts.part_words * count, zero=False
         )
-        powers = build_progressions(device, fr, [1], [back], count)
+        powers = build_progressions(device, fr, [1], [inverse_root], count)
         self._launch(factor_digits, count, powers, self._factors)
 
     @staticmethod
@@ -158,10 +158,10 @@ class LagrangeLevels:
         size, fr = 1 << top, group.scalars
         padded = np.zeros((size, *group.shape), np.uint32)
         padded[: len(points)] = points
-        row = 16 * group.field.words
-        inverse = device.upload(self._parts.words([pow(size, -1, fr.value)]))
-        scaled, work = device.allocate(size * row), device.allocate(size * row)
-        self._launch(point_multiples, size, inverse, device.upload(padded), scaled)
+        point_bytes = 16 * group.field.words
+        inverse_size_digits = device.upload(self._parts.words([pow(size, -1, fr.value)]))
+        scaled, work = device.allocate(size * point_bytes), device.allocate(size * point_bytes)
+        self._launch(point_multiples, size, inverse_size_digits, device.upload(padded), scaled)
         del padded
         for level in reversed(range(top + 1)):
             if wanted is None or level in wanted:

@@ -32,7 +32,7 @@ from quod.ntt.steps import records_before, steps_of
 from quod.ntt.tables import store_of
 
 RUN = 32
-"""Entries that are computed by successive products, after a first one computed by squaring."""
+"""Entries that an instance computes by successive products; it computes the first by squaring."""
 
 
 @frozen
@@ -191,7 +191,8 @@ class Tables:
     """The tables of a transform: the twiddles of each pass, lowest first, and `factors`.
 
     scale: the factor of the last pass.
-    factors: scale, 1, then power i of the root of order 2h at index h + i, for h = 2 and 4."""
+    factors: scale, 1, then power i of the root of order 2h at index h + i, for h = 2 and 4.
+    """
 
     domain: Domain
     scale: int

@@ -59,9 +59,10 @@ class RunHash:
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:
     """Return the challenge of a state, an element of a field."""
-    each = challenge_bits(field) // 32
+    words_per_coefficient = challenge_bits(field) // 32
     coefficients = [
-        _reduced(f, state[at : at + each]) for at in range(0, each * field.degree, each)
+        _reduced(f, state[start : start + words_per_coefficient])
+        for start in range(0, words_per_coefficient * field.degree, words_per_coefficient)
     ]
     return f.from_coefficients(*coefficients) if field.degree > 1 else coefficients[0]  # type: ignore[attr-defined]
 
@@ -84,8 +85,8 @@ def _reduced(f: Any, words: Words) -> Any:
 def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
     """Return bits start to stop - 1 of an integer, as words of an element in memory."""
     pieces = [
-        _bits(words, at, min(at + 32, stop)) if at < stop else words[0] & 0
-        for at in range(start, start + 32 * base.modulus.words, 32)
+        _bits(words, bit, min(bit + 32, stop)) if bit < stop else words[0] & 0
+        for bit in range(start, start + 32 * base.modulus.words, 32)
     ]
     if base.word_type is types.u32:
         return tuple(pieces)

@@ -27,7 +27,7 @@ def digest_runs(
     run = k.global_id()
     with k.if_(run < runs):
         first = run * words
-        state = digest(lambda at, count: k.load(data, first + at, count), words, level)
+        state = digest(lambda offset, count: k.load(data, first + offset, count), words, level)
         k.store(digests, run * STATE_WORDS, *state)
 
 
@@ -41,9 +41,9 @@ class RecordedDigest:
     def __init__(self, device: AnyDevice, hash: Hash, data: Buffer, count: int = 1) -> None:
         self._device, self._hash, self._count = device, hash, count
         self._levels = [data]
-        words, each = data.nbytes // 4 // count, hash.run_words
-        while words >= each and words % each == 0:
-            words = words // each * STATE_WORDS
+        words, run_words = data.nbytes // 4 // count, hash.run_words
+        while words >= run_words and words % run_words == 0:
+            words = words // run_words * STATE_WORDS
             self._levels.append(device.allocate(4 * words * count))
 
     def record(self, recording: RecordingStream) -> None:
@@ -67,8 +67,14 @@ class RecordedDigest:
         level = len(self._levels) - 1
         if level and (words.reshape(-1, STATE_WORDS) == UNWRITTEN).all(axis=1).any():
             raise not_written(self._device, "the digest of a table")
-        data, each = words.astype("<u4", copy=False).tobytes(), words.nbytes // self._count
-        parts = [data[at : at + each] for at in range(0, len(data), each)]
-        if level and each == 4 * STATE_WORDS:
+        data, bytes_per_message = (
+            words.astype("<u4", copy=False).tobytes(),
+            words.nbytes // self._count,
+        )
+        parts = [
+            data[start : start + bytes_per_message]
+            for start in range(0, len(data), bytes_per_message)
+        ]
+        if level and bytes_per_message == 4 * STATE_WORDS:
             return parts
         return [self._hash.digest_by_runs(part, field, level=level) for part in parts]

@@ -32,8 +32,8 @@ def challenge_of(field: FieldSpec, digest: bytes) -> Plain:
     """
     size = challenge_bits(field) // 8
     return tuple(
-        int.from_bytes(digest[at : at + size], "little") % field.modulus.value
-        for at in range(0, size * field.degree, size)
+        int.from_bytes(digest[start : start + size], "little") % field.modulus.value
+        for start in range(0, size * field.degree, size)
     )
 
 

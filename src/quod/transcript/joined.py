@@ -36,18 +36,21 @@ def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
         return [b"".join(parts) for parts in messages]
     results: list[bytes] = [_make(None, size) for size in sizes]
 
-    def fill(numbers: range) -> None:
-        for number in numbers:
-            at = _address(results[number])
-            for part in messages[number]:
+    def fill(indices: range) -> None:
+        for index in indices:
+            address = _address(results[index])
+            for part in messages[index]:
                 source = np.frombuffer(part, np.uint8)
                 # ctypes releases the interpreter lock during the copy.
-                ctypes.memmove(at, source.ctypes.data, source.nbytes)
-                at += source.nbytes
+                ctypes.memmove(address, source.ctypes.data, source.nbytes)
+                address += source.nbytes
 
-    shares = [partial(fill, range(at, len(results), threads)) for at in range(threads)]
+    shares = [partial(fill, range(index, len(results), threads)) for index in range(threads)]
     run_concurrently(
-        {f"share {at}": share for at, share in enumerate(shares)}, threads, "quod-join", _nothing
+        {f"share {index}": share for index, share in enumerate(shares)},
+        threads,
+        "quod-join",
+        _nothing,
     )
     return results
 

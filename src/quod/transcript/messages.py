@@ -53,9 +53,9 @@ class ProofWriter:
         self._parts.append(words.data.cast("B"))
         return len(self._parts) - 1
 
-    def keep(self, place: int) -> None:
+    def keep(self, index: int) -> None:
         """Copy message `place`, so that its words may be reused; other messages are not copied."""
-        self._parts[place] = bytes(self._parts[place])
+        self._parts[index] = bytes(self._parts[index])
 
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Write a message of elements that is absorbed by its runs (`quod.transcript.runs`)."""
@@ -205,10 +205,10 @@ class ProofReader:
         words = np.frombuffer(data, "<u4").reshape(-1, field.words)
         below = canonical(field, words)
         if not below.all():
-            place = int(np.argmin(below))
+            index = int(np.argmin(below))
             raise InputError(
-                f"element {place} is not below the modulus of {field.name}",
-                offset=self.offset + place * field.bytes,
+                f"element {index} is not below the modulus of {field.name}",
+                offset=self.offset + index * field.bytes,
             )
         self.transcript.absorb_digest(label, field, data)
         self.offset += len(data)

@@ -24,7 +24,7 @@ def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = T
     untyped: object = points
     if not isinstance(untyped, (list, tuple)):
         raise InputError(f"points are a list of points, not {shown_kind(untyped)}")
-    return b"".join(encoding.encode_point(group, each, compressed=compressed) for each in points)
+    return b"".join(encoding.encode_point(group, point, compressed=compressed) for point in points)
 
 
 def decode_points(
@@ -44,11 +44,13 @@ def decode_points(
         if decoded is not None:
             return decoded
     points = []
-    for at in range(0, len(data), size):
+    for start in range(0, len(data), size):
         try:
-            points.append(encoding.decode_point(group, data[at : at + size], compressed=compressed))
+            points.append(
+                encoding.decode_point(group, data[start : start + size], compressed=compressed)
+            )
         except InputError as error:
             raise InputError(
-                f"point {at // size} is invalid: {error}", offset=offset + at
+                f"point {start // size} is invalid: {error}", offset=offset + start
             ) from None
     return points

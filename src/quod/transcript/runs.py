@@ -34,11 +34,11 @@ def absorb_runs(transcript: Transcript, label: Label, field: FieldSpec, data: by
     """Absorb the bytes of at least one element by the digests of their runs."""
     size = RUN_ELEMENTS * element_bytes(field)
     digests = b""
-    for at in range(0, len(data), size):
+    for start in range(0, len(data), size):
         run = Transcript(hash=transcript.hash, recursive=transcript.hash.is_algebraic)
-        run.absorb(label, data[at : at + size].ljust(size, b"\0"), field)
+        run.absorb(label, data[start : start + size].ljust(size, b"\0"), field)
         digests += run.state
     size = DIGESTS_EACH * DIGEST_BYTES
-    for at in range(0, len(digests), size):
-        group = digests[at : at + size].ljust(size, b"\0")
+    for start in range(0, len(digests), size):
+        group = digests[start : start + size].ljust(size, b"\0")
         transcript.absorb(label, group, transcript.hash.field)

@@ -13,7 +13,7 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.zcash.address import PaymentAddress as PaymentAddress
     from quod.zcash.address import diversify_hash as diversify_hash
-    from quod.zcash.keys import SpendingKey as SpendingKey
+    from quod.zcash.keys import ExpandedSpendingKey as ExpandedSpendingKey
     from quod.zcash.keys import ViewingKey as ViewingKey
     from quod.zcash.keys import default_diversifier as default_diversifier
     from quod.zcash.keys import incoming_address as incoming_address

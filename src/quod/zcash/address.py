@@ -17,7 +17,7 @@ DIVERSIFIER_BYTES = 11
 
 
 def diversify_hash(diversifier: bytes) -> EdwardsPair | None:
-    """Return the point g_d of a diversifier of 11 bytes; None for the half that have no point."""
+    """Return the point g_d of a diversifier of 11 bytes; None for the half without one."""
     return _group_hash(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
 
 
@@ -32,8 +32,8 @@ class PaymentAddress:
 
     diversifier: 11 bytes.
     transmission_key: the point pk_d.
-    Raises InputError for a diversifier without a point, and for a pk_d that is neutral or outside
-    the subgroup of prime order.
+    Raises InputError for a diversifier that does not hash to a point, and for a pk_d that is the
+    neutral element or outside the subgroup of prime order.
     """
 
     diversifier: bytes

@@ -55,13 +55,18 @@ class ViewingKey:
         return ivk
 
     def address(self, diversifier: bytes) -> PaymentAddress:
-        """Return the address of a diversifier of 11 bytes; InputError for one without a point."""
+        """Return the address of a diversifier of 11 bytes; InputError if it has no point.
+
+        A diversifier has a point if it hashes to one, as half of them do.
+        """
         return incoming_address(self.incoming, diversifier)
 
 
 @frozen
-class SpendingKey:
-    """A spending key, expanded from a seed sk of 32 bytes.
+class ExpandedSpendingKey:
+    """An expanded spending key: ask, nsk and ovk of the specification.
+
+    `from_spending_key` derives it from a spending key sk of 32 bytes.
 
     ask: a scalar, not 0.
     nsk: a scalar.
@@ -78,13 +83,13 @@ class SpendingKey:
         exact_bytes("ovk", self.ovk, 32)
 
     def __repr__(self) -> str:
-        return "SpendingKey(...)"
+        return "ExpandedSpendingKey(...)"
 
     @classmethod
-    def from_seed(cls, seed: bytes) -> SpendingKey:
-        """Expand a seed sk of 32 bytes."""
-        ask, nsk = (expanded_scalar(seed, domain) for domain in (_ASK, _NSK))
-        return cls(ask, nsk, expanded(seed, _OVK)[:32])
+    def from_spending_key(cls, spending_key: bytes) -> ExpandedSpendingKey:
+        """Expand a spending key sk of 32 bytes."""
+        ask, nsk = (expanded_scalar(spending_key, domain) for domain in (_ASK, _NSK))
+        return cls(ask, nsk, expanded(spending_key, _OVK)[:32])
 
     @property
     def viewing_key(self) -> ViewingKey:
@@ -96,7 +101,8 @@ class SpendingKey:
 def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
     """Return the address of an incoming viewing key and a diversifier.
 
-    Raises InputError unless 1 <= ivk < 2**251, and for a diversifier without a point.
+    Raises InputError unless 1 <= ivk < 2**251, and for a diversifier that does not hash to a
+    point.
     """
     if not 0 < secret_scalar("ivk", ivk, least=1) < 1 << _IVK_BITS:
         raise InputError("ivk must be below 2**251")
@@ -106,10 +112,14 @@ def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
     return PaymentAddress(diversifier, edwards_group(JUBJUB).multiply(ivk, base))
 
 
-def default_diversifier(seed: bytes) -> bytes:
-    """Return the default diversifier of a seed sk without ZIP 32: the first that has a point."""
+def default_diversifier(spending_key: bytes) -> bytes:
+    """Return the default diversifier of a key that is not derived by ZIP 32.
+
+    spending_key: sk, 32 bytes.
+    It is the first diversifier derived from sk that hashes to a point.
+    """
     for counter in range(256):
-        diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
+        diversifier = expanded(spending_key, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
         if diversify_hash(diversifier) is not None:
             return diversifier
-    raise InputError("this seed has no default diversifier; use another seed")
+    raise InputError("this spending key has no default diversifier; use another one")

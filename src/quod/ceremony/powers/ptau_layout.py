@@ -59,7 +59,7 @@ class PointSection:
         return group_of(curve, self.degree)
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
-        """The bytes of the section."""
+        """Return the bytes of the section."""
         return self.count(power) * 8 * self.group(curve).point_words
 
     def points(self, file: PowersOfTau) -> Words:
@@ -118,7 +118,7 @@ class LagrangeSection:
         return (2 << self.levels(power)) - 1
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
-        """The bytes of the section."""
+        """Return the bytes of the section."""
         return self.count(power) * 8 * self.of.group(curve).point_words
 
     @property

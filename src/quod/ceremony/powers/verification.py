@@ -254,7 +254,7 @@ def _check_last(
     parts: VerifiedParts,
 ) -> None:
     """Raise VerificationError unless the last contribution's hashes are those of the points."""
-    curve, last, number = file.curve_parameters, contributions[-1], len(contributions)
+    curve, last_contribution, number = file.curve_parameters, contributions[-1], len(contributions)
 
     def windows_of(section: PointSection) -> list[Words]:
         return [
@@ -267,16 +267,19 @@ def _check_last(
         for section in SECTIONS:
             for window in windows_of(section):
                 response.update(compressed(host, section.group(curve), window))
-        response_hash = finished(response, keys_bytes(curve, last.keys))
-        if response_hash != last.response_hash(curve):
+        response_hash = finished(response, keys_bytes(curve, last_contribution.keys))
+        if response_hash != last_contribution.response_hash(curve):
             _fail(
                 file.path,
                 f"contribution {number}: the hash of its response does not match the points",
             )
-        if challenge_after(host, curve, response_hash, windows_of) != last.next_challenge:
+        if (
+            challenge_after(host, curve, response_hash, windows_of)
+            != last_contribution.next_challenge
+        ):
             _fail(file.path, f"contribution {number}: its next challenge does not match the points")
 
-    response_key = (curve.name, challenge.hex(), last.data(curve).hex())
+    response_key = (curve.name, challenge.hex(), last_contribution.data(curve).hex())
     parts.once(
         f"the last response {response_key}", check, *(section.points(file) for section in SECTIONS)
     )

@@ -3,7 +3,8 @@
 The simplified SWU map gives a point on a curve with a*b != 0 that is isogenous to the target curve.
 Then the isogeny is applied and the cofactor is cleared. RFC 9380 prints the isogenies as tables of
 coefficients. Here they are computed from their kernels by Kohel's formulas ("Endomorphism rings of
-elliptic curves over finite fields", 1996, section 2.4), which need five constants only.
+elliptic curves over finite fields", 1996, section 2.4), which need only the
+kernel polynomial, of degree 5 or 1.
 """
 
 from __future__ import annotations
@@ -76,18 +77,20 @@ class _SwuMap(Generic[C]):
         """The polynomial N with X = N(x) / kernel(x)^2 for the normalised isogeny."""
         p, f = _Polynomials(self.field), self.field
         kernel = self.kernel
-        slope = p.derivative(kernel)
-        second_derivative = p.derivative(slope)
+        kernel_derivative = p.derivative(kernel)
+        second_derivative = p.derivative(kernel_derivative)
         cubic = [f.scale(self.b, 4), f.scale(self.a, 4), f.zero, f.scale(f.one, 4)]
         half_slope = [f.scale(self.a, 2), f.zero, f.scale(f.one, 6)]
         curvature = p.add(
-            p.multiply(slope, slope),
+            p.multiply(kernel_derivative, kernel_derivative),
             p.scale(p.multiply(kernel, second_derivative), -1),
         )
         # The sum of the roots is the negative of the second-highest coefficient.
         linear = [f.scale(kernel[-2], 2), f.scale(f.one, self.degree)]
         total = p.multiply(cubic, curvature)
-        total = p.add(total, p.scale(p.multiply(half_slope, p.multiply(slope, kernel)), -1))
+        total = p.add(
+            total, p.scale(p.multiply(half_slope, p.multiply(kernel_derivative, kernel)), -1)
+        )
         total = p.add(total, p.multiply(linear, p.multiply(kernel, kernel)))
         while total[-1] == f.zero:
             total.pop()
@@ -99,7 +102,7 @@ class _SwuMap(Generic[C]):
         return f.add(f.multiply(f.add(f.square(x), self.a), x), self.b)
 
     def swu(self, u: C) -> tuple[C, C]:
-        """The point of the isogenous curve for u (RFC 9380, section 6.6.2)."""
+        """Map u to a point of the isogenous curve (RFC 9380, section 6.6.2)."""
         f = self.field
         zu2 = f.multiply(self.z, f.square(u))
         divisor = f.add(f.square(zu2), zu2)
@@ -116,7 +119,7 @@ class _SwuMap(Generic[C]):
         return x, y if f.is_odd(y) == f.is_odd(u) else f.negate(y)
 
     def isogeny(self, point: tuple[C, C]) -> tuple[C, C] | None:
-        """Return the image of a point on the target curve, None for infinity."""
+        """Map a point of the isogenous curve to the target curve; None is infinity."""
         p, f = _Polynomials(self.field), self.field
         x, y = point
         kernel = p.evaluate(self.kernel, x)
@@ -126,11 +129,11 @@ class _SwuMap(Generic[C]):
         square = f.square(inverse)
         image = f.multiply(p.evaluate(self.numerator, x), square)
         # Y = y * dX/dx = y * (N' - 2*X*kernel*kernel') / kernel^2
-        slope = f.multiply(
+        correction = f.multiply(
             f.scale(f.multiply(image, kernel), 2),
             p.evaluate(p.derivative(self.kernel), x),
         )
-        derivative = f.subtract(p.evaluate(p.derivative(self.numerator), x), slope)
+        derivative = f.subtract(p.evaluate(p.derivative(self.numerator), x), correction)
         derivative = f.multiply(derivative, square)
         scale_squared = f.square(self.scale)
         return (
@@ -170,7 +173,7 @@ _G2_MAP = _SwuMap(
 
 
 def map_fp_to_g1(u: int) -> G1Point:
-    """The point of BLS12-381 G1 for an element u of Fq: SWU, 11-isogeny, cofactor 1 - x.
+    """Map an element u of Fq to BLS12-381 G1: SWU, 11-isogeny, cofactor 1 - x.
 
     Raises ValueError if u is not in [0, q).
     """
@@ -181,7 +184,7 @@ def map_fp_to_g1(u: int) -> G1Point:
 
 
 def map_fp2_to_g2(u: Fq2Element) -> G2Point:
-    """The point of BLS12-381 G2 for an element u of Fq2: SWU, 3-isogeny, cofactor.
+    """Map an element u of Fq2 to BLS12-381 G2: SWU, 3-isogeny, cofactor.
 
     Raises ValueError if a coefficient of u is not in [0, q).
     """

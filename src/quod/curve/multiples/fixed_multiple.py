@@ -1,10 +1,10 @@
 """Multiples of points of prime order by scalars in parts, inside kernels.
 
-A scalar comes as the digits of its parts along an endomorphism
-(`quod.curve.multiples.scalar_parts`); all parts share the doublings, and one table of eight
-multiples. The table is affine on an isomorphic curve, without an inversion: y^2 = x^3 + b*u^6 has
-(x*u^2, y*u^3), and nothing here depends on b. What is done, and where memory is read, is the same
-for all scalars where tables are scanned.
+A scalar is given as the digits of its parts along an endomorphism
+(`quod.curve.multiples.scalar_parts`). All parts share the doublings, and one table of eight
+multiples. The table is affine without an inversion, on an isomorphic curve: the point (x, y)
+corresponds to (x*u^2, y*u^3) of y^2 = x^3 + b*u^6, and no formula here depends on b. If tables are
+scanned, the instructions and memory accesses are the same for all scalars.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _WORD_BITS = 64
 
 
 class FixedMultiple:
-    """Multiplies in one kernel, made at its top: each instance has a table of its own.
+    """Multiplication in one kernel; create it at the kernel's top. Each instance has its own table.
 
-    Sums within it never meet equal or opposite points: those would be a vector that stands for 0,
-    and the parts of a scalar, and what its first digits make of them, are at most half of each
-    vector of the basis and a digit long.
+    The additions never meet equal or opposite points. Their parts would differ by a nonzero vector
+    of the lattice that represents 0, but the parts of a scalar, and those of its first digits, are
+    too small for that: at most half of each vector of the basis plus a digit.
     """
 
     def __init__(self, k: Builder, curve: PointArithmetic, *, scanned: bool) -> None:
-        """`scanned` reads all rows of the table for each digit, as secrets need it."""
+        """scanned: read all rows of the table for each digit, as secret scalars require."""
         self._k = k
         self._curve = curve
         self._law = JacobianArithmetic(k, curve.group)
@@ -42,35 +42,35 @@ class FixedMultiple:
         self._scanned = scanned
         one = curve.field.carried(curve.field.one())
         values, _, self._rebuild = flatten((one, one, one))
-        self._each = len(values)
-        self._memory = k.private(values[0].type, _ROWS * self._each)
+        self._values_per_row = len(values)
+        self._memory = k.private(values[0].type, _ROWS * self._values_per_row)
 
     def __call__(self, point: ExtendedPoint, digits: Sequence[Sequence[Value]]) -> ExtendedPoint:
-        """The multiple by a scalar; for each part the 32-bit words that hold its digits."""
+        """Return the multiple of a point by a scalar; `digits` are the words of its parts."""
         k, curve, law, parts = self._k, self._curve, self._law, self._parts
         f = curve.field
         scale = self._fill(point)
         words = [self._aligned(part) for part in digits]
         one, zero = f.carried(f.one()), f.carried(f.zero())
-        nothing = (one, one, zero), k.constant(True, types.bool_), words
-        with k.range(0, parts.digits, carry=nothing) as loop:
+        initial = (one, one, zero), k.constant(True, types.bool_), words
+        with k.range(0, parts.digits, carry=initial) as loop:
             total, infinite, words = loop.carried
             for _ in range(DIGIT_BITS):
                 total = law.double(total)
-            for number, part in enumerate(words):
+            for part_index, part in enumerate(words):
                 digit = (part[-1] >> (_WORD_BITS - DIGIT_BITS)).cast(types.u32)
                 negative = digit < _ROWS
-                size = k.select(negative, _ROWS - digit, digit - _ROWS)
-                x, y = self._moved(self._entry(size), number)
+                magnitude = k.select(negative, _ROWS - digit, digit - _ROWS)
+                x, y = self._apply_endomorphism(self._entry(magnitude), part_index)
                 entry = x, f.select(negative, f.carried(-y), y)
                 added = law.add_affine(total, entry)
-                first = (*entry, one)
-                empty = size == 0
+                first_entry = (*entry, one)
+                is_zero = magnitude == 0
                 total = tuple(
-                    f.select(empty, old, f.select(infinite, start, new))
-                    for old, start, new in zip(total, first, added, strict=True)
+                    f.select(is_zero, previous, f.select(infinite, single, summed))
+                    for previous, single, summed in zip(total, first_entry, added, strict=True)
                 )
-                infinite = infinite & empty
+                infinite = infinite & is_zero
             loop.next((law.carried(total), infinite, [self._shifted(part) for part in words]))
         (x, y, z), infinite, _ = loop.results
         z = f.carried(z * scale)
@@ -80,7 +80,10 @@ class FixedMultiple:
         )  # fmt: skip
 
     def _fill(self, point: ExtendedPoint) -> Coordinate:
-        """Fill the table; what its points are to be divided by, squared and cubed."""
+        """Fill the table; return the factor u of its curve.
+
+        The coordinates of the table are x*u^2 and y*u^3.
+        """
         k, law, f = self._k, self._law, self._curve.field
         scaled_point = law.carried((point.x * point.zz, point.y * point.zzz))
         twice, once, ratio = law.double_sharing((scaled_point[0], scaled_point[1]))
@@ -90,22 +93,22 @@ class FixedMultiple:
         start = twice, once, f.carried(ratio * point.zz)
         with k.range(2, _ROWS, carry=start) as filling:
             last, once, z = filling.carried
-            further, once, ratio = law.add_sharing(once, last)
-            self._store(filling.index, (*further, ratio))
-            filling.next((further, once, f.carried(z * ratio)))
+            next_multiple, once, ratio = law.add_sharing(once, last)
+            self._store(filling.index, (*next_multiple, ratio))
+            filling.next((next_multiple, once, f.carried(z * ratio)))
         z = filling.results[2]
-        # Endomorphisms of G2 conjugate, so that there u has to be of the prime field.
+        # Endomorphisms of G2 conjugate coordinates, so u must be in the prime field there.
         factor = f.carried(f.frobenius(z)) if self._parts.count > 2 else one
-        with k.range(0, _ROWS, carry=factor) as back:
-            row = (_ROWS - 1) - back.index
+        with k.range(0, _ROWS, carry=factor) as backward:
+            row = (_ROWS - 1) - backward.index
             x, y, ratio = self._load(row)
-            squared = f.square(back.carried)
-            self._store(row, (*law.carried((x * squared, y * (squared * back.carried))), ratio))
-            back.next(f.carried(back.carried * ratio))
+            squared = f.square(backward.carried)
+            self._store(row, (*law.carried((x * squared, y * (squared * backward.carried))), ratio))
+            backward.next(f.carried(backward.carried * ratio))
         return f.carried(z * factor)
 
     def _aligned(self, part: Sequence[Value]) -> list[Value]:
-        """A part in 64-bit words, with the highest digit at the top of the last one."""
+        """Return a part in 64-bit words, with the highest digit at the top of the last word."""
         k = self._k
         bits = DIGIT_BITS * self._parts.digits
         count = -(-bits // _WORD_BITS)
@@ -126,30 +129,35 @@ class FixedMultiple:
     def _store(self, row: Value, entry: tuple[Coordinate, ...]) -> None:
         values, _, _ = flatten(entry)
         for part, value in enumerate(values):
-            self._memory[row * self._each + part] = value
+            self._memory[row * self._values_per_row + part] = value
 
     def _load(self, row: Value) -> Any:
-        return self._rebuild([self._memory[row * self._each + at] for at in range(self._each)])
+        return self._rebuild(
+            [
+                self._memory[row * self._values_per_row + index]
+                for index in range(self._values_per_row)
+            ]
+        )
 
-    def _entry(self, size: Value) -> Pair:
-        """The multiple of a size; any where that is 0."""
+    def _entry(self, magnitude: Value) -> Pair:
+        """Return the table's multiple of a digit of this size; any entry for 0."""
         k = self._k
         if not self._scanned:
-            x, y, _ = self._load(k.maximum(size, 1) - 1)
+            x, y, _ = self._load(k.maximum(magnitude, 1) - 1)
             return x, y
-        kept = self._each // 3 * 2
-        words = [self._memory[part] for part in range(kept)]
+        xy_values = self._values_per_row // 3 * 2
+        words = [self._memory[part] for part in range(xy_values)]
         for row in range(1, _ROWS):
-            is_row = size == row + 1
+            is_row = magnitude == row + 1
             words = [
-                k.select(is_row, self._memory[row * self._each + part], value)
+                k.select(is_row, self._memory[row * self._values_per_row + part], value)
                 for part, value in enumerate(words)
             ]
-        x, y, _ = self._rebuild([*words, *words[: self._each - kept]])
+        x, y, _ = self._rebuild([*words, *words[: self._values_per_row - xy_values]])
         return x, y
 
-    def _moved(self, point: Pair, times: int) -> Pair:
-        """The endomorphism of the group's parts, applied so many times."""
+    def _apply_endomorphism(self, point: Pair, times: int) -> Pair:
+        """Apply the endomorphism of the group's parts `times` times."""
         group = self._curve.group
         if times == 0:
             return point
@@ -172,7 +180,7 @@ class FixedMultiple:
 
 
 def loaded_digits(digits: Value, row: Value, count: int, part_words: int) -> list[list[Value]]:
-    """The parts of row `row` of an array that `ScalarParts.words` makes."""
+    """Load the parts in row `row` of an array that `ScalarParts.words` returns."""
     start = (row * (count * part_words)).cast(types.u64)
     return [
         [digits[start + (part * part_words + word)] for word in range(part_words)]

@@ -1,9 +1,9 @@
 """Scalars as short parts along the endomorphisms of a group, in digits that kernels read.
 
-A scalar s is s_0 + s_1*e + s_2*e**2 + ... modulo the order, e the eigenvalue of an endomorphism:
-two parts of half the length by phi in G1 (Gallant, Lambert and Vanstone, CRYPTO 2001), four of a
-quarter by psi in G2 (Galbraith and Scott, Pairing 2008). Scalars are public here;
-`quod.curve.multiples.scalar_splitting` is for others.
+A scalar s is s_0 + s_1*e + s_2*e**2 + ... modulo the order, where e is the eigenvalue of an
+endomorphism: two parts of half the length by phi in G1 (Gallant, Lambert and Vanstone, CRYPTO
+2001), four of a quarter by psi in G2 (Galbraith and Scott, Pairing 2008). The code here is for
+public scalars, `quod.curve.multiples.scalar_splitting` for secret ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIGIT_BITS = 4
 """Bits of a digit; digits are from -8 to 7, of which 8 multiples of a point are enough."""
 
 _HALF = 1 << (DIGIT_BITS - 1)
-# What rounding reciprocals leaves is below 2**-16 of a row.
+# The error of rounded reciprocals is below 2**-16 of a row.
 _GUARD_BITS = 16
 
 _DIGITS_PER_WORD = 32 // DIGIT_BITS
@@ -50,8 +50,15 @@ class ScalarParts:
     @property
     def digits(self) -> int:
         """Digits of a part."""
-        # Rounding leaves at most half of each vector; digits reach from -8 to 7 in each place.
-        largest = max(sum(abs(row[at]) for row in self.basis) for at in range(self.count)) // 2 + 1
+        # Rounding leaves at most half of each vector; a digit is from -8 to 7.
+        largest = (
+            max(
+                sum(abs(row[column_index]) for row in self.basis)
+                for column_index in range(self.count)
+            )
+            // 2
+            + 1
+        )
         return -(-(largest.bit_length() + 2) // DIGIT_BITS)
 
     @property
@@ -62,7 +69,7 @@ class ScalarParts:
     @property
     def offset(self) -> int:
         """The number whose addition to a part adds 8 to each of its digits."""
-        return sum(_HALF << (DIGIT_BITS * place) for place in range(self.digits))
+        return sum(_HALF << (DIGIT_BITS * digit_index) for digit_index in range(self.digits))
 
     def reciprocals(self, shift: int) -> tuple[int, ...]:
         """Return factors whose products with a scalar, over 2**shift, are coefficients of rows."""
@@ -75,12 +82,12 @@ class ScalarParts:
         half = 1 << (shift - 1)
         rounded = [(scalar * factor + half) >> shift for factor in factors]
         return tuple(
-            (0 if at else scalar) - sum(map(mul, rounded, column))
-            for at, column in enumerate(zip(*self.basis))
+            (0 if column_index else scalar) - sum(map(mul, rounded, column))
+            for column_index, column in enumerate(zip(*self.basis))
         )
 
     def words(self, scalars: Iterable[int]) -> Words:
-        """uint32 of shape (n, count * part_words): each digit plus 8, the lowest first."""
+        """Return each digit plus 8, lowest first, as uint32 of shape (n, count * part_words)."""
         size, split, offset = 4 * self.part_words, self.split, self.offset
         raw = b"".join(
             [
@@ -94,7 +101,7 @@ class ScalarParts:
 
 @cache
 def parts_of(group: Group) -> ScalarParts:
-    """The parts that suit a group; one, the scalar itself, where no endomorphism is known."""
+    """Return the decomposition for a group; without a known endomorphism the scalar is one part."""
     order = group.scalars.value
     if not isinstance(group, PairingGroup):
         return ScalarParts(((order,),), order)
@@ -105,7 +112,7 @@ def parts_of(group: Group) -> ScalarParts:
 
 
 def _twist_basis(curve: PairingCurve) -> tuple[tuple[int, ...], ...]:
-    """Short vectors (a, b, c, d) with a + b*e + c*e**2 + d*e**3 = 0, e = t - 1."""
+    """Return short vectors (a, b, c, d) with a + b*e + c*e**2 + d*e**3 = 0, where e = t - 1."""
     x = curve.x
     return by_family(
         curve.family,
@@ -127,19 +134,24 @@ def _reciprocals(basis: tuple[tuple[int, ...], ...], shift: int) -> tuple[int, .
 
 
 def _first_row(basis: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The first row of the inverse of a matrix, as fractions: how much of each row 1 takes."""
+    """Return the first row of the inverse of a matrix, as numerators and denominators.
+
+    These are the coefficients with which the rows of `basis` sum to (1, 0, ...).
+    """
     size = len(basis)
     # Columns of the transposed system: sum of c_j * basis[j] = (1, 0, ...).
     rows = [
-        [*(Fraction(basis[j][at]) for j in range(size)), Fraction(int(at == 0))]
-        for at in range(size)
+        [*(Fraction(basis[j][column_index]) for j in range(size)), Fraction(int(column_index == 0))]
+        for column_index in range(size)
     ]
-    for at in range(size):
-        pivot = next(row for row in range(at, size) if rows[row][at])
-        rows[at], rows[pivot] = rows[pivot], rows[at]
-        rows[at] = [value / rows[at][at] for value in rows[at]]
+    for column_index in range(size):
+        pivot = next(row for row in range(column_index, size) if rows[row][column_index])
+        rows[column_index], rows[pivot] = rows[pivot], rows[column_index]
+        rows[column_index] = [
+            value / rows[column_index][column_index] for value in rows[column_index]
+        ]
         for other in range(size):
-            if other != at:
-                factor = rows[other][at]
-                rows[other] = [a - factor * b for a, b in zip(rows[other], rows[at])]
+            if other != column_index:
+                factor = rows[other][column_index]
+                rows[other] = [a - factor * b for a, b in zip(rows[other], rows[column_index])]
     return [row[-1].as_integer_ratio() for row in rows]

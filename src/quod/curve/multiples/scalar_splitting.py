@@ -1,4 +1,4 @@
-"""Scalars into parts within kernels: what `ScalarParts.words` does, for scalars that are secret.
+"""Splitting of secret scalars into parts inside kernels, as `ScalarParts.words` does.
 
 No branch and no address depends on the scalar.
 """
@@ -17,8 +17,8 @@ _MASK = (1 << _BITS) - 1
 
 
 def split_scalar(k: Builder, parts: ScalarParts, scalar: Sequence[Value]) -> list[list[Value]]:
-    """For each part the 32-bit words of its digits, of the 32-bit words of a scalar below r."""
-    # Whole words more than the scalar has: less than 2**-32 of a row is lost by rounding.
+    """Return, for each part, the 32-bit words of its digits; `scalar` has 32-bit words, below r."""
+    # One word more than the scalar has, so rounding loses less than 2**-32 of a row.
     shift = len(scalar) + 1
     factors = parts.reciprocals(_BITS * shift)
     wide = [word.cast(types.u64) for word in scalar]
@@ -29,12 +29,12 @@ def split_scalar(k: Builder, parts: ScalarParts, scalar: Sequence[Value]) -> lis
         rounded.append(_sum(k, [(wide, abs(factor))], half, length + 1)[shift:])
     count, modulus = parts.part_words, 1 << (_BITS * parts.part_words)
     digit_words = []
-    for at in range(parts.count):
+    for part_index in range(parts.count):
         terms = [
-            (quotient, (-row[at] if factor > 0 else row[at]) % modulus)
+            (quotient, (-row[part_index] if factor > 0 else row[part_index]) % modulus)
             for quotient, factor, row in zip(rounded, factors, parts.basis, strict=True)
         ]
-        scalar_term = [(wide, 1)] if at == 0 else []
+        scalar_term = [(wide, 1)] if part_index == 0 else []
         words = _sum(k, scalar_term + terms, parts.offset, count)
         digit_words.append([word.cast(types.u32) for word in words])
     return digit_words
@@ -43,19 +43,23 @@ def split_scalar(k: Builder, parts: ScalarParts, scalar: Sequence[Value]) -> lis
 def _sum(
     k: Builder, terms: Sequence[tuple[Sequence[Value], int]], constant: int, length: int
 ) -> list[Value]:
-    """The lowest 32-bit words, in 64-bit ones, of a constant and products with constants."""
+    """Return the lowest `length` 32-bit words of constant + the sum of words * factor.
+
+    Each 32-bit word is in a 64-bit word.
+    """
     zero = k.constant(0, types.u64)
     columns = [
-        k.constant(constant >> (_BITS * at) & _MASK, types.u64) for at in range(length)
+        k.constant(constant >> (_BITS * column_index) & _MASK, types.u64)
+        for column_index in range(length)
     ]  # fmt: skip
     for words, factor in terms:
-        for place in range(-(-factor.bit_length() // _BITS)):
-            digit = k.constant(factor >> (_BITS * place) & _MASK, types.u64)
-            for at, word in enumerate(words[: max(length - place, 0)], place):
+        for shift in range(-(-factor.bit_length() // _BITS)):
+            digit = k.constant(factor >> (_BITS * shift) & _MASK, types.u64)
+            for column_index, word in enumerate(words[: max(length - shift, 0)], shift):
                 product = word * digit
-                columns[at] = columns[at] + (product & _MASK)
-                if at + 1 < length:
-                    columns[at + 1] = columns[at + 1] + (product >> _BITS)
+                columns[column_index] = columns[column_index] + (product & _MASK)
+                if column_index + 1 < length:
+                    columns[column_index + 1] = columns[column_index + 1] + (product >> _BITS)
     carry, low_words = zero, []
     for column in columns:
         total = column + carry

@@ -21,15 +21,15 @@ C = TypeVar("C")
 
 
 class NamedCurves(Mapping[str, C]):
-    """Curves by name, in a fixed order; `place` is what the table is called."""
+    """Curves by name, in a fixed order; `table` is the name of the table in `quod.curve`."""
 
-    def __init__(self, place: str, *names: str) -> None:
-        self._place = f"quod.curve.{place}"
+    def __init__(self, table: str, *names: str) -> None:
+        self._table_name = f"quod.curve.{table}"
         self._names = names
 
     def __getitem__(self, name: str) -> C:
         if name not in self._names:
-            raise unknown_name(self._place, "a curve", name, self._names, _elsewhere)
+            raise unknown_name(self._table_name, "a curve", name, self._names, _elsewhere)
         curve: C = getattr(import_module(f"{__name__}.{name}"), name.upper())
         return curve
 
@@ -37,7 +37,7 @@ class NamedCurves(Mapping[str, C]):
         return name in self._names
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The curve, or `default` where there is none of that name."""
+        """The curve, or `default` if no curve has that name."""
         return self[name] if name in self._names else default
 
     def __iter__(self) -> Iterator[str]:
@@ -53,7 +53,7 @@ CURVES: NamedCurves[PairingCurve] = NamedCurves("CURVES", "bn254", "bls12_381", 
 WEIERSTRASS: NamedCurves[Curve] = NamedCurves(
     "WEIERSTRASS", "secp256k1", "pallas", "vesta", "grumpkin"
 )
-"""Short Weierstrass curves without one."""
+"""Short Weierstrass curves without a pairing."""
 
 EDWARDS: NamedCurves[EdwardsCurve] = NamedCurves(
     "EDWARDS", "edwards_bls12", "jubjub", "baby_jubjub"
@@ -67,5 +67,5 @@ def _elsewhere(name: str) -> str | None:
         "WEIERSTRASS": WEIERSTRASS,
         "EDWARDS": EDWARDS,
     }
-    place = next((place for place, table in tables.items() if name in table), None)
-    return None if place is None else f"quod.curve.{place} has it"
+    table_name = next((table_name for table_name, table in tables.items() if name in table), None)
+    return None if table_name is None else f"quod.curve.{table_name} has it"

@@ -1,4 +1,4 @@
-"""The final exponentiation of a pairing inside kernels: to the power (q^12 - 1)/r exactly."""
+"""The final exponentiation of a pairing inside kernels, with the exponent exactly (q^12 - 1)/r."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ E = TypeVar("E")
 def power_of_product(
     tower: Fq12Arithmetic[E], curve: PairingCurve, n: Value, values: Value, out: Value
 ) -> None:
-    """out[0] = the product of n values in memory to the power (q^12 - 1)/r."""
+    """Compute out[0] = the product of n values in memory to the power (q^12 - 1)/r."""
     with tower.k.range(0, n, carry=tower.one()) as loop:
         loop.next(tower.multiply(loop.carried, tower.load(values, loop.index)))
     tower.store(out, 0, final_exponentiation(tower, curve, loop.results))
 
 
 def final_exponentiation(tower: Fq12Arithmetic[E], curve: PairingCurve, value: E) -> E:
-    """value^((q^12 - 1)/r), exactly; 0 for 0."""
-    easy = tower.multiply(tower.conjugate(value), tower.inverse(value))
-    easy = tower.multiply(tower.frobenius(easy, 2), easy)
-    hard = by_family(curve.family, bn=_hard_bn, bls12=_hard_bls12)
-    return hard(tower, curve.x, easy)
+    """Return value^((q^12 - 1)/r), exactly; 0 for 0."""
+    cyclotomic = tower.multiply(tower.conjugate(value), tower.inverse(value))
+    cyclotomic = tower.multiply(tower.frobenius(cyclotomic, 2), cyclotomic)
+    hard_part = by_family(curve.family, bn=_hard_bn, bls12=_hard_bls12)
+    return hard_part(tower, curve.x, cyclotomic)
 
 
 def _hard_bls12(tower: Fq12Arithmetic[E], x: int, m: E) -> E:
@@ -46,7 +46,8 @@ def _hard_bls12(tower: Fq12Arithmetic[E], x: int, m: E) -> E:
 def _hard_bn(tower: Fq12Arithmetic[E], x: int, m: E) -> E:
     """m^((q^4 - q^2 + 1)/r) by the addition chain of Scott, Benger, Charlemagne, Dominguez Perez,
     Kachisa, "On the final exponentiation for calculating pairings on ordinary elliptic curves"
-    (PAIRING 2009)."""
+    (PAIRING 2009).
+    """
     multiply, square = tower.multiply, tower.cyclotomic_square
     power, conjugate = tower.cyclotomic_power, tower.conjugate
     frobenius = tower.frobenius

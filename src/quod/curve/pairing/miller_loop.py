@@ -1,9 +1,10 @@
-"""The Miller loop of the optimal ate pairing inside kernels, one pair an instance.
+"""The Miller loop of the optimal ate pairing inside kernels, one pair per instance.
 
-The point of G2 runs in homogeneous coordinates on the twist; a line has three coefficients of
-Fq12 (Costello, Lange, Naehrig, "Faster pairing computations on curves with high-degree twists",
-PKC 2010; Aranha, Karabina, Longa, Gebotys, Lopez, "Faster explicit formulas for computing pairings
-over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans. Inf. Theory 56 (2010).
+The running multiple of the point of G2 is in homogeneous coordinates on the twist. A line has three
+nonzero coefficients in Fq12 (Costello, Lange, Naehrig, "Faster pairing computations on curves with
+high-degree twists", PKC 2010; Aranha, Karabina, Longa, Gebotys, Lopez, "Faster explicit formulas
+for computing pairings over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans.
+Inf. Theory 56 (2010).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Fq2 = ExtensionElement
 TwistPoint = tuple[Fq2, Fq2]
 Homogeneous = tuple[Fq2, Fq2, Fq2]
 Line = tuple[Fq2, Fq2, Fq2]
-"""The coefficients of y and x, before they are taken at a point, and the constant."""
+"""A line before it is evaluated at a point: the coefficients of y and x, and the constant."""
 
 
 class MillerLoop:
@@ -35,10 +36,10 @@ class MillerLoop:
         self.values: Fq12Arithmetic[Any] = self.tower
 
     def compute(self, p: Value, q: Value, out: Value, index: Value) -> None:
-        """out[index] = the Miller function of p[index] and q[index], 1 if one is infinity."""
+        """Compute out[index] = the Miller function of p[index] and q[index]; 1 for infinity."""
         fq, fq2 = self.fq2.base, self.fq2
-        words = [fq.load_words(p, index * 2 + at) for at in range(2)]
-        twist_words = [fq2.load_words(q, index * 2 + at) for at in range(2)]
+        words = [fq.load_words(p, index * 2 + coordinate) for coordinate in range(2)]
+        twist_words = [fq2.load_words(q, index * 2 + coordinate) for coordinate in range(2)]
         infinite = fq.words_are_zero([*words[0], *words[1]]) | fq2.words_are_zero(
             [*twist_words[0], *twist_words[1]]
         )
@@ -49,22 +50,22 @@ class MillerLoop:
         self.values.store(out, index, self.values.select(infinite, self.values.one(), value))
 
     def value(self, p: tuple[Element, Element], q: TwistPoint) -> Any:
-        """The Miller function at p, an affine point of G1, for q, an affine point of G2.
+        """Return the Miller function of q, an affine point of G2, at p, an affine point of G1.
 
-        Neither may be infinity; the result is right up to factors that the final exponentiation
+        Neither may be infinity. The result is correct up to factors that the final exponentiation
         removes.
         """
         k, tower = self.k, self.tower
         digits = signed_digits(abs(self.curve.ate_loop))[1:]
-        # As many as the bits of a word in a loop, what is left one by one.
-        low, high = digits[:64], digits[64:]
-        plus = sum(1 << i for i, digit in enumerate(low) if digit > 0)
-        minus = sum(1 << i for i, digit in enumerate(low) if digit < 0)
+        # A loop runs the digits that fit the bits of a word; the others are unrolled.
+        looped_digits, unrolled_digits = digits[:64], digits[64:]
+        plus = sum(1 << i for i, digit in enumerate(looped_digits) if digit > 0)
+        minus = sum(1 << i for i, digit in enumerate(looped_digits) if digit < 0)
         p = (self._bounded(p[0]), self._bounded(p[1]))
         q = tower.bounded(q)
         value = self.values.one()
         point: Homogeneous = tower.bounded((*q, self.fq2.one()))
-        with k.range(0, len(low), carry=(value, point)) as loop:
+        with k.range(0, len(looped_digits), carry=(value, point)) as loop:
             value, point = loop.carried
             value, point = self._doubled(value, point, p)
             with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
@@ -75,7 +76,7 @@ class MillerLoop:
                 branch.yield_(value, point)
             loop.next(branch.results)
         value, point = loop.results
-        for digit in high:
+        for digit in unrolled_digits:
             value, point = self._doubled(value, point, p)
             if digit:
                 other = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
@@ -94,7 +95,7 @@ class MillerLoop:
         return self.fq2.base.unify([a], self.tower.bound)[0]
 
     def _psi(self, q: TwistPoint) -> TwistPoint:
-        """Untwist, Frobenius, twist."""
+        """Return psi(q): untwist, apply the Frobenius map, twist."""
         x, y = (self.fq2.constant(c) for c in self.curve.psi_coefficients)
         image = (self.fq2.frobenius(q[0]) * x, self.fq2.frobenius(q[1]) * y)
         bounded: TwistPoint = self.tower.bounded(image)
@@ -105,7 +106,7 @@ class MillerLoop:
     def _doubled(
         self, value: Any, point: Homogeneous, p: tuple[Element, Element]
     ) -> tuple[Any, Homogeneous]:
-        """value^2 times the tangent at the point, taken at p; and twice the point."""
+        """Return value^2 times the tangent at the point, evaluated at p; and twice the point."""
         squared = self.tower.square(value)
         x, y, z, *line = self.tower.function("pairing.double", self._double, *point)
         return self._times_line(squared, (line[0], line[1], line[2]), p), (x, y, z)
@@ -117,21 +118,21 @@ class MillerLoop:
         other: TwistPoint,
         p: tuple[Element, Element],
     ) -> tuple[Any, Homogeneous]:
-        """value times the line through both points, taken at p; and their sum."""
+        """Return value times the line through both points, evaluated at p; and their sum."""
         x, y, z, *line = self.tower.function("pairing.add", self._add, *point, *other)
         return self._times_line(value, (line[0], line[1], line[2]), p), (x, y, z)
 
     def _times_line(self, value: Fq12, line: Line, p: tuple[Element, Element]) -> Fq12:
-        in_y, in_x = self.fq2.scale(line[0], p[1]), self.fq2.scale(line[1], p[0])
+        y_term, x_term = self.fq2.scale(line[0], p[1]), self.fq2.scale(line[1], p[0])
         terms = by_twist(
             self.curve.twist,
-            d=[(0, in_y), (1, in_x), (3, line[2])],
-            m=[(0, line[2]), (2, in_x), (3, in_y)],
+            d=[(0, y_term), (1, x_term), (3, line[2])],
+            m=[(0, line[2]), (2, x_term), (3, y_term)],
         )
         return self.tower.multiply_by_line(value, terms)
 
     def _double(self, x: Fq2, y: Fq2, z: Fq2) -> tuple[Fq2, ...]:
-        """The doubled point, all coordinates times 4, and the tangent."""
+        """Return the doubled point, with all coordinates times 4, and the tangent."""
         fq2 = self.fq2
         b, c, j = fq2.square(y), fq2.square(z), fq2.square(x)
         e = self.tower.bounded(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
@@ -143,12 +144,12 @@ class MillerLoop:
         return x3, y3, z3, -h, fq2.times(j, 3), e - b
 
     def _add(self, x: Fq2, y: Fq2, z: Fq2, x2: Fq2, y2: Fq2) -> tuple[Fq2, ...]:
-        """The sum with an affine point, and the line."""
+        """Return the sum of a point and an affine point (x2, y2), and the line through both."""
         fq2 = self.fq2
-        theta, gap = self.tower.bounded((y - y2 * z, x - x2 * z))
-        c, d = fq2.square(theta), fq2.square(gap)
-        e, g = gap * d, x * d
+        theta, delta = self.tower.bounded((y - y2 * z, x - x2 * z))
+        c, d = fq2.square(theta), fq2.square(delta)
+        e, g = delta * d, x * d
         h = e + z * c - fq2.double(g)
-        x3, z3 = gap * h, z * e
+        x3, z3 = delta * h, z * e
         y3 = theta * (g - h) - e * y
-        return x3, y3, z3, gap, -theta, theta * x2 - gap * y2
+        return x3, y3, z3, delta, -theta, theta * x2 - delta * y2

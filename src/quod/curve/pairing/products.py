@@ -1,9 +1,9 @@
 """Pairings on a device: products of pairings with one final exponentiation.
 
-Points are taken to be on the curve and in their subgroups of order r: check them first. Devices are
-processors and NVIDIA's GPUs: drivers of WebGPU copy functions to their calls, and take minutes to
-compile what is milliseconds of work for a processor. Processors with vectors of integers (IFMA)
-compute a few pairings by lanes (`quod.curve.pairing.subgroup_miller_loop`): that takes a third of
+Points must be on the curve and in their subgroups of order r, which is not checked here. The device
+is a CPU or an NVIDIA GPU: WebGPU drivers inline all functions, and take minutes to compile a
+pairing that a CPU computes in milliseconds. On CPUs with IFMA, the lanes of a vector share
+each pairing if there are few (`quod.curve.pairing.subgroup_miller_loop`), which takes a third of
 the time.
 """
 
@@ -38,8 +38,8 @@ Pair = tuple[G1Point, G2Point]
 ONE: Fq12Integers = (((1, 0), (0, 0), (0, 0)), ((0, 0), (0, 0), (0, 0)))
 """1 in Fq12."""
 
-# Miller functions a thread up to which lanes compute each of them together: one takes a third of
-# the time of eight side by side.
+# With at most this many Miller functions per thread, the lanes of a vector share each of them. One
+# shared by eight lanes takes a third of the time of eight computed one per lane.
 _FEW_A_THREAD = 2
 
 
@@ -47,7 +47,7 @@ _FEW_A_THREAD = 2
 def miller_loops(
     k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
-    """out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2, 1 if one is infinity."""
+    """Compute out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2; 1 for infinity."""
     loop = MillerLoop(k, CURVES[curve])
     i = k.global_id()
     with k.if_(i < n):
@@ -58,23 +58,23 @@ def miller_loops(
 def pairing_final(
     k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
-    """out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r, by one instance."""
+    """Compute out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r; one instance."""
     loop = MillerLoop(k, CURVES[curve])
     power_of_product(loop.tower, loop.curve, n, values, out)
 
 
 def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int]:
-    """The kernel of so many Miller functions, and how many workgroups they are."""
+    """Return the kernel for `count` Miller functions, and the number of its workgroups."""
     if _has_lanes(device) and in_host_memory(device) and count <= _FEW_A_THREAD * device.threads:
         return miller_loops_by_lanes, count
     return miller_loops, -(-count // device.lanes)
 
 
 def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
-    """The kernel of the final exponentiation, and its lanes."""
+    """Return the kernel of the final exponentiation, and the number of its lanes."""
     if _has_lanes(device):
         return pairing_final_by_lanes, device.lanes
-    # One lane of a vector would take as long, and much longer to compile.
+    # The kernel for all lanes of a vector would run as long, and take much longer to compile.
     return pairing_final, 1
 
 
@@ -86,16 +86,17 @@ def _has_lanes(device: AnyDevice) -> bool:
 def pairing_product_words(
     device: AnyDevice, curve: PairingCurve, p: Words, q: Words
 ) -> NDArray[np.uint32]:
-    """The product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
+    """Return the product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
 
-    `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
-    (see `quod.curve.array`); the result is of shape (12, words). DeviceError on WebGPU.
+    p, q: points in Montgomery form (see `quod.curve.array`), uint32 of shape (n, 2, words) and
+        (n, 2, 2, words).
+    Returns an array of shape (12, words). Raises DeviceError on WebGPU.
     """
     return _checked_product(device, curve, miller_words(device, curve, p, q))
 
 
 def check_pairing_device(device: AnyDevice) -> None:
-    """Raise DeviceError for a device that computes no pairings."""
+    """Raise DeviceError for a device that cannot compute pairings."""
     if device.machine(device.lanes).has(Capability.SHORT_KERNELS):
         raise DeviceError(
             f"{device.name} cannot compute pairings, because WebGPU drivers take "
@@ -104,9 +105,9 @@ def check_pairing_device(device: AnyDevice) -> None:
 
 
 def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
-    """The Miller functions of arrays of points as `pairing_product_words` takes them.
+    """Return the Miller functions of arrays of points, which are as for `pairing_product_words`.
 
-    Of shape (n, 12, words), for `product_of_values`.
+    The result has shape (n, 12, words), as `product_of_values` expects.
     """
     check_pairing_device(device)
     words = curve.fq.words
@@ -118,7 +119,7 @@ def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> 
     definition, workgroups = miller_kernel(device, count)
     loops = device.compile(definition, curve=curve.name)
     device.launch(loops, workgroups, count, *arrays, values)
-    # Marks are above the modulus, so that this sees them too.
+    # The sentinel of unwritten values is above the modulus, so this check detects it too.
     if not canonical(curve.fq, values).all() or not values.any(axis=(1, 2)).all():
         raise not_written(device, "Miller functions")
     return values
@@ -143,13 +144,13 @@ def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Wor
 
 
 def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
-    """Test whether a value is in the subgroup of order q^4 - q^2 + 1, like all pairings; 0 is not.
+    """Return whether a value is in the subgroup of order q^4 - q^2 + 1, as all pairings are.
 
-    It is where the value to the power q^4 times the value is the value to the power q^2.
+    That is so if value^(q^4) * value = value^(q^2). 0 is not in the subgroup.
     """
     tower, q = curve.tower, curve.fq.value
     # Coefficients of w^0 to w^5, from those of both halves over v = w^2.
-    value = [(c[at], c[at + 1]) for at in (0, 6, 2, 8, 4, 10)]
+    value = [(c[index], c[index + 1]) for index in (0, 6, 2, 8, 4, 10)]
 
     def frobenius(power: int) -> list[Fq2Element]:
         factors = tower.frobenius_coefficients(power)
@@ -170,9 +171,9 @@ def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
 
 
 def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Words:
-    """The Miller functions of pairs of plain points, None for infinity: what may be known earlier.
+    """Return the Miller functions of pairs of integer points; None is infinity.
 
-    Of shape (n, 12, words), for `product_of_values`.
+    The result has shape (n, 12, words), as `product_of_values` expects.
     """
     p = from_points(PairingGroup(curve.name, 1), [pair[0] for pair in pairs])
     q = from_points(PairingGroup(curve.name, 2), [pair[1] for pair in pairs])
@@ -180,7 +181,7 @@ def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair])
 
 
 def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> Fq12Integers:
-    """The product of the pairings that have these Miller functions."""
+    """Return the product of the pairings with these Miller functions."""
     return _in_tower(to_integers(curve.fq, _checked_product(device, curve, values)))
 
 
@@ -191,7 +192,7 @@ def product_is(
     coefficients = to_integers(curve.fq, _product_words(device, curve, values))
     if _in_tower(coefficients) == expected:
         return True
-    # What is expected is a pairing; another number may be none.
+    # `expected` is a pairing, so an equal result is one. Another result may be no pairing at all.
     if not _is_cyclotomic(curve, coefficients):
         raise not_written(device, "a pairing")
     return False
@@ -206,20 +207,22 @@ def _in_tower(c: Sequence[int]) -> Fq12Integers:
 def pairing_product(
     device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
 ) -> Fq12Integers:
-    """The product of e(p, q) over pairs of plain points, None for infinity; 1 of no pairs.
+    """Return the product of e(p, q) over pairs of integer points; None is infinity.
 
-    Points are taken to be on the curve and in their subgroups: `contains` and `in_subgroup` of
-    `quod.curve.g1_group` and `g2_group` say so. Raises InputError for another curve than those of
-    `quod.curve.CURVES`, and for what is not a list of pairs of points.
+    Without pairs it is 1. Points must be on the curve and in their subgroups, which `contains` and
+    `in_subgroup` of `quod.curve.g1_group` and `g2_group` test. Raises InputError for a curve that
+    is not in `quod.curve.CURVES`, and for an argument that is not a list of pairs of points.
     """
-    opened = resolve_device(device)
+    resolved_device = resolve_device(device)
     if CURVES.get(curve.name) != curve:
         raise InputError(f"{curve.name} is not one of quod.curve.CURVES, the curves with pairings")
-    return product_of_values(opened, curve, miller_values(opened, curve, _checked_pairs(pairs)))
+    return product_of_values(
+        resolved_device, curve, miller_values(resolved_device, curve, _checked_pairs(pairs))
+    )
 
 
 def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
-    """Each a pair and no more: a third point, or a key of a mapping, would be left out unseen."""
+    """Copy the pairs; raise InputError for anything else, such as three points or a mapping."""
     copies: list[Pair] = []
     for position, pair in enumerate(in_order("pairs", pairs)):
         copy = tuple(pair) if type(pair) in (tuple, list) else ()
@@ -230,7 +233,7 @@ def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
-    """e(p, q), the optimal ate pairing to the power (q^12 - 1)/r exactly."""
+    """Return e(p, q), the optimal ate pairing with the final exponent exactly (q^12 - 1)/r."""
     return pairing_product(device, curve, [(p, q)])
 
 

@@ -1,7 +1,8 @@
-"""The Miller loop of one pair by the lanes of a subgroup, where latency counts.
+"""The Miller loop of one pair by the lanes of a subgroup, for low latency.
 
-The formulas of `quod.curve.pairing.miller_loop`: the products of a step that do not wait for one
-another are computed at once, and Fq12 has a coefficient a lane (`quod.field.tower_lanes`).
+The formulas are those of `quod.curve.pairing.miller_loop`. Independent products of a step are
+computed at once, one per lane, and each lane holds one coefficient of an element of Fq12
+(`quod.field.tower_lanes`).
 """
 
 from __future__ import annotations
@@ -31,60 +32,68 @@ class LaneMillerLoop(MillerLoop):
         self, value: Any, point: Homogeneous, p: tuple[Element, Element]
     ) -> tuple[Fq2, Homogeneous]:
         squared = self.lanes.square(value)
-        at = map(self.fq2.embed, p)
-        x, y, z, *line = self.lanes.function("pairing.double", self._double_at, *point, *at)
+        coordinates = map(self.fq2.embed, p)
+        x, y, z, *line = self.lanes.function(
+            "pairing.double", self._double_at, *point, *coordinates
+        )
         return self._times(squared, line), (x, y, z)
 
     def _added(
         self, value: Any, point: Homogeneous, other: TwistPoint, p: tuple[Element, Element]
     ) -> tuple[Fq2, Homogeneous]:
-        at = map(self.fq2.embed, p)
-        x, y, z, *line = self.lanes.function("pairing.add", self._add_at, *point, *other, *at)
+        coordinates = map(self.fq2.embed, p)
+        x, y, z, *line = self.lanes.function(
+            "pairing.add", self._add_at, *point, *other, *coordinates
+        )
         return self._times(value, line), (x, y, z)
 
     def _times(self, value: Fq2, line: list[Fq2]) -> Fq2:
-        """The value times a line that was taken at the point of G1."""
-        in_y, in_x, constant = line
+        """Return the value times a line that was evaluated at the point of G1."""
+        y_term, x_term, constant = line
         terms = by_twist(
             self.curve.twist,
-            d=[(0, in_y), (1, in_x), (3, constant)],
-            m=[(0, constant), (2, in_x), (3, in_y)],
+            d=[(0, y_term), (1, x_term), (3, constant)],
+            m=[(0, constant), (2, x_term), (3, y_term)],
         )
         return self.lanes.multiply_by_line(value, terms)
 
-    def _double_at(self, x: Fq2, y: Fq2, z: Fq2, at_x: Fq2, at_y: Fq2) -> tuple[Fq2, ...]:
-        """As `_double`, the tangent taken at a point of G1."""
+    def _double_at(self, x: Fq2, y: Fq2, z: Fq2, p_x: Fq2, p_y: Fq2) -> tuple[Fq2, ...]:
+        """Compute `_double` with the tangent evaluated at a point of G1."""
         fq2, bounded, products = self.fq2, self.tower.bounded, self.lanes.products
-        both = y + z
-        b, c, j, cross, sum_squared = products([(y, y), (z, z), (x, x), (x, y), (both, both)])
+        y_plus_z = y + z
+        b, c, j, cross, sum_squared = products(
+            [(y, y), (z, z), (x, x), (x, y), (y_plus_z, y_plus_z)]
+        )
         e = bounded(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
         f = fq2.times(e, 3)
         h = sum_squared - (b + c)
-        x3, sum_squared, e_squared, z3, in_y, in_x = products(
-            [(cross, b - f), (b + f, b + f), (e, e), (b, h), (-h, at_y), (fq2.times(j, 3), at_x)]
+        x3, sum_squared, e_squared, z3, y_term, x_term = products(
+            [(cross, b - f), (b + f, b + f), (e, e), (b, h), (-h, p_y), (fq2.times(j, 3), p_x)]
         )
         y3 = sum_squared - fq2.times(e_squared, 12)
-        return fq2.double(x3), y3, fq2.times(z3, 4), in_y, in_x, e - b
+        return fq2.double(x3), y3, fq2.times(z3, 4), y_term, x_term, e - b
 
     def _add_at(
-        self, x: Fq2, y: Fq2, z: Fq2, x2: Fq2, y2: Fq2, at_x: Fq2, at_y: Fq2
+        self, x: Fq2, y: Fq2, z: Fq2, x2: Fq2, y2: Fq2, p_x: Fq2, p_y: Fq2
     ) -> tuple[Fq2, ...]:
-        """As `_add`, the line taken at a point of G1."""
+        """Compute `_add` with the line evaluated at a point of G1."""
         fq2, bounded, products = self.fq2, self.tower.bounded, self.lanes.products
         y_scaled, x_scaled = products([(y2, z), (x2, z)])
-        theta, gap = bounded((y - y_scaled, x - x_scaled))
-        c, d, in_x2, in_y2 = products([(theta, theta), (gap, gap), (theta, x2), (gap, y2)])
-        e, g, zc, in_y, in_x = products([(gap, d), (x, d), (z, c), (gap, at_y), (-theta, at_x)])
+        theta, delta = bounded((y - y_scaled, x - x_scaled))
+        c, d, in_x2, in_y2 = products([(theta, theta), (delta, delta), (theta, x2), (delta, y2)])
+        e, g, zc, y_term, x_term = products(
+            [(delta, d), (x, d), (z, c), (delta, p_y), (-theta, p_x)]
+        )
         h = e + zc - fq2.double(g)
-        x3, z3, rise, ey = products([(gap, h), (z, e), (theta, g - h), (e, y)])
-        return x3, rise - ey, z3, in_y, in_x, in_x2 - in_y2
+        x3, z3, rise, ey = products([(delta, h), (z, e), (theta, g - h), (e, y)])
+        return x3, rise - ey, z3, y_term, x_term, in_x2 - in_y2
 
 
 @kernel(workgroup=LANES)
 def miller_loops_by_lanes(
     k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
-    """As `quod.curve.pairing.products.miller_loops`, a workgroup each."""
+    """Compute `quod.curve.pairing.products.miller_loops`, one workgroup per pair."""
     LaneMillerLoop(k, CURVES[curve]).compute(p, q, out, k.workgroup_id())
 
 
@@ -92,6 +101,6 @@ def miller_loops_by_lanes(
 def pairing_final_by_lanes(
     k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
-    """As `quod.curve.pairing.products.pairing_final`, by one workgroup."""
+    """Compute `quod.curve.pairing.products.pairing_final` by one workgroup."""
     loop = LaneMillerLoop(k, CURVES[curve])
     power_of_product(loop.lanes, loop.curve, n, values, out)

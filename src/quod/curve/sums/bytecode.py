@@ -243,9 +243,9 @@ class ElementMachine:
         """Load the coefficient at word offset `at` of the memory."""
         return self.base.from_register(self.k.load(self.memory, at, self.words))
 
-    def _finish(self, step: _Decoder, part: Value, product: Element, out: Value) -> None:
-        result = step.subtract_terms(product, part)
-        self.k.store(self.memory, out + part, *self.base.to_register(result))
+    def _finish(self, step: _Decoder, word_offset: Value, product: Element, out: Value) -> None:
+        result = step.subtract_terms(product, word_offset)
+        self.k.store(self.memory, out + word_offset, *self.base.to_register(result))
 
 
 class _Decoder:
@@ -265,22 +265,24 @@ class _Decoder:
         """Return the word offset of the step's target."""
         return self._slot(0)
 
-    def left(self, part: Value) -> Element:
-        """Compute a coefficient of the left factor; `part` is the coefficient's word offset."""
-        return self._factor([step.left for step in self._program], 1, 28, part)
+    def left(self, word_offset: Value) -> Element:
+        """Compute a coefficient of the left factor, at `word_offset` in its slots."""
+        return self._factor([step.left for step in self._program], 1, 28, word_offset)
 
-    def right(self, part: Value) -> Element:
-        """Compute a coefficient of the right factor; `part` is the coefficient's word offset."""
-        return self._factor([step.right for step in self._program], 3, 30, part)
+    def right(self, word_offset: Value) -> Element:
+        """Compute a coefficient of the right factor, at `word_offset` in its slots."""
+        return self._factor([step.right for step in self._program], 3, 30, word_offset)
 
-    def _factor(self, factors: Sequence[Factor], field: int, flag: int, part: Value) -> Element:
+    def _factor(
+        self, factors: Sequence[Factor], field: int, flag: int, word_offset: Value
+    ) -> Element:
         machine, base = self._machine, self._machine.base
-        value = machine.read(self._slot(field) + part)
+        value = machine.read(self._slot(field) + word_offset)
         if any(factor.doubled for factor in factors):
             value = base.select(self._flag(flag + 1), base.double(value), value)
         signs = {factor.minus for factor in factors if factor.second != NOTHING}
         if signs:
-            second = machine.read(self._slot(field + 1) + part)
+            second = machine.read(self._slot(field + 1) + word_offset)
             if len(signs) == 2:
                 value = base.select(self._flag(flag), value - second, value + second)
             else:
@@ -290,11 +292,11 @@ class _Decoder:
     def _flag(self, bit: int) -> Value:
         return (self._code >> bit & 1) != 0
 
-    def subtract_terms(self, product: Element, part: Value) -> Element:
+    def subtract_terms(self, product: Element, word_offset: Value) -> Element:
         """Return a coefficient of the step's product less those of slots `less` and 2 * `twice`."""
         machine = self._machine
         if any(step.less != NOTHING for step in self._program):
-            product = product - machine.read(self._slot(5) + part)
+            product = product - machine.read(self._slot(5) + word_offset)
         if any(step.twice != NOTHING for step in self._program):
-            product = product - machine.base.double(machine.read(self._slot(6) + part))
+            product = product - machine.base.double(machine.read(self._slot(6) + word_offset))
         return product

@@ -128,8 +128,8 @@ class PackedSums(SumArithmetic[Words]):
 
     def _put(self, machine: ElementMachine, names: Sequence[str], words: Words) -> None:
         size = machine.element_words
-        for item, name in enumerate(names[: len(words) // size]):
-            machine.put(name, words[item * size : (item + 1) * size])
+        for position, name in enumerate(names[: len(words) // size]):
+            machine.put(name, words[position * size : (position + 1) * size])
 
     def _get(self, machine: ElementMachine) -> Words:
         return tuple(word for name in self.coordinates for word in machine.get(name))
@@ -164,8 +164,8 @@ class PackedSums(SumArithmetic[Words]):
         return tuple(word for name in self.others[:elements] for word in machine.get(name))
 
     @abstractmethod
-    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
-        """Coefficient `place` of a base, negated if it must be."""
+    def _base_part(self, part: Element, index: Value, is_negative: Value) -> Element:
+        """Return coefficient `index` of a base, negated if the base is and the form requires it."""
 
     @abstractmethod
     def _add_base(self, machine: ElementMachine) -> None:
@@ -259,8 +259,8 @@ class PackedWeierstrassSums(PackedSums):
     def base(self, words: Sequence[Value], entry: Value) -> Words:
         return self._bases(words, 2, entry)
 
-    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
-        is_y = place >= self.group.degree
+    def _base_part(self, part: Element, index: Value, is_negative: Value) -> Element:
+        is_y = index >= self.group.degree
         f = self.machine.base
         return f.select(is_y & is_negative, f.negate(part), part)
 
@@ -378,9 +378,9 @@ class PackedEdwardsSums(PackedSums):
         swapped = [self.k.select(is_negative, x, y) for x, y in pairs]
         return self._bases((*swapped, *product), 3, entry)
 
-    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
+    def _base_part(self, part: Element, index: Value, is_negative: Value) -> Element:
         f = self.machine.base
-        return f.select((place == 2) & is_negative, f.negate(part), part)
+        return f.select((index == 2) & is_negative, f.negate(part), part)
 
     def begin(self, base: Words) -> Words:
         return self.add_base(self.neutral(), base)

@@ -76,16 +76,17 @@ class CarryChains:
     # --- rows
 
     def multiply_row(
-        self, sum_: Sequence[Value | None], at: int, row: Words, factor: Value,
+        self, sum_: Sequence[Value | None], at: int, multiplicand: Words, factor: Value,
         carry: Value | None = None,
     ) -> tuple[list[Value | None], Value | None]:  # fmt: skip
-        """Add row[i] * factor at words at + 2*i of a sum; return the sum and the carry out.
+        """Add multiplicand[i] * factor to words `at + 2*i` and the next of a sum.
 
-        A word of None is zero. The carry is None if the highest pair of words was zero.
+        Returns the sum and the carry out. A word of None is zero. The carry is None if the highest
+        word that is added to was None.
         """
         k = self.k
         words = list(sum_)
-        for i, x in enumerate(row):
+        for i, x in enumerate(multiplicand):
             index = at + 2 * i
             low, high = words[index], words[index + 1]
             if low is None and high is None and carry is None:
@@ -127,14 +128,14 @@ class CarryChains:
         return self._join(even_sum, odd_sum)
 
     def _row(
-        self, sum_: list[Value | None], at: int, row: Words, factor: Value
+        self, sum_: list[Value | None], at: int, multiplicand: Words, factor: Value
     ) -> list[Value | None]:
-        """Add a row whose carry becomes the next word of the sum, which must be zero before."""
-        if not row:
+        """Add a row of products and its carry, for which the next word must have room."""
+        if not multiplicand:
             return sum_
-        words, carry = self.multiply_row(sum_, at, row, factor)
+        words, carry = self.multiply_row(sum_, at, multiplicand, factor)
         if carry is not None:
-            carry_index = at + 2 * len(row)
+            carry_index = at + 2 * len(multiplicand)
             carry_target = words[carry_index]
             words[carry_index] = self.k.emit(
                 "addc", (self.word_or_zero(carry_target), self.zero, carry)
@@ -163,8 +164,8 @@ class CarryChains:
         flipped = [word ^ sign for word in middle]
         _, carry = self.k.emit_many("add_cc", (sign, sign))
         words = []
-        for x_word, y_word in zip(low, flipped, strict=True):
-            word, carry = self.k.emit_many("addc_cc", (x_word, y_word, carry))
+        for low_word, middle_word in zip(low, flipped, strict=True):
+            word, carry = self.k.emit_many("addc_cc", (low_word, middle_word, carry))
             words.append(word)
         top = self.k.emit("addc", (sign, self.zero, carry))
         words, carry = self.add(words, high)

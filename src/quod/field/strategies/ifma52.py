@@ -110,7 +110,7 @@ class Ifma52(SpareLimbs):
 
     # --- products
 
-    def _claim(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[list[int], int]:
+    def _product_limits(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[list[int], int]:
         """Return the maxima of the limbs of a sum of products, and its bound."""
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
         bound = (products + (self.room - 1) * self.p) // self.room + 1
@@ -121,7 +121,7 @@ class Ifma52(SpareLimbs):
     def _product_element(
         self, pairs: Sequence[tuple[Element, Element]], limbs: Sequence[Value]
     ) -> Element:
-        maxima, bound = self._claim(pairs)
+        maxima, bound = self._product_limits(pairs)
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
         return self._element(limbs, bound, maxima, exponent)
 
@@ -132,14 +132,14 @@ class Ifma52(SpareLimbs):
         return self._squares([a])[0]
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        if not self._overflows(*self._claim(pairs)):
+        if not self._overflows(*self._product_limits(pairs)):
             return self._sums_of_products([pairs])[0]
         half = len(pairs) // 2
         return self.add(self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:]))
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         """Interleave two sums of equally many products at a time."""
-        if any(self._overflows(*self._claim(pairs)) for pairs in sums):
+        if any(self._overflows(*self._product_limits(pairs)) for pairs in sums):
             return [self._sum_of_products(pairs) for pairs in sums]
         results: list[Element] = []
         while len(results) < len(sums):
@@ -159,8 +159,8 @@ class Ifma52(SpareLimbs):
 
     def _squares(self, elements: Sequence[Element]) -> list[Element]:
         results: list[Element] = []
-        for at in range(0, len(elements), _INTERLEAVED_PRODUCTS):
-            group = elements[at : at + _INTERLEAVED_PRODUCTS]
+        for start in range(0, len(elements), _INTERLEAVED_PRODUCTS):
+            group = elements[start : start + _INTERLEAVED_PRODUCTS]
             limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in group],
                 key=self.limb_count,
             )  # fmt: skip
@@ -271,8 +271,10 @@ class Ifma52(SpareLimbs):
         column = column + column
         if column_index < n:
             column = column + _MASK
-        half = column_index // 2
-        columns.append((_high if column_index % 2 else _low)(k, column, a[half], a[half]))
+        middle_index = column_index // 2
+        columns.append(
+            (_high if column_index % 2 else _low)(k, column, a[middle_index], a[middle_index])
+        )
         yield
 
     # --- reductions

@@ -78,7 +78,7 @@ class Inversion(ABC):
 
     @property
     def size(self) -> int:
-        """The multiple of p that bounds |d| and |e|: a round adds at most p."""
+        """The number n for which |d| and |e| are below n * p: a round adds at most p."""
         return self.rounds + 1
 
     # --- what a representation provides

@@ -35,19 +35,19 @@ class Word32(OneWord):
     def _product_word(self, a: Element, b: Element) -> tuple[Value, int]:
         return self._reduced(*self._full_product(a, b))
 
-    def _reduced(self, number: Value, bound: int) -> tuple[Value, int]:
-        """Reduce a product with q = -a*b/p: a*b + q*p is one multiply-add if it fits 64 bits."""
+    def _reduced(self, product: Value, bound: int) -> tuple[Value, int]:
+        """Reduce a*b by adding q*p with q = -a*b/p modulo 2**32, by one multiply-add if it fits."""
         max_sum = bound - 1 + (self.room - 1) * self.p
-        low = number.cast(types.u32)
+        low = product.cast(types.u32)
         if max_sum >> 64:
-            return self._reduce_halves(low, (number >> 32).cast(types.u32), bound - 1 >> 32)
+            return self._reduce_halves(low, (product >> 32).cast(types.u32), bound - 1 >> 32)
         inverse = -pow(self.p, -1, self.room) % self.room
         if _is_vector(self.k):
             # Vectors multiply the low halves of 64-bit words, and 32-bit words in more steps.
-            multiple = ((number & _FOLD) * inverse & _FOLD) * self.p
+            multiple = ((product & _FOLD) * inverse & _FOLD) * self.p
         else:
             multiple = self.k.emit("mul_wide", (low * self._number(inverse), self._number(self.p)))
-        return (number + multiple >> 32).cast(types.u32), (max_sum >> 32) + 1
+        return (product + multiple >> 32).cast(types.u32), (max_sum >> 32) + 1
 
     def _sum_words(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Add products in 64 bits, modulo 2**32 * p if they need more."""
@@ -65,16 +65,16 @@ class Word32(OneWord):
         self, total: Value, bound: int, product: Value, product_bound: int
     ) -> tuple[Value, int]:
         """Add two 64-bit numbers with bounds, modulo 2**32 * p; return the sum and its bound."""
-        room, unit = 1 << 64, self.p << 32
-        if bound + product_bound - 1 > room:
+        limit, unit = 1 << 64, self.p << 32
+        if bound + product_bound - 1 > limit:
             total, bound = lessened(self.k, total, bound, unit, unit)
-        if bound + product_bound - 1 > room:
+        if bound + product_bound - 1 > limit:
             product, product_bound = lessened(self.k, product, product_bound, unit, unit)
         sum_ = total + product
-        if bound + product_bound - 1 <= room:
+        if bound + product_bound - 1 <= limit:
             return sum_, bound + product_bound - 1
         # A sum that wrapped exceeds the range by less than the unit, as in `add`.
-        return self.k.select(sum_ < total, sum_ - unit, sum_), room
+        return self.k.select(sum_ < total, sum_ - unit, sum_), limit
 
 
 class Mersenne32(Word32):
@@ -97,12 +97,12 @@ class Mersenne32(Word32):
             a, b = b, a
         if b.bound > self.p + 1:
             b = self._reduce_below(b, self.p)
-        if self._folded_most(a, b) >= self.room:
+        if self._max_folded(a, b) >= self.room:
             a = self._reduce_below(a, self.p)
         # With the shift, the bits of the product above n are exactly the high word.
-        spare = self.limb_bits - self.modulus.bits
-        low, high = self._wide_product(a.limbs[0], b.limbs[0] << spare)
-        return (low >> spare) + high, self._folded_most(a, b) + 1
+        spare_bits = self.limb_bits - self.modulus.bits
+        low, high = self._wide_product(a.limbs[0], b.limbs[0] << spare_bits)
+        return (low >> spare_bits) + high, self._max_folded(a, b) + 1
 
     def _sum_words(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         """Add products in 64 bits, folding them if they need more."""
@@ -125,12 +125,12 @@ class Mersenne32(Word32):
             product, product_bound = self._fold(product, product_bound)
         return total + product, bound + product_bound - 1
 
-    def _fold(self, number: Value, bound: int) -> tuple[Value, int]:
+    def _fold(self, word: Value, bound: int) -> tuple[Value, int]:
         """Fold a 64-bit number: add the bits above n to the lower ones."""
         bits = self.modulus.bits
-        return (number & self.p) + (number >> bits), (bound - 1 >> bits) + self.p + 1
+        return (word & self.p) + (word >> bits), (bound - 1 >> bits) + self.p + 1
 
-    def _folded_most(self, a: Element, b: Element) -> int:
+    def _max_folded(self, a: Element, b: Element) -> int:
         """Return the maximum of a folded product."""
         return ((a.bound - 1) * (b.bound - 1) >> self.modulus.bits) + self.p
 

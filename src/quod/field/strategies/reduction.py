@@ -29,11 +29,13 @@ _WORD = 1 << 32
 class ReductionForm:
     """The form of a reduction's rows for one modulus.
 
-    first: the position of the lowest word of `row`.
-    row: a row adds factor * row.
+    words: the words of an element.
+    first: a row of the reduction adds factor * row, from word `first` of the sum on.
+    row: see `first`.
     initial: added once before all rows.
     inverse: the factor is the lowest word times this; None: the complement of the lowest word.
     adds_lowest: add the lowest word to the next one.
+    max_multiple: the largest multiple of p that all rows together add.
     """
 
     words: int
@@ -43,7 +45,6 @@ class ReductionForm:
     inverse: int | None
     adds_lowest: bool
     max_multiple: int
-    """The largest multiple of p that all rows together add."""
 
 
 @cache
@@ -131,16 +132,16 @@ class Reducer:
                     even[0], carry = k.emit_many("add_cc", (even[0], even_word))
                 elif even_word is not None:
                     even[0] = even_word
-            chains = [(a, b[i]) for a, b in pairs if i < len(b)]
-            if carry is not None and chains:
+            row_factors = [(a, b[i]) for a, b in pairs if i < len(b)]
+            if carry is not None and row_factors:
                 # The carry belongs to word i + 1, where the row of odd words begins.
-                odd, carry = self._odd_row(odd, chains[0][0][1::2], chains[0][1], carry)
-                odd, even = self._even_row(odd, even, 0, chains[0][0][0::2], chains[0][1])
-                chains = chains[1:]
+                odd, carry = self._odd_row(odd, row_factors[0][0][1::2], row_factors[0][1], carry)
+                odd, even = self._even_row(odd, even, 0, row_factors[0][0][0::2], row_factors[0][1])
+                row_factors = row_factors[1:]
                 assert carry is None
-            for row, factor in chains:
-                odd, _ = self._odd_row(odd, row[1::2], factor, None)
-                odd, even = self._even_row(odd, even, 0, row[0::2], factor)
+            for multiplicand, factor in row_factors:
+                odd, _ = self._odd_row(odd, multiplicand[1::2], factor, None)
+                odd, even = self._even_row(odd, even, 0, multiplicand[0::2], factor)
             even, odd = self._reduce_row(even, odd, carry)
         merged = [self.chains.word_or_zero(word) for word in odd]
         last = [*even[1:], number[2 * n - 1], *[None] * self.is_full]
@@ -148,10 +149,10 @@ class Reducer:
         return total
 
     def _odd_row(
-        self, odd: list[Value | None], row: Words, factor: Value, carry: Value | None
+        self, odd: list[Value | None], multiplicand: Words, factor: Value, carry: Value | None
     ) -> tuple[list[Value | None], None]:
         """Add a row of the odd words."""
-        words, carry = self.chains.multiply_row(odd, 0, row, factor, carry)
+        words, carry = self.chains.multiply_row(odd, 0, multiplicand, factor, carry)
         return self._carry_to_top(words, carry), None
 
     def _carry_to_top(self, odd: list[Value | None], carry: Value | None) -> list[Value | None]:
@@ -162,11 +163,11 @@ class Reducer:
         return [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
 
     def _even_row(
-        self, odd: list[Value | None], even: list[Value | None], at: int, row: Words,
+        self, odd: list[Value | None], even: list[Value | None], at: int, multiplicand: Words,
         factor: Value, carry: Value | None = None,
     ) -> tuple[list[Value | None], list[Value | None]]:  # fmt: skip
         """Add a row of the even words, whose carry goes to the top of the odd ones."""
-        even, carry = self.chains.multiply_row(even, at, row, factor, carry)
+        even, carry = self.chains.multiply_row(even, at, multiplicand, factor, carry)
         if carry is not None and self.is_full:
             top_index = self.words - 1
             operands = (self.chains.word_or_zero(odd[top_index]), self.chains.zero, carry)

@@ -63,11 +63,11 @@ class SaturatedLimbs(PrimeField):
     @property
     def carried_bound(self) -> int:
         """The bound of carried elements: the radix if full, else 4p, 2p or p, by spare bits."""
-        room = 1 << self.native_exponent
+        radix = 1 << self.native_exponent
         if self.is_full:
-            return room
-        times = next((times for times in (4, 2) if 2 * times * self.p <= room), 1)
-        return times * self.p
+            return radix
+        multiple = next((multiple for multiple in (4, 2) if 2 * multiple * self.p <= radix), 1)
+        return multiple * self.p
 
     # --- linear operations
 

@@ -1,4 +1,4 @@
-"""Batches of witnesses in one launch schedule, for proofs too small to fill a GPU.
+"""Batches of witnesses that share their launches, for proofs too small to fill a GPU.
 
 Matrix products, NTTs and MSMs are batched over the witnesses, with the same bases. There is one
 recording per batch size, a power of two, created on first use or by `prepare`; recordings share

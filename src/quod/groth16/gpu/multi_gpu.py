@@ -57,9 +57,11 @@ def shares(devices: int, transforms: float, sums: float) -> list[float]:
     sums: the work of all MSMs, in the same unit.
     Shares add up to 1.
     """
-    first = max(0.0, (transforms + sums) / devices - transforms) / sums if sums else 1 / devices
-    other = (1 - first) / (devices - 1) if devices > 1 else 0.0
-    return [first, *[other] * (devices - 1)]
+    first_share = (
+        max(0.0, (transforms + sums) / devices - transforms) / sums if sums else 1 / devices
+    )
+    other_share = (1 - first_share) / (devices - 1) if devices > 1 else 0.0
+    return [first_share, *[other_share] * (devices - 1)]
 
 
 def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:

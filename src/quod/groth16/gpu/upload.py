@@ -71,13 +71,13 @@ class UploadBuffer:
         if device.single_queue:
             return
         self._pinned = device.pinned(nbytes)
-        share = nbytes // (_BLOCKS_PER_THREAD * copiers.threads)
-        self._block = min(max(share, _MIN_BLOCK_BYTES), _MAX_BLOCK_BYTES)
-        self._blocks_per_chunk = -(-_MIN_CHUNK_BYTES // self._block)
-        chunk = self._block * self._blocks_per_chunk
+        bytes_per_block = nbytes // (_BLOCKS_PER_THREAD * copiers.threads)
+        self._block_bytes = min(max(bytes_per_block, _MIN_BLOCK_BYTES), _MAX_BLOCK_BYTES)
+        self._blocks_per_chunk = -(-_MIN_CHUNK_BYTES // self._block_bytes)
+        chunk_bytes = self._block_bytes * self._blocks_per_chunk
         self._uploads = [
-            self._record_upload(start, min(start + chunk, nbytes))
-            for start in range(0, nbytes, chunk)
+            self._record_upload(start, min(start + chunk_bytes, nbytes))
+            for start in range(0, nbytes, chunk_bytes)
         ]
 
     def fill(self, words: Words | Buffer, *, pinned: bool = False) -> None:
@@ -95,14 +95,14 @@ class UploadBuffer:
             self._device.upload(words, into=self.buffer)
             return
         source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
-        block_bytes = self._block
+        block_bytes = self._block_bytes
         blocks = deque(range(-(-len(source) // block_bytes)))
         copied_blocks = [0] * len(self._uploads)
         chunk_blocks = [self._blocks_per_chunk] * len(self._uploads)
         chunk_blocks[-1] = len(blocks) - sum(chunk_blocks[:-1])
         lock = threading.Lock()
 
-        def copy_one() -> bool:
+        def copy_block() -> bool:
             """Copy the next block, if there is one left."""
             try:
                 block = blocks.popleft()
@@ -115,7 +115,7 @@ class UploadBuffer:
             return True
 
         def copy() -> None:
-            while copy_one():
+            while copy_block():
                 pass
 
         streams: list[SubmittedStream] = []
@@ -129,7 +129,7 @@ class UploadBuffer:
                 streams.append(self._device.stream("upload").replay(upload).submit())
 
         def copy_and_submit() -> None:
-            while copy_one():
+            while copy_block():
                 submit_chunks()
 
         try:

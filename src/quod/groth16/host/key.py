@@ -70,12 +70,12 @@ class HostKey:
     def nbytes(self) -> int:
         matrix, zkey = self._matrix, self._zkey
         row_bytes = matrix.target.nbytes + matrix.start.nbytes + matrix.stop.nbytes
-        total = row_bytes + _own_bytes(matrix.entries, zkey.coefficients)
+        total = row_bytes + _unshared_bytes(matrix.entries, zkey.coefficients)
         file_points = {"A": zkey.a, "B1": zkey.b_g1, "B2": zkey.b_g2, "C": zkey.c, "H": zkey.h}
         for name, bases in self._bases.items():
             indices = 0 if bases.indices is None else bases.indices.nbytes
             # One byte per base is for the infinity mask.
-            total += _own_bytes(bases.finite, file_points[name]) + indices + len(bases.finite)
+            total += _unshared_bytes(bases.finite, file_points[name]) + indices + len(bases.finite)
         return total
 
     @property
@@ -179,6 +179,6 @@ class HostSums:
         return a
 
 
-def _own_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
+def _unshared_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
     """Return the bytes of an array, or 0 if it shares the memory of `source`."""
     return 0 if np.may_share_memory(array, source) else array.nbytes

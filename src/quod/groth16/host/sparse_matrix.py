@@ -118,7 +118,7 @@ def row_and_order(
 
 
 def gathered(coefficients: Coefficients, indices: NDArray[Any]) -> Coefficients:
-    """Return coefficients[places]; faster than NumPy, which copies records field by field."""
+    """Return coefficients[indices]; faster than NumPy, which copies records field by field."""
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     rows = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
     entries: Coefficients = np.take(rows, indices, axis=0).view(coefficients.dtype).reshape(-1)

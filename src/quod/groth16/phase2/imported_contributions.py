@@ -59,7 +59,7 @@ def import_bellman(
     timeline, resolved_device, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)
     mpc_parameters = _Parameters(parameters, key)
-    mpc_parameters.check_kept()
+    mpc_parameters.check_unchanged_parts()
     ceremony, deltas = mpc_parameters.contributions(details, timeline)
     with timeline.stage("l"):
         private = mpc_parameters.divided(resolved_device, "l", [key.zkey.c], deltas[1])
@@ -96,16 +96,16 @@ class _Parameters:
             if name not in VERIFYING_KEY:
                 count = len(getattr(key.zkey, NAMES.get(name, name))) - (name == "h")
                 start = reader.offset
-                stored = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
-                if stored != count:
+                file_count = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
+                if file_count != count:
                     self._fail_mismatch(
-                        name, f"{name} has {stored} points, not {count} like that", start
+                        name, f"{name} has {file_count} points, not {count} like that", start
                     )
             size = 8 * group_of(key.curve, degree).point_words * count
             self._ranges[name] = reader.offset, size
             reader.take(size, name)
 
-    def check_kept(self) -> None:
+    def check_unchanged_parts(self) -> None:
         """Raise MismatchError unless the parts that no contribution changes equal the key's."""
         host = resolve_device("cpu")
         for name, degree in _DEGREES.items():

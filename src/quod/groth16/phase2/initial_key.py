@@ -255,7 +255,7 @@ class NewKey:
         return self._encode_entries(entries[order])
 
     def _encode_entries(self, entries: NDArray[Any]) -> Buffer:
-        """Return the bytes of entries whose values are canonical, in the encoding of zkeys."""
+        """Encode entries with canonical values as in zkeys: times the Montgomery radix squared."""
         if len(entries):
             fr = self._curve.fr
             host = resolve_device("cpu")

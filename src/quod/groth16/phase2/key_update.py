@@ -1,4 +1,4 @@
-"""Contributions to a key: multiply delta by a secret, divide c and h by it, erase the secret."""
+"""Contributions to a key: multiply delta by a secret, divide c and h by it, and wipe it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The points of a key for each wire, as sums of points in Lagrange bases."""
+"""The points of a key for each wire, as sums over the points of Lagrange bases."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from quod.formats import SparseMatrix
 from quod.frozen import frozen
 from quod.msm.host.sparse_sums import HARD_WEIGHT, Coefficients, sparse_sums
 
-MAX_TERMS = 1 << 18
-"""The total weight of terms that are summed at a time; for G2 this takes some 100 MiB."""
+MAX_WEIGHT = 1 << 18
+"""The total weight of terms that are summed at a time; for G2 this takes some 100 MiB.
+
+A term weighs 1 if its coefficient is 1 or -1, else HARD_WEIGHT, in proportion to the memory.
+"""
 
 
 @frozen(eq=False)
@@ -33,14 +36,17 @@ class WireTerms:
     coefficients: Coefficients
 
     @classmethod
-    def of(cls, modulus: Modulus, matrix: SparseMatrix, wires: int, tied: int = 0) -> WireTerms:
+    def of(
+        cls, modulus: Modulus, matrix: SparseMatrix, wires: int, public_rows: int = 0
+    ) -> WireTerms:
         """Collect the terms of a matrix by wire.
 
-        The matrix is extended by `tied` rows, of which row i has only the coefficient 1 at wire i.
+        The matrix is extended by `public_rows` rows, one for each of the first wires.
+        Row i has only the coefficient 1 at wire i.
         """
         rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr))
-        extra_wires = np.arange(tied, dtype=np.uint32)
-        ones = np.zeros((tied, modulus.words), np.uint32)
+        extra_wires = np.arange(public_rows, dtype=np.uint32)
+        ones = np.zeros((public_rows, modulus.words), np.uint32)
         ones[:, 0] = 1
         column = np.concatenate([matrix.column, extra_wires])
         order = np.argsort(column, kind="stable")
@@ -56,7 +62,10 @@ class WireTerms:
         )
 
     def weights(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return, for each wire from `first` to `last`, the weight of all terms before it."""
+        """Return, for each wire from `first` to `last`, the weight of all terms before its first.
+
+        A term weighs HARD_WEIGHT if its coefficient is neither 1 nor -1, else 1.
+        """
         starts = self.starts[first : last + 1]
         return starts + (HARD_WEIGHT - 1) * np.searchsorted(self.coefficients.hard, starts)
 
@@ -67,32 +76,33 @@ def wire_points(
     parts: Sequence[tuple[WireTerms, Words]],
     first: int,
     last: int,
-    max_terms: int = MAX_TERMS,
+    max_weight: int = MAX_WEIGHT,
 ) -> Iterator[Words]:
     """Yield the points of wires `first` to `last` - 1, in order, in arrays.
 
     parts: pairs of terms and a Lagrange basis. A wire's point is the sum over its terms in all
         parts of coefficient * basis[row].
-    max_terms: the largest weight of the terms of one array, which bounds the memory.
+    max_weight: the largest weight of the terms of one array, which bounds the memory; see
+        `MAX_WEIGHT`.
     """
-    begin = first
+    wire = first
     weights = sum((terms.weights(first, last) for terms, _ in parts), np.zeros(1, np.int64))
-    while first < last:
-        start_weight = weights[first - begin]
-        end = begin + int(np.searchsorted(weights, start_weight + max_terms, "right")) - 1
-        if end <= first:
-            yield _heavy_wire(device, group, parts, first, max_terms // HARD_WEIGHT)
-            first += 1
+    while wire < last:
+        start_weight = weights[wire - first]
+        end = first + int(np.searchsorted(weights, start_weight + max_weight, "right")) - 1
+        if end <= wire:
+            yield _heavy_wire(device, group, parts, wire, max_weight // HARD_WEIGHT)
+            wire += 1
             continue
         end = min(end, last)
-        owners = np.arange(end - first, dtype=np.int64)
-        spans = [(int(terms.starts[first]), int(terms.starts[end])) for terms, _ in parts]
-        counts = [np.diff(terms.starts[first : end + 1]) for terms, _ in parts]
+        owners = np.arange(end - wire, dtype=np.int64)
+        spans = [(int(terms.starts[wire]), int(terms.starts[end])) for terms, _ in parts]
+        counts = [np.diff(terms.starts[wire : end + 1]) for terms, _ in parts]
         yield _sums(
             device, group, parts, spans, np.concatenate([np.repeat(owners, n) for n in counts]),
-            end - first,
+            end - wire,
         )  # fmt: skip
-        first = end
+        wire = end
 
 
 def _heavy_wire(
@@ -102,7 +112,10 @@ def _heavy_wire(
     wire: int,
     max_terms: int,
 ) -> Words:
-    """Return the point of a wire with too many terms for one sum, such as the constant 1."""
+    """Return the point of a wire with too many terms for one sum, such as the constant 1.
+
+    max_terms: the number of terms that are summed at a time.
+    """
     sums = []
     for part in parts:
         begin, end = map(int, part[0].starts[wire : wire + 2])
@@ -121,7 +134,7 @@ def _sums(
     owners: NDArray[np.int64],
     count: int,
 ) -> Words:
-    """Return `count` sums; `spans` selects terms of each part, `owners` has each term's sum."""
+    """Return `count` sums; term i of those selected by `spans` belongs to sum owners[i]."""
     points = np.concatenate(
         [basis[terms.rows[begin:end]] for (terms, basis), (begin, end) in zip(parts, spans)]
     )

@@ -53,19 +53,19 @@ class _Rows:
         values, _, _ = flatten(template)
         return cls(k, k.shared(types.u64, rows * len(values) * k.workgroup_size), template)
 
-    def _place(self, row: Value, part: int) -> Value:
+    def _index(self, row: Value, part: int) -> Value:
         k = self._k
         return (row * self._count + part) * k.workgroup_size + k.local_id()
 
     def store(self, row: Value, item: Any) -> None:
         values, _, self._rebuild = flatten(item)
         for part, value in enumerate(values):
-            self.memory[self._place(row, part)] = value
+            self.memory[self._index(row, part)] = value
 
     def load(self, row: Value) -> Any:
         """Load a row, with the compile-time bounds of the structure stored last in any row."""
         rebuild: Rebuild = self._rebuild
-        return rebuild([self.memory[self._place(row, i)] for i in range(self._count)])
+        return rebuild([self.memory[self._index(row, i)] for i in range(self._count)])
 
 
 def _bound(element: CoordinateElement) -> int:
@@ -106,7 +106,7 @@ class _Accumulator:
         self.prefix = _Rows.allocate(k, max_rows, zero)
         self.denominator = _Rows.allocate(k, max_rows, zero)
         self.kind = k.shared(types.u32, max_rows * k.workgroup_size)
-        self.current = k.shared(types.u32, max_rows * k.workgroup_size)
+        self.current_entries = k.shared(types.u32, max_rows * k.workgroup_size)
 
     def chunk(self, first: Value, row: Value) -> _Chunk:
         k = self.k
@@ -116,7 +116,7 @@ class _Accumulator:
         length = k.select(exists, self.lengths[readable], 0)
         return _Chunk(self.starts[readable], length, exists, position)
 
-    def fetch(self, first: Value, sets: Value, number: Value) -> None:
+    def fetch(self, first: Value, sets: Value, round_index: Value) -> None:
         """Read entry `number` of every chunk and prefetch its point.
 
         A chunk without such an entry gets NO_ENTRY.
@@ -124,15 +124,15 @@ class _Accumulator:
         k = self.k
         with k.range(0, sets * CHAINS) as loop:
             chunk = self.chunk(first, loop.index)
-            active = chunk.length > number
-            entry = self.entries[chunk.start + k.select(active, number, 0)]
-            self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
+            active = chunk.length > round_index
+            entry = self.entries[chunk.start + k.select(active, round_index, 0)]
+            self.current_entries[self.row_index(loop.index)] = k.select(active, entry, NO_ENTRY)
             k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """Return (active, offset of the point in words, negated) of a row's entry in this round."""
         k = self.k
-        entry = self.current[self.kind_place(row)]
+        entry = self.current_entries[self.row_index(row)]
         active = entry != NO_ENTRY
         return active, *self.decoded(k.select(active, entry, 0))
 
@@ -156,7 +156,7 @@ class _Accumulator:
         y = self.f.from_words(y_words)
         return self.f.select(negated, -y, y)
 
-    def kind_place(self, row: Value) -> Value:
+    def row_index(self, row: Value) -> Value:
         return row * self.k.workgroup_size + self.k.local_id()
 
     # --- the rounds
@@ -179,7 +179,7 @@ class _Accumulator:
         return infinite
 
     def forward(
-        self, first: Value, sets: Value, number: Value
+        self, first: Value, sets: Value, round_index: Value
     ) -> tuple[tuple[CoordinateElement, ...], Value]:
         """Multiply the denominators of each chain; store them and their prefix products.
 
@@ -210,7 +210,7 @@ class _Accumulator:
         return result
 
     def forward_carefully(
-        self, first: Value, sets: Value, number: Value
+        self, first: Value, sets: Value, round_index: Value
     ) -> tuple[CoordinateElement, ...]:
         """Compute `forward`, but also for pairs of equal, opposite or infinite points.
 
@@ -226,7 +226,7 @@ class _Accumulator:
                 x, y = f.from_words(x_words), self.signed(y_words, negated)
                 x1, y1 = self.x.load(row), self.y.load(row)
                 kind = self.kind_of(x1, y1, x_words, y)
-                self.kind[self.kind_place(row)] = kind
+                self.kind[self.row_index(row)] = kind
                 difference = f.select(active & (kind == _ADD), x - x1, one)
                 doubled = f.select(active & (kind == _DOUBLE), y1 + y1, difference)
                 denominator = f.unify([doubled], self.difference_bound)[0]
@@ -262,8 +262,8 @@ class _Accumulator:
             before.append(f.carried(before[-1] * product))
         remaining = f.inverse(before.pop())
         inverses = []
-        for product, others in zip(products[:0:-1], reversed(before), strict=True):
-            inverses.append(remaining * others)
+        for product, preceding_product in zip(products[:0:-1], reversed(before), strict=True):
+            inverses.append(remaining * preceding_product)
             remaining = f.carried(remaining * product)
         return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
 
@@ -271,7 +271,7 @@ class _Accumulator:
         self,
         first: Value,
         sets: Value,
-        number: Value,
+        round_index: Value,
         inverses: tuple[CoordinateElement, ...],
         careful: Value,
     ) -> Value:
@@ -344,7 +344,7 @@ class _Accumulator:
         x_memory: Value, y_memory: Value,
     ) -> Value:  # fmt: skip
         f = self.f
-        kind = kinds[self.kind_place(row)]
+        kind = kinds[self.row_index(row)]
         with k.if_(kind != _ADD):
             x2 = f.from_words(f.load_words_at(points, offset))
             y_words = f.load_words_at(points, offset + self.group.coordinate_words)
@@ -403,27 +403,27 @@ def accumulate(
     f = state.f
     first = k.workgroup_id() * rows * k.workgroup_size
     size = k.workgroup_size
-    own_rows = k.minimum((count - first + (size - 1)) // size, rows)
-    infinite = state.begin(first, (own_rows + (CHAINS - 1)) // CHAINS)
-    with k.range(1, lengths[first], carry=(own_rows, infinite)) as rounds:
-        number = rounds.index
+    workgroup_rows = k.minimum((count - first + (size - 1)) // size, rows)
+    infinite = state.begin(first, (workgroup_rows + (CHAINS - 1)) // CHAINS)
+    with k.range(1, lengths[first], carry=(workgroup_rows, infinite)) as rounds:
+        round_index = rounds.index
         active_rows, infinite = rounds.carried
         with k.while_(active_rows) as shrink:
             last = k.maximum(shrink.carried, 1) - 1
-            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= number))
+            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= round_index))
             shrink.next(shrink.carried - 1)
         active_rows = shrink.results
         sets = (active_rows + (CHAINS - 1)) // CHAINS
-        state.fetch(first, sets, number)
-        products, suspicious = state.forward(first, sets, number)
+        state.fetch(first, sets, round_index)
+        products, suspicious = state.forward(first, sets, round_index)
         careful = infinite | suspicious
         for product in products:
             careful = careful | f.is_zero(product)
         with k.if_(careful) as branch:
-            branch.yield_(state.forward_carefully(first, sets, number))
+            branch.yield_(state.forward_carefully(first, sets, round_index))
         with branch.otherwise():
             branch.yield_(products)
         inverses = state.invert(branch.results)
-        cancelled = state.backward(first, sets, number, inverses, careful)
+        cancelled = state.backward(first, sets, round_index, inverses, careful)
         rounds.next((active_rows, infinite | cancelled))
-    state.finish(first, own_rows, targets, results)
+    state.finish(first, workgroup_rows, targets, results)

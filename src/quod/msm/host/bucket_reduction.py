@@ -37,30 +37,30 @@ def list_rows_and_columns(
     with k.range(0, rows, carry=window * (buckets * 2)) as outer:
         begin = outer.carried
         with k.range(0, columns, carry=begin) as inner:
-            place = _append(
+            next_index = _append(
                 k, entries, points[window * buckets + outer.index * columns + inner.index],
                 inner.carried,
             )  # fmt: skip
-            inner.next(place)
+            inner.next(next_index)
         starts[first_segment + outer.index] = begin
         lengths[first_segment + outer.index] = inner.results - begin
         outer.next(inner.results)
     with k.range(0, columns, carry=outer.results) as across:
         begin = across.carried
         with k.range(0, rows, carry=begin) as down:
-            place = _append(
+            next_index = _append(
                 k, entries, points[window * buckets + down.index * columns + across.index],
                 down.carried,
             )  # fmt: skip
-            down.next(place)
+            down.next(next_index)
         starts[first_segment + rows + across.index] = begin
         lengths[first_segment + rows + across.index] = down.results - begin
         across.next(down.results)
 
 
-def _append(k: Builder, entries: Value, point: Value, place: Value) -> Value:
-    entries[place] = point
-    return place + k.select(point != NO_POINT, k.constant(1, types.u32), 0)
+def _append(k: Builder, entries: Value, point: Value, index: Value) -> Value:
+    entries[index] = point
+    return index + k.select(point != NO_POINT, k.constant(1, types.u32), 0)
 
 
 @kernel
@@ -86,12 +86,12 @@ def weigh(
         length = k.select(is_column, columns, rows)
         first = window * (rows + columns) + k.select(is_column, rows, 0)
         last = k.select(is_column, k.constant(0, types.u32), 1)
-        nothing = arithmetic.infinity()
-        with k.range(last, length, carry=(nothing, nothing)) as loop:
+        infinity = arithmetic.infinity()
+        with k.range(last, length, carry=(infinity, infinity)) as loop:
             running, total = loop.carried
-            number = numbers[first + (length - 1 - (loop.index - last))]
-            with k.if_(number != NO_POINT) as branch:
-                point = arithmetic.load_affine(points, number)
+            point_index = numbers[first + (length - 1 - (loop.index - last))]
+            with k.if_(point_index != NO_POINT) as branch:
+                point = arithmetic.load_affine(points, point_index)
                 branch.yield_(arithmetic.add_affine(running, point))
             with branch.otherwise():
                 branch.yield_(running)

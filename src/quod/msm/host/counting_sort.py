@@ -34,20 +34,20 @@ def digits(
     """
     i = k.global_id()
     with k.if_(i < count):
-        place = i.cast(types.u64) * _SCALAR_WORDS_64
-        words = list(k.load(scalars, place, _SCALAR_WORDS_64))
+        word_offset = i.cast(types.u64) * _SCALAR_WORDS_64
+        words = list(k.load(scalars, word_offset, _SCALAR_WORDS_64))
         with k.if_(is_above(k, words, maximum)):
             overflow[0] = 1
         if masked:
             skip = infinite[i] != 0
             words = [k.select(skip, 0, word) for word in words]
-        half, full = 1 << (window_bits - 1), 1 << window_bits
+        half, digit_base = 1 << (window_bits - 1), 1 << window_bits
         carry: Value = k.constant(0, types.u32)
         for window in range(windows):
             raw = bits_of(k, words, window * window_bits, window_bits) + carry
             negative = raw >= half
             carry = k.select(negative, k.constant(1, types.u32), 0)
-            digit = k.select(negative, raw - full, raw)
+            digit = k.select(negative, raw - digit_base, raw)
             row = k.constant(window, types.u64) * count.cast(types.u64)
             out[row + i.cast(types.u64)] = digit
 
@@ -70,8 +70,8 @@ def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, 
 
 def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:
     """Return the row of digits that one copy of the bases adds to a window of buckets."""
-    vector, place = window // windows, window % windows
-    return ((vector * copies + copy) * windows + place).cast(types.u64)
+    vector, vector_window = window // windows, window % windows
+    return ((vector * copies + copy) * windows + vector_window).cast(types.u64)
 
 
 @kernel
@@ -100,8 +100,8 @@ def count_digits(
         with k.range(start, stop) as loop:
             digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
-                place = task_counts + (digit.bucket - 1)
-                counts[place] = counts[place] + 1
+                index = task_counts + (digit.bucket - 1)
+                counts[index] = counts[index] + 1
 
 
 @kernel
@@ -122,9 +122,9 @@ def place_buckets(
     with k.range(0, buckets, carry=window * room) as loop:
         begin = loop.carried
         with k.range(0, parts, carry=begin) as inner:
-            place = (window * parts + inner.index) * buckets + loop.index
-            bucket_count = counts[place]
-            counts[place] = inner.carried
+            index = (window * parts + inner.index) * buckets + loop.index
+            bucket_count = counts[index]
+            counts[index] = inner.carried
             inner.next(inner.carried + bucket_count)
         segment = window * buckets + loop.index
         starts[segment] = begin
@@ -159,7 +159,7 @@ def scatter_digits(
         with k.range(start, stop) as loop:
             digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
-                place = task_places + (digit.bucket - 1)
-                target = places[place]
-                places[place] = target + 1
+                index = task_places + (digit.bucket - 1)
+                target = places[index]
+                places[index] = target + 1
                 entries[target] = (first + loop.index) | digit.sign

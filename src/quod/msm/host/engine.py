@@ -98,10 +98,10 @@ class HostEngine:
                 fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
             )
             return in_batches(plan, batch, self.options.batch_size)
-        chosen = self.options if options is None else options
-        if (chosen.precompute_factor or 1) > 1:
+        chosen_options = self.options if options is None else options
+        if (chosen_options.precompute_factor or 1) > 1:
             raise InputError("precompute_factor is a matter of MsmBases: give it these options")
-        return plan_msm(self.group, count, chosen, batch)
+        return plan_msm(self.group, count, chosen_options, batch)
 
     def _precompute(self, plan: MsmPlan) -> None:
         device, count = self.device, self._count
@@ -188,22 +188,22 @@ class _Execution:
         device.launch(kernel, windows * parts, *shape, stored, counts)
         starts = np.empty(windows * buckets, np.uint32)
         lengths = np.empty(windows * buckets, np.uint32)
-        room = plan.count * plan.copies
+        window_entries = plan.count * plan.copies
         if counts.sum(dtype=np.uint64) != np.count_nonzero(stored):
             raise not_written(device, "the sizes of buckets")
         mark(lengths)
         kernel = device.compile(place_buckets, lanes=1)
-        device.launch(kernel, windows, room, parts, buckets, counts, starts, lengths)
+        device.launch(kernel, windows, window_entries, parts, buckets, counts, starts, lengths)
         check_written(device, "the places of buckets", lengths)
-        entries = np.empty(windows * room, np.uint32)
+        entries = np.empty(windows * window_entries, np.uint32)
         kernel = device.compile(scatter_digits, lanes=1)
         stride = len(self.bases)
         # There are fewer than 2**31 bases, so no entry is the sentinel.
         largest = int(lengths.argmax())
-        first = entries[starts[largest] :][: min(1, lengths[largest])]
-        first.fill(UNWRITTEN)
+        first_entry = entries[starts[largest] :][: min(1, lengths[largest])]
+        first_entry.fill(UNWRITTEN)
         device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
-        if (first == UNWRITTEN).any():
+        if (first_entry == UNWRITTEN).any():
             raise not_written(device, "the order of entries")
         return entries, starts, lengths
 
@@ -249,6 +249,8 @@ class _Execution:
 def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
     """Return the error for the first scalar above the plan's maximum."""
     raw = scalars.astype("<u4").tobytes()
-    numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
-    position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
+    integers = [
+        int.from_bytes(raw[start : start + 32], "little") for start in range(0, len(raw), 32)
+    ]
+    position = next(i for i, integer in enumerate(integers) if integer > plan.maximum) % plan.count
     return too_large(plan.group, plan.maximum, position)

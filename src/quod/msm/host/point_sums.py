@@ -41,51 +41,51 @@ class PointSums:
         while len(starts):
             is_long = lengths > np.uint32(self._longest)
             chunks = -(-lengths[is_long].astype(np.int64) // self._chunk_length)
-            room = len(lengths) + int(chunks.sum())
-            cut = self._cut(starts, lengths, owners, first, room)
-            (total, long_count), tables, longs = cut
+            capacity = len(lengths) + int(chunks.sum())
+            chunked = self._cut(starts, lengths, owners, first, capacity)
+            (total, long_count), tables, long_segments = chunked
             if first == 0:
                 # Each further pass adds three or more chunks to one, so all further passes produce
                 # at most half as many points as the long segments have chunks now.
-                room = total + int(chunks.sum())
-                self.points = np.empty(room * self._group.point_words, np.uint64)
+                capacity = total + int(chunks.sum())
+                self.points = np.empty(capacity * self._group.point_words, np.uint64)
                 points = source
             else:
                 points = self.points
                 entries = np.arange(first, dtype=np.uint32)
             if total:
                 self._accumulate(total, tables, entries, points)
-            starts, lengths, owners = (table[:long_count] for table in longs)
+            starts, lengths, owners = (table[:long_count] for table in long_segments)
             first += total
 
     def _cut(
-        self, starts: Array, lengths: Array, owners: Array, first: int, room: int
+        self, starts: Array, lengths: Array, owners: Array, first: int, capacity: int
     ) -> tuple[tuple[int, int], list[Array], list[Array]]:
         device, longest, chunk_length = self._device, self._longest, self._chunk_length
         histogram = np.zeros(longest + 1, np.uint32)
-        tables = [np.empty(room, np.uint32) for _ in range(3)]
-        longs = [np.empty(len(starts), np.uint32) for _ in range(3)]
+        tables = [np.empty(capacity, np.uint32) for _ in range(3)]
+        long_segments = [np.empty(len(starts), np.uint32) for _ in range(3)]
         totals = unwritten(2)
-        cut = device.compile(segments.cut_segments, lanes=1)
+        cut_kernel = device.compile(segments.cut_segments, lanes=1)
         device.launch(
-            cut, 1, len(starts), longest, chunk_length, first,
+            cut_kernel, 1, len(starts), longest, chunk_length, first,
             segments.Segments(starts, lengths, owners), histogram, segments.SegmentChunks(*tables),
-            self.numbers, segments.Segments(*longs), totals,
+            self.numbers, segments.Segments(*long_segments), totals,
         )  # fmt: skip
         check_written(device, "chunks of segments", totals)
         counts = int(totals[segments.CHUNKS]), int(totals[segments.LONG_SEGMENTS])
-        return counts, tables, longs
+        return counts, tables, long_segments
 
     def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
         device = self._device
         # Several workgroups per thread, so that threads finish together, unless workgroups get too
         # small.
-        most = max_rows(self._group)
-        share = -(-total // (device.lanes * device.threads))
-        rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
+        row_limit = max_rows(self._group)
+        chunks_per_instance = -(-total // (device.lanes * device.threads))
+        rows = min(row_limit, max(chunks_per_instance // 4, min(_FEW_ROWS, chunks_per_instance)))
         rows = -(-rows // CHAINS) * CHAINS
         groups = -(-total // (rows * device.lanes))
-        kernel = device.compile(accumulate, group=self._group, max_rows=most)
+        kernel = device.compile(accumulate, group=self._group, max_rows=row_limit)
         # The sum of the last chunk holds the sentinel.
         last = self.points.reshape(-1, self._group.point_words)[tables[2][total - 1]]
         mark(last)

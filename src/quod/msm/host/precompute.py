@@ -33,8 +33,8 @@ def double_repeatedly(
         with k.range(1, copies, carry=first) as outer:
             with k.range(0, doublings, carry=outer.carried) as inner:
                 inner.next(curve.carried(curve.double(inner.carried)))
-            place = outer.index.cast(u64) * count.cast(u64) + i.cast(u64)
+            index = outer.index.cast(u64) * count.cast(u64) + i.cast(u64)
             k.store(
-                points, place * group.point_words, *curve.to_affine_words(inner.results)
+                points, index * group.point_words, *curve.to_affine_words(inner.results)
             )  # fmt: skip
             outer.next(inner.results)

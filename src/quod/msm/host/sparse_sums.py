@@ -36,7 +36,7 @@ _LARGEST_DIGIT = 1 << (_WINDOW_BITS - 1)
 _LONGEST, _CHUNK_LENGTH = 64, 32
 
 HARD_WEIGHT = 16
-"""The approximate memory factor of a term whose coefficient is neither 1 nor -1."""
+"""The memory of a term whose coefficient is neither 1 nor -1, as a multiple of other terms'."""
 
 
 @frozen(eq=False)
@@ -71,11 +71,11 @@ class Coefficients:
         """Return the coefficients at the indices `order`, in that order."""
         is_hard = np.zeros(len(self), np.bool_)
         is_hard[self.hard] = True
-        number = np.zeros(len(self), np.int64)
-        number[self.hard] = np.arange(len(self.hard))
+        magnitude_index = np.zeros(len(self), np.int64)
+        magnitude_index[self.hard] = np.arange(len(self.hard))
         hard = np.flatnonzero(is_hard[order])
         return Coefficients(
-            self.negative[order], hard, self.magnitudes[number[order[hard]]]
+            self.negative[order], hard, self.magnitudes[magnitude_index[order[hard]]]
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> Coefficients:
@@ -98,27 +98,27 @@ class Coefficients:
 
 def _equals(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
     equal = np.ones(len(words), np.bool_)
-    for place in range(words.shape[1]):
-        equal &= words[:, place] == np.uint64(value >> 64 * place & (1 << 64) - 1)
+    for index in range(words.shape[1]):
+        equal &= words[:, index] == np.uint64(value >> 64 * index & (1 << 64) - 1)
     return equal
 
 
 def _smaller(modulus: Modulus, words: NDArray[Any]) -> tuple[Words, NDArray[np.bool_]]:
-    """Return the smaller of v and r - v for each value, and a mask of where it is r - v."""
-    opposite = np.empty_like(words)
+    """Return the smaller of v and r - v for each value v, and a mask of the values replaced."""
+    negated_words = np.empty_like(words)
     borrow = np.zeros(len(words), np.uint64)
-    for place in range(words.shape[1]):
-        modulus_word = np.uint64(modulus.value >> 64 * place & (1 << 64) - 1)
-        less = words[:, place] + borrow
-        overflowed = less < borrow
-        opposite[:, place] = modulus_word - less
-        borrow = ((less > modulus_word) | overflowed).astype(np.uint64)
+    for index in range(words.shape[1]):
+        modulus_word = np.uint64(modulus.value >> 64 * index & (1 << 64) - 1)
+        subtrahend = words[:, index] + borrow
+        overflowed = subtrahend < borrow
+        negated_words[:, index] = modulus_word - subtrahend
+        borrow = ((subtrahend > modulus_word) | overflowed).astype(np.uint64)
     negative = np.zeros(len(words), np.bool_)
     equal = np.ones(len(words), np.bool_)
-    for place in reversed(range(words.shape[1])):
-        negative |= equal & (opposite[:, place] < words[:, place])
-        equal &= opposite[:, place] == words[:, place]
-    magnitudes = np.where(negative[:, None], opposite, words)
+    for index in reversed(range(words.shape[1])):
+        negative |= equal & (negated_words[:, index] < words[:, index])
+        equal &= negated_words[:, index] == words[:, index]
+    magnitudes = np.where(negative[:, None], negated_words, words)
     return np.ascontiguousarray(magnitudes).view(np.uint32), negative
 
 
@@ -143,11 +143,11 @@ def combine_windows(
     with k.if_(i < count):
         start, length = starts[i], lengths[i]
         with k.range(0, length, carry=curve.carried(curve.infinity())) as loop:
-            place = start + (length - 1 - loop.index)
-            total = curve.carried(curve.add_affine(loop.carried, curve.load_affine(sums, place)))
-            before = windows[k.maximum(place, 1) - 1]
-            lower = k.select(place == start, 0, before)
-            with k.range(0, (windows[place] - lower) * window_bits, carry=total) as inner:
+            index = start + (length - 1 - loop.index)
+            total = curve.carried(curve.add_affine(loop.carried, curve.load_affine(sums, index)))
+            previous_window = windows[k.maximum(index, 1) - 1]
+            lower = k.select(index == start, 0, previous_window)
+            with k.range(0, (windows[index] - lower) * window_bits, carry=total) as inner:
                 inner.next(curve.carried(curve.double(inner.carried)))
             loop.next(inner.results)
         curve.store_extended(out, i, loop.results)
@@ -193,14 +193,16 @@ def sparse_sums(
     Returns affine points of shape (count, *group.shape).
     """
     points = np.require(points, requirements=("C", "A"))
-    numbers = np.arange(len(points), dtype=np.uint32)
+    point_indices = np.arange(len(points), dtype=np.uint32)
     signs = np.where(coefficients.negative, np.uint32(SIGN_BIT), np.uint32(0))
     hard = coefficients.hard
     if not len(hard):
         order = _owner_order(owners)
-        return _by_owner(device, group, points, (numbers | signs)[order], owners[order], count)
-    unit = np.ones(len(points), np.bool_)
-    unit[hard] = False
+        return _by_owner(
+            device, group, points, (point_indices | signs)[order], owners[order], count
+        )
+    is_unit = np.ones(len(points), np.bool_)
+    is_unit[hard] = False
     digits = _digits(coefficients.magnitudes)
     windows = len(digits)
     window, term = np.nonzero(digits)
@@ -208,19 +210,19 @@ def sparse_sums(
     size = np.abs(digit).astype(np.uint32)
     source = np.concatenate([points, _multiples(device, group, points[hard])])
     multiple = len(points) + (size - 2) * np.uint32(len(hard)) + term.astype(np.uint32)
-    multiple_entries = np.where(size == 1, numbers[hard[term]], multiple)
+    multiple_entries = np.where(size == 1, point_indices[hard[term]], multiple)
     multiple_entries ^= signs[hard[term]] ^ np.where(digit < 0, np.uint32(SIGN_BIT), np.uint32(0))
-    entries = np.concatenate([(numbers | signs)[unit], multiple_entries])
+    entries = np.concatenate([(point_indices | signs)[is_unit], multiple_entries])
     keys = np.concatenate(
-        [owners[unit].astype(np.int64), owners[hard[term]].astype(np.int64)]
-    ) * windows + np.concatenate([np.zeros(int(unit.sum()), np.int64), window])
+        [owners[is_unit].astype(np.int64), owners[hard[term]].astype(np.int64)]
+    ) * windows + np.concatenate([np.zeros(int(is_unit.sum()), np.int64), window])
     order = np.argsort(keys, kind="stable")
     keys, entries = keys[order], entries[order]
-    first = _run_starts(keys)
-    lengths = np.diff(np.append(first, len(keys)))
-    sums = segment_sums(device, group, source, entries, first, lengths)
-    of, window = np.divmod(keys[first], windows)
-    return _combine(device, group, sums, of, window, count)
+    run_starts = _run_starts(keys)
+    lengths = np.diff(np.append(run_starts, len(keys)))
+    sums = segment_sums(device, group, source, entries, run_starts, lengths)
+    sum_owners, window = np.divmod(keys[run_starts], windows)
+    return _combine(device, group, sums, sum_owners, window, count)
 
 
 def _owner_order(owners: Indices) -> Indices | slice:
@@ -238,26 +240,26 @@ def _run_starts(keys: Indices) -> Indices:
 def _by_owner(
     device: AnyDevice, group: Group, points: Words, entries: Indices, owners: Indices, count: int
 ) -> Words:
-    first = _run_starts(owners)
-    lengths = np.diff(np.append(first, len(owners)))
-    sums = segment_sums(device, group, points, entries, first, lengths)
-    if len(first) == count:
+    run_starts = _run_starts(owners)
+    lengths = np.diff(np.append(run_starts, len(owners)))
+    sums = segment_sums(device, group, points, entries, run_starts, lengths)
+    if len(run_starts) == count:
         return sums
     out = np.zeros((count, *group.shape), np.uint32)
-    out[owners[first]] = sums
+    out[owners[run_starts]] = sums
     return out
 
 
 def _combine(
-    device: AnyDevice, group: Group, sums: Words, of: Indices, window: Indices, count: int
+    device: AnyDevice, group: Group, sums: Words, owners: Indices, window: Indices, count: int
 ) -> Words:
     """Combine each owner's window sums, sorted by rising window, to one sum."""
     out = np.zeros((count, *group.shape), np.uint32)
-    first = _run_starts(of)
-    lengths = np.diff(np.append(first, len(of)))
-    simple = (lengths == 1) & (window[first] == 0)
-    out[of[first[simple]]] = sums[first[simple]]
-    starts, lengths = first[~simple], lengths[~simple]
+    run_starts = _run_starts(owners)
+    lengths = np.diff(np.append(run_starts, len(owners)))
+    is_final = (lengths == 1) & (window[run_starts] == 0)
+    out[owners[run_starts[is_final]]] = sums[run_starts[is_final]]
+    starts, lengths = run_starts[~is_final], lengths[~is_final]
     # Sort by the length of the loop, so that neighbouring lanes finish together.
     order = np.argsort(window[starts + lengths - 1], kind="stable")
     starts, lengths = starts[order], lengths[order]
@@ -269,7 +271,7 @@ def _combine(
             _u32(window), sums, extended,
         )  # fmt: skip
         check_written(device, "sums of windows", extended)
-        out[of[starts]] = operations.normalise(device, group, extended)
+        out[owners[starts]] = operations.normalise(device, group, extended)
     return out
 
 
@@ -285,8 +287,8 @@ def _digits(magnitudes: Words) -> NDArray[np.int8]:
     carry = np.zeros(len(words), np.int8)
     mask = np.uint64((1 << _WINDOW_BITS) - 1)
     for window in range(count):
-        place, shift = divmod(window * _WINDOW_BITS, 64)
-        raw = (words[:, place] >> np.uint64(shift) & mask).astype(np.int8) + carry
+        word_index, shift = divmod(window * _WINDOW_BITS, 64)
+        raw = (words[:, word_index] >> np.uint64(shift) & mask).astype(np.int8) + carry
         carry = (raw > _LARGEST_DIGIT).astype(np.int8)
         digits[window] = raw - (carry << _WINDOW_BITS)
     return digits
@@ -314,16 +316,16 @@ def segment_sums(
     """
     out = np.zeros((len(starts), *group.shape), np.uint32)
     single = lengths == 1
-    places = np.flatnonzero(single)
-    single_entries = entries[starts[places]]
-    out[places] = points[single_entries & np.uint32(INDEX_MASK)]
-    turned = places[(single_entries & np.uint32(SIGN_BIT)) != 0]
-    if len(turned):
-        out[turned] = operations.negate(device, group, out[turned])
-    places = np.flatnonzero(lengths > 1)
-    if len(places):
+    indices = np.flatnonzero(single)
+    single_entries = entries[starts[indices]]
+    out[indices] = points[single_entries & np.uint32(INDEX_MASK)]
+    negated_indices = indices[(single_entries & np.uint32(SIGN_BIT)) != 0]
+    if len(negated_indices):
+        out[negated_indices] = operations.negate(device, group, out[negated_indices])
+    indices = np.flatnonzero(lengths > 1)
+    if len(indices):
         add_up = _add_up_on_host if in_host_memory(device) else _add_up_on_device
-        out[places] = add_up(device, group, points, entries, starts[places], lengths[places])
+        out[indices] = add_up(device, group, points, entries, starts[indices], lengths[indices])
     return out
 
 
@@ -347,21 +349,21 @@ def _add_up_on_device(
     starts: Indices,
     lengths: Indices,
 ) -> Words:
-    pieces = -(-lengths // _CHUNK_LENGTH)
-    first = np.cumsum(pieces) - pieces
-    owner = np.repeat(np.arange(len(starts)), pieces)
-    inner = (np.arange(len(owner)) - first[owner]) * _CHUNK_LENGTH
-    own_starts = starts[owner] + inner
-    own_lengths = np.minimum(lengths[owner] - inner, _CHUNK_LENGTH)
-    extended = unwritten(len(owner), 4 * group.field.words)
+    chunk_counts = -(-lengths // _CHUNK_LENGTH)
+    first_chunks = np.cumsum(chunk_counts) - chunk_counts
+    owners = np.repeat(np.arange(len(starts)), chunk_counts)
+    offsets = (np.arange(len(owners)) - first_chunks[owners]) * _CHUNK_LENGTH
+    chunk_starts = starts[owners] + offsets
+    chunk_lengths = np.minimum(lengths[owners] - offsets, _CHUNK_LENGTH)
+    extended = unwritten(len(owners), 4 * group.field.words)
     compiled = device.compile(sum_segments, group=group)
     device.launch(
-        compiled, -(-len(owner) // device.lanes), len(owner), _u32(own_starts), _u32(own_lengths),
-        _u32(entries), points, extended,
+        compiled, -(-len(owners) // device.lanes), len(owners), _u32(chunk_starts),
+        _u32(chunk_lengths), _u32(entries), points, extended,
     )  # fmt: skip
     check_written(device, "sums of points", extended)
     sums = operations.normalise(device, group, extended)
-    if len(owner) == len(starts):
+    if len(owners) == len(starts):
         return sums
-    numbers = np.arange(len(sums), dtype=np.uint32)
-    return segment_sums(device, group, sums, numbers, first, pieces)
+    point_indices = np.arange(len(sums), dtype=np.uint32)
+    return segment_sums(device, group, sums, point_indices, first_chunks, chunk_counts)

@@ -51,10 +51,8 @@ class Butterflies:
         """Reduce elements above `limit`, and give all elements the bound `limit`."""
         return self.f.unify(elements, self.limit)
 
-    def _butterfly(
-        self, a: Element, b: Element, level: int, position: int
-    ) -> tuple[Element, Element]:
-        factor, ascending = self._factor(level, position), self.direction == "ascending"
+    def _butterfly(self, a: Element, b: Element, level: int, index: int) -> tuple[Element, Element]:
+        factor, ascending = self._factor(level, index), self.direction == "ascending"
         negated = False
         if factor is not None and self.f.is_shorter_negated(factor):
             negated, factor = True, -factor

@@ -24,7 +24,7 @@ _WORD_BITS = 32
 
 
 class Exchange(Protocol):
-    """Storage for the elements of a tile; a place is an index that `layout.padded` returns.
+    """Storage for the elements of a tile, by the padded indices that `layout.padded` returns.
 
     A barrier must separate stores from loads by other instances.
     """
@@ -51,7 +51,7 @@ def exchange(k: Builder, f: PrimeField, tile: Tile) -> Exchange:
 
 
 def places(tile: Tile) -> int:
-    """Return the number of places of a tile, including padding."""
+    """Return the number of padded indices of a tile, including unused ones."""
     return padded((1 << tile.log_size) - 1, tile.log_banks) + 1
 
 
@@ -69,19 +69,19 @@ class Limbs:
             f.limb_type, self._plane_words * (f.limb_count // self._chunk_limbs)
         )
 
-    def store(self, place: Value, element: Element) -> None:
-        place = place * self._chunk_limbs
+    def store(self, offset: Value, element: Element) -> None:
+        offset = offset * self._chunk_limbs
         for start in range(0, self._f.limb_count, self._chunk_limbs):
             limbs = element.limbs[start : start + self._chunk_limbs]
             self._k.store(
-                self._shared, place + self._plane_words * (start // self._chunk_limbs), *limbs
+                self._shared, offset + self._plane_words * (start // self._chunk_limbs), *limbs
             )
 
-    def load(self, place: Value, form: RowForm) -> Element:
-        place = place * self._chunk_limbs
+    def load(self, base_offset: Value, form: RowForm) -> Element:
+        base_offset = base_offset * self._chunk_limbs
         limbs: list[Value] = []
         for start in range(0, self._f.limb_count, self._chunk_limbs):
-            offset = place + self._plane_words * (start // self._chunk_limbs)
+            offset = base_offset + self._plane_words * (start // self._chunk_limbs)
             limbs += self._k.load(self._shared, offset, self._chunk_limbs)
         return Element(self._f, tuple(limbs), form.bound, form.maxima, form.exponent)
 
@@ -102,24 +102,24 @@ class Packed:
     def store(self, place: Value, element: Element) -> None:
         limbs = [limb.cast(types.u32) for limb in self._f.normalise(element).limbs]
         for word in range(self._words):
-            parts = []
+            shifted_limbs = []
             for j, limb in enumerate(limbs):
                 offset = self._f.limb_bits * j - _WORD_BITS * word
                 if -self._f.limb_bits < offset < _WORD_BITS:
-                    parts.append(limb << offset if offset >= 0 else limb >> -offset)
-            self._k.store(self._shared, place + self._plane_words * word, _or_all(parts))
+                    shifted_limbs.append(limb << offset if offset >= 0 else limb >> -offset)
+            self._k.store(self._shared, place + self._plane_words * word, _or_all(shifted_limbs))
 
     def load(self, place: Value, form: RowForm) -> Element:
         words = [self._shared[place + self._plane_words * word] for word in range(self._words)]
         bits = self._f.limb_bits
         limbs = []
         for j in range(self._f.limb_count):
-            parts = []
+            shifted_words = []
             for index, word in enumerate(words):
                 offset = _WORD_BITS * index - bits * j
                 if -_WORD_BITS < offset < bits:
-                    parts.append(word << offset if offset >= 0 else word >> -offset)
-            limb = _or_all(parts) if parts else self._k.constant(0, types.u32)
+                    shifted_words.append(word << offset if offset >= 0 else word >> -offset)
+            limb = _or_all(shifted_words) if shifted_words else self._k.constant(0, types.u32)
             # The highest limb takes all remaining bits.
             is_highest = bits * j + bits >= _WORD_BITS * self._words
             limbs.append((limb if is_highest else limb & ((1 << bits) - 1)).cast(self._f.limb_type))

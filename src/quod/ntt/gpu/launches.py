@@ -41,14 +41,14 @@ def transform_of(
     scale = pow(1 << log_size, -1, p) if inverse and scaled else 1
     base = pow(shift, -1, p) if inverse else shift
     # Descending passes read in natural order, ascending ones write in it.
-    of_natural_side = inverse == ascending
+    on_natural_side = inverse == ascending
     transform = Transform(
         modulus,
         log_size,
         "ascending" if ascending else "descending",
         pow(root, -1, p) if inverse else root,
-        natural=base if of_natural_side else 1,
-        backwards=1 if of_natural_side else base,
+        natural=base if on_natural_side else 1,
+        backwards=1 if on_natural_side else base,
         scale=scale,
     )
     permuted: dict[str, BitReversedSide] = {"NN": "writes", "RR": "reads"}

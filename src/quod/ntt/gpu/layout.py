@@ -85,21 +85,21 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
 
 
 def padded(index: int, log_banks: int = 3) -> int:
-    """Return the place in shared memory of an index in the tile, padded against bank conflicts.
+    """Return the index in shared memory of an index in the tile, padded against bank conflicts.
 
-    The place is index + floor(index / 8) + floor(index / 64) + ... with eight banks. So two index
-    bits select the same bank only if their distance is a multiple of three. The place of a sum of
-    indices without common bits is the sum of their places.
+    The padded index is index + floor(index / 8) + floor(index / 64) + ... with eight banks. So two
+    index bits select the same bank only if their distance is a multiple of three. The padded index
+    of a sum of indices without common bits is the sum of their padded indices.
     """
     return sum(index >> shift for shift in range(0, index.bit_length(), log_banks))
 
 
 def padded_value(index: Value, tile: Tile) -> Value:
     """Compute `padded` of a u32 index in a tile at run time."""
-    place = index
+    padded_index = index
     for shift in range(tile.log_banks, tile.log_size, tile.log_banks):
-        place = place + (index >> shift)
-    return place
+        padded_index = padded_index + (index >> shift)
+    return padded_index
 
 
 def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[int], int]) -> Value:
@@ -142,12 +142,12 @@ class RolledStep:
         row_above = (rows >> first) << (first + tile.log_elements)
         column = local & ((1 << tile.log_columns) - 1)
         index = ((row_above + self._position) << tile.log_columns) + column
-        self._place = padded_value(index, tile)
+        self._padded_index = padded_value(index, tile)
         self._digit = k.constant(1, local.type) << (first + tile.log_columns)
 
     def place(self, number: int) -> Value:
-        """Return the place in shared memory of element `number` of the instance."""
-        return self._place + padded_value(self._digit * number, self._tile)
+        """Return the index in shared memory of element `number` of the instance."""
+        return self._padded_index + padded_value(self._digit * number, self._tile)
 
     def power(self, digit: int) -> Value:
         """Return the exponent of the twiddle of output `digit`, in powers of the pass's root."""

@@ -47,9 +47,9 @@ class PassTables:
 
 def inner_kind(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> Inner:
     """Return the kind of the inner factors' table, for a pass above the lowest."""
-    full = element_bytes << (log_rows + log_stride)
-    most = min(device.memory_budget // _FULL_SHARE, device.largest_buffer)
-    return "full" if full <= most else "split"
+    full_bytes = element_bytes << (log_rows + log_stride)
+    max_bytes = min(device.memory_budget // _FULL_SHARE, device.largest_buffer)
+    return "full" if full_bytes <= max_bytes else "split"
 
 
 def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> int:
@@ -60,8 +60,8 @@ def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride
         if inner_kind(device, element_bytes, log_rows, log_stride) == "full":
             entries += rows << log_stride
         else:
-            low = log_stride // 2
-            entries += rows * ((1 << low) + (1 << (log_stride - low)))
+            low_bits = log_stride // 2
+            entries += rows * ((1 << low_bits) + (1 << (log_stride - low_bits)))
         entries += rows
     return entries * element_bytes
 
@@ -89,13 +89,13 @@ def _build(device: AnyDevice, transform: Transform, log_rows: int, log_stride: i
     if log_stride:
         kind = inner_kind(device, modulus.bytes, log_rows, log_stride)
         log_split = log_stride if kind == "full" else log_stride // 2
-        low = 1 << log_split
-        inner = build_progressions(device, modulus, factors.starts, factors.ratios, low)
+        low_columns = 1 << log_split
+        inner = build_progressions(device, modulus, factors.starts, factors.ratios, low_columns)
         if kind == "split":
-            ratios = [pow(ratio, low, p) for ratio in factors.ratios]
+            ratios = [pow(ratio, low_columns, p) for ratio in factors.ratios]
             ones = [1] * len(ratios)
-            high = 1 << (log_stride - log_split)
-            inner_high = build_progressions(device, modulus, ones, ratios, high)
+            high_columns = 1 << (log_stride - log_split)
+            inner_high = build_progressions(device, modulus, ones, ratios, high_columns)
     elif factors.starts:
         kind = "rows"
         inner = build_table(device, modulus, factors.starts)

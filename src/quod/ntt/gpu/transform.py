@@ -309,8 +309,8 @@ class _Pass:
         def weight(bit: int) -> int:
             return (1 << (bit - self.tile.log_columns)) if self._is_row(bit) and bit < end else 0
 
-        base = spread(start, step.registers, weight)
-        position = (gathered(self.k, self.local, step.threads, weight) + base) << shift
+        register_weight = spread(start, step.registers, weight)
+        position = (gathered(self.k, self.local, step.threads, weight) + register_weight) << shift
         result = elements[:1]
         for digit in range(1, len(elements)):
             power = position * reversed_bits(digit, step.levels)

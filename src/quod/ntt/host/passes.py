@@ -106,13 +106,13 @@ class _Pass:
         self.shape = shape
         self.neighbours = shape.lanes == "adjacent"
         constant_rows = shape.log_rows
-        self.log_rows = log_rows if constant_rows is None else self._number(constant_rows)
+        self.log_rows = log_rows if constant_rows is None else self._constant(constant_rows)
         # Rows are so small at the start of a step that the additions before its first product fit.
-        room = 1 if shape.direction == "ascending" else STEP_LEVELS
-        self.limit = max(self.f.p, (1 << self.f.native_exponent) >> room)
+        spare_bits = 1 if shape.direction == "ascending" else STEP_LEVELS
+        self.limit = max(self.f.p, (1 << self.f.native_exponent) >> spare_bits)
         self.form = canonical_form(self.f, self.f.memory_exponent)
 
-    def _number(self, value: int) -> Value:
+    def _constant(self, value: int) -> Value:
         return self.k.constant(value, types.u64)
 
     # --- columns
@@ -121,21 +121,21 @@ class _Pass:
         k, lanes = self.k, self.k.workgroup_size
         lane = k.local_id().cast(types.u64)
         group = k.workgroup_id().cast(types.u64)
-        rows_limbs = self._number(self._record_limbs) << self.log_rows
+        rows_limbs = self._constant(self._record_limbs) << self.log_rows
         self.scratch_start = group * rows_limbs + lane
         if self.shape.scaled:
             self.scale = self.f.load(self.factors, 0)
         if self.neighbours:
-            self.roots = {place: self.f.load(self.factors, place) for place in (3, 5, 6, 7)}
+            self.roots = {index: self.f.load(self.factors, index) for index in (3, 5, 6, 7)}
         blocks = (self.columns + (lanes - 1)) // lanes
         with k.range(group, blocks, k.num_workgroups().cast(types.u64)) as loop:
-            self._place_columns(loop.index * lanes, lane)
+            self._set_columns(loop.index * lanes, lane)
             if self.shape.log_rows is None:
                 self._steps_of_any_size()
             else:
                 self._steps(self.shape.log_rows)
 
-    def _place_columns(self, first: Value, lane: Value) -> None:
+    def _set_columns(self, first: Value, lane: Value) -> None:
         """Compute the starts of a block's columns; `first` is the column of lane 0."""
         if not self.neighbours:
             column = first + lane
@@ -143,12 +143,12 @@ class _Pass:
                 column = self.k.minimum(column, self.columns - 1)
             self.start = column << self.log_rows
             return
-        within = first & ((self._number(1) << self.log_stride) - 1)
-        above = (first >> self.log_stride) << (self.log_stride + self.log_rows)
-        self.first_element = above + within
+        column_in_transform = first & ((self._constant(1) << self.log_stride) - 1)
+        transform_start = (first >> self.log_stride) << (self.log_stride + self.log_rows)
+        self.first_element = transform_start + column_in_transform
         self.start = self.first_element + lane
         records = self._records_before(self.log_rows)
-        block = within // self.k.workgroup_size
+        block = column_in_transform // self.k.workgroup_size
         self.twiddle_start = block * records * self._record_limbs + lane
 
     # --- memory
@@ -170,7 +170,7 @@ class _Pass:
         """Prefetch a row of all lanes, if these are adjacent."""
         if not self.neighbours:
             return
-        row = self.k.minimum(row, (self._number(1) << self.log_rows) - 1)
+        row = self.k.minimum(row, (self._constant(1) << self.log_rows) - 1)
         first = self.first_element + (row << self.log_stride)
         data, step = self.data.cast(self.f.word_type), _LINE_BYTES // self.f.word_type.bytes
         for word in range(0, self.f.word_count * self.k.workgroup_size, step):
@@ -195,7 +195,7 @@ class _Pass:
     def _records_before(self, level: Value) -> Value:
         """Compute `steps.records_before` of a level at run time, as a sum of powers of 8."""
         starts = (level + (STEP_LEVELS - 1)) // STEP_LEVELS * STEP_LEVELS
-        return ((self._number(1) << starts) - 1) // ((1 << STEP_LEVELS) - 1)
+        return ((self._constant(1) << starts) - 1) // ((1 << STEP_LEVELS) - 1)
 
     def _twiddles_of_step(
         self, start: Value, levels: int, row: Value, *, trivial: bool
@@ -203,11 +203,11 @@ class _Pass:
         """Load a step's twiddles, by (level, position); omit twiddles that are 1."""
         if self.neighbours:
             return self._column_twiddles(start, levels, row)
-        half = self._number(1) << start
+        half = self._constant(1) << start
         return {
-            (level, place): self._row_twiddle((half << level) + half * place + row)
-            for level, place in twiddles_of_step(levels)
-            if place > 0 or not trivial
+            (level, position): self._row_twiddle((half << level) + half * position + row)
+            for level, position in twiddles_of_step(levels)
+            if position > 0 or not trivial
         }
 
     def _row_twiddle(self, entry: Value) -> Element:
@@ -225,11 +225,11 @@ class _Pass:
         result = {}
         for level in reversed(range(levels)):
             result[level, 0] = first
-            places = range(1, 1 << level)
+            positions = range(1, 1 << level)
             products = self.f.multiply_many(
-                [(first, self.roots[1 << level | place]) for place in places]
+                [(first, self.roots[1 << level | position]) for position in positions]
             )
-            result |= {(level, place): product for place, product in zip(places, products)}
+            result |= {(level, position): product for position, product in zip(positions, products)}
             if level:
                 first = self.f.square(first)
         return result
@@ -241,17 +241,17 @@ class _Pass:
         steps = steps_of(log_rows)
         if self.shape.direction == "descending":
             steps.reverse()
-        for number, (start, levels) in enumerate(steps):
+        for step_index, (start, levels) in enumerate(steps):
             self._step(
-                self._number(start), levels, lowest=start == 0, from_data=number == 0,
-                to_data=number + 1 == len(steps),
+                self._constant(start), levels, lowest=start == 0, from_data=step_index == 0,
+                to_data=step_index + 1 == len(steps),
             )  # fmt: skip
 
     def _steps_of_any_size(self) -> None:
         """Trace the steps of a number of levels known at run time, all in scratch memory."""
         k = self.k
-        rows = self._number(1) << self.log_rows
-        with k.range(self._number(0), rows) as loop:
+        rows = self._constant(1) << self.log_rows
+        with k.range(self._constant(0), rows) as loop:
             self._write_scratch(loop.index, self._read(loop.index))
         if self.shape.direction == "ascending":
             self._full_steps()
@@ -259,7 +259,7 @@ class _Pass:
         else:
             self._short_step()
             self._full_steps()
-        with k.range(self._number(0), rows) as loop:
+        with k.range(self._constant(0), rows) as loop:
             self._write(loop.index, self._read_scratch(loop.index))
 
     def _full_steps(self) -> None:
@@ -268,7 +268,7 @@ class _Pass:
             starts.reverse()
         for start in starts:
             with self.k.if_(self.log_rows >= start + STEP_LEVELS):
-                self._step_in_scratch(self._number(start), STEP_LEVELS, lowest=start == 0)
+                self._step_in_scratch(self._constant(start), STEP_LEVELS, lowest=start == 0)
 
     def _short_step(self) -> None:
         """Trace the highest step, of fewer levels than a full one."""
@@ -278,41 +278,41 @@ class _Pass:
                 self._step_in_scratch(start, levels, lowest=False)
 
     def _step_in_scratch(self, start: Value, levels: int, *, lowest: bool) -> None:
-        before = self.form
+        form_if_skipped = self.form
         self._step(start, levels, lowest=lowest, from_data=False, to_data=False)
         # The rows are unchanged if the step is skipped at run time.
-        self.form = _either(before, self.form)
+        self.form = _either(form_if_skipped, self.form)
 
     def _step(
         self, start: Value, levels: int, *, lowest: bool, from_data: bool, to_data: bool
     ) -> None:
         """Trace levels start to start + levels - 1 of all rows; with `lowest`, start is 0."""
-        k, zero = self.k, self._number(0)
-        half = self._number(1) << start
-        span = self._number(1) << (start + levels)
-        last_block = (self._number(1) << self.log_rows) - span
+        k, zero = self.k, self._constant(0)
+        half = self._constant(1) << start
+        span = self._constant(1) << (start + levels)
+        last_block = (self._constant(1) << self.log_rows) - span
         trivial = lowest and self.shape.trivial
         with k.range(zero, half) as positions:
             row = positions.index
             twiddles = self._twiddles_of_step(start, levels, row, trivial=trivial)
             with k.range(zero, last_block + 1, span) as blocks:
                 block = blocks.index
-                places = [block + row + half * i for i in range(1 << levels)]
+                indices = [block + row + half * i for i in range(1 << levels)]
                 if from_data or to_data:
                     # The next rows are in other pages, which hardware does not prefetch.
-                    next_rows = k.select(block < last_block, span, self._number(1))
-                    for place in places:
-                        self._prefetch(place + next_rows)
+                    next_rows = k.select(block < last_block, span, self._constant(1))
+                    for index in indices:
+                        self._prefetch(index + next_rows)
                 read = self._read if from_data else self._read_scratch
                 rows = butterflies(
-                    self.f, self.shape.direction, [read(place) for place in places],
-                    lambda level, place: twiddles.get((level, place)), levels,
+                    self.f, self.shape.direction, [read(index) for index in indices],
+                    lambda level, position: twiddles.get((level, position)), levels,
                 )  # fmt: skip
                 if not to_data:
                     rows = reduced_rows(self.f, rows, self.limit)
                 write = self._write if to_data else self._write_scratch
-                for place, element in zip(places, rows, strict=True):
-                    write(place, element)
+                for index, element in zip(indices, rows, strict=True):
+                    write(index, element)
         self.form = common_form(rows)
 
 

@@ -45,7 +45,9 @@ class RingProducts:
             return self._join(n, self.product(x, y[:n]), self.product(x, y[n:]))
         half = -(-n // 2)
         low, high = self.product(x[:half], y[:half]), self.product(x[half:], y[half:])
-        middle = self._of_sums.product(self._sum_of_halves(x, half), self._sum_of_halves(y, half))
+        middle = self._sum_products.product(
+            self._sum_of_halves(x, half), self._sum_of_halves(y, half)
+        )
         return self._combine(half, low, middle, high)
 
     def square(self, x: Limbs) -> list[Value]:
@@ -55,7 +57,9 @@ class RingProducts:
             return self._schoolbook_square(x)
         half = -(-n // 2)
         low, high = self.square(x[:half]), self.square(x[half:])
-        return self._combine(half, low, self._of_sums.square(self._sum_of_halves(x, half)), high)
+        return self._combine(
+            half, low, self._sum_products.square(self._sum_of_halves(x, half)), high
+        )
 
     def word_product(self, x: Limb, y: Limb) -> Value:
         """Return x * y as a column; raises TypeError if both limbs are static."""
@@ -76,7 +80,7 @@ class RingProducts:
         return count >= self.least and (self.column_type is types.u32 or self.bits < 32)
 
     @property
-    def _of_sums(self) -> RingProducts:
+    def _sum_products(self) -> RingProducts:
         return replace(self, bits=self.bits + 1)
 
     def _sum_of_halves(self, x: Limbs, half: int) -> list[Limb]:
@@ -87,7 +91,7 @@ class RingProducts:
     def _combine(
         self, half: int, low: list[Value], middle: list[Value], high: list[Value]
     ) -> list[Value]:
-        """Return low + (middle - low - high) * B**half + high * B**(2 * half), B one column."""
+        """Return low + (middle - low - high) * B**half + high * B**(2 * half), B the base."""
         zero = self.k.constant(0, self.column_type)
         columns = [*low, zero, *high]
         for j, column in enumerate(middle):

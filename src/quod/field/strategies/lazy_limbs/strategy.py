@@ -155,8 +155,8 @@ class LazyLimbs(SpareLimbs):
         return a
 
     def _best_estimate(self, bound: int) -> QuotientEstimate:
-        """Return the estimate with the smallest remainder."""
-        estimates = [QuotientEstimate(self, bound, shown) for shown in range(1, 32)]
+        """Return the estimate with the smallest bound on the remainder."""
+        estimates = [QuotientEstimate(self, bound, top_bits) for top_bits in range(1, 32)]
         return min(estimates, key=lambda estimate: estimate.bound)
 
     @staticmethod
@@ -263,8 +263,8 @@ class LazyLimbs(SpareLimbs):
             )
         if shift:
             # Clearing the low bits adds multiples of p, which must fit the limbs.
-            room = self.room - ((1 << shift) - 1) * self.p
-            a = self._clear_low_bits(self.normalise(self._reduce_to_bound(a, room)), shift)
+            max_bound = self.room - ((1 << shift) - 1) * self.p
+            a = self._clear_low_bits(self.normalise(self._reduce_to_bound(a, max_bound)), shift)
         elif a.bound > 2 * self.p:
             a = self.reduce(a)
         a = self._reduce_below_unit(a, self.p << shift)
@@ -337,36 +337,36 @@ class QuotientEstimate:
 
     bound: the exclusive bound of the numbers. The attribute `bound` is that of the remainder; it is
         unchanged if the estimate does not fit its word.
-    shown: how many of the bits of p are in v.
+    top_bits: the number of bits of p that are in v; h is the number of the others.
     """
 
-    def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
+    def __init__(self, field: LazyLimbs, bound: int, top_bits: int) -> None:
         self._field = field
         p, shape = field.p, field.shape
-        self._hidden = p.bit_length() - shown
-        largest_v = (bound - 1) >> self._hidden
+        self._omitted_bits = p.bit_length() - top_bits
+        largest_v = (bound - 1) >> self._omitted_bits
         shifts = [
             t
             for t in range(32)
-            if largest_v * ((1 << (t + self._hidden)) // p) < _WORD_LIMIT
+            if largest_v * ((1 << (t + self._omitted_bits)) // p) < _WORD_LIMIT
             and largest_v < _WORD_LIMIT
         ]
         self._shift = max(shifts, default=0)
-        self._scale = (1 << (self._shift + self._hidden)) // p
-        self._most = largest_v * self._scale >> self._shift
-        self.bound = p + (1 << self._hidden) - (-largest_v * p >> self._shift)
+        self._scale = (1 << (self._shift + self._omitted_bits)) // p
+        self._max_quotient = largest_v * self._scale >> self._shift
+        self.bound = p + (1 << self._omitted_bits) - (-largest_v * p >> self._shift)
         # The remainder must fit the limbs, because the subtraction discards higher bits.
-        fits = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
+        fits = self.bound <= field.room and (self._max_quotient + 2) << shape.bits < shape.limit
         if not shifts or not fits:
             self.bound = bound
 
     def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
         """Subtract the estimate times p from normalised limbs."""
         field, bits = self._field, self._field.limb_bits
-        top = _extract_bits(k, limbs, bits, self._hidden, 32)
+        top = _extract_bits(k, limbs, bits, self._omitted_bits, 32)
         quotient = (top * self._scale) >> self._shift
         complement = (1 << (bits * len(limbs))) - field.p
-        wrapped = field.products.plus_multiple(limbs, quotient, self._most, complement)
+        wrapped = field.products.plus_multiple(limbs, quotient, self._max_quotient, complement)
         return (*wrapped[:-1], wrapped[-1] & field.shape.mask)
 
 

@@ -35,10 +35,10 @@ from quod.msm.gpu.layout import ChunkSums, GpuMsmPlan
 PRODUCTS_OF_AFFINE = 6
 """Products in the coordinate field per addition; one of them is a square."""
 
-_CHUNK = 16  # bytes of the widest access
+_UNIT_BYTES = 16  # the widest access
 
 # Field elements per slot: the two coordinates of a sum, and a prefix product of differences.
-_ELEMENTS_PER_PLACE = 3
+_ELEMENTS_PER_SLOT = 3
 
 Elements = tuple[CoordinateElement, CoordinateElement]
 
@@ -53,8 +53,8 @@ def affine_cost(group: Group) -> int:
 def bytes_of_addition(group: Group) -> int:
     """Return the bytes that an addition moves, beyond the reading of one base.
 
-    An addition reads x twice and y once of two points, and writes and reads a prefix product and a
-    sum.
+    An addition reads x twice and y once of two points, writes and reads a prefix product, and
+    writes a sum. The two coordinates of one base are counted elsewhere.
     """
     return (6 - 2 + 2 + 2) * 8 * group.coordinate_words
 
@@ -71,17 +71,17 @@ class Shape:
         """Return at most the resident workgroups, and enough slots for the longest chunk."""
         lanes = device.lanes
         workgroups = min(resident * device.multiprocessors, -(-plan.max_chunks // lanes))
-        own_chunks = -(-plan.max_chunks // (workgroups * lanes))
-        longest = -(-plan.longest // 2)
-        return cls(workgroups, max(longest, min(slots, own_chunks * longest)))
+        chunks_per_instance = -(-plan.max_chunks // (workgroups * lanes))
+        longest_sums = -(-plan.longest // 2)
+        return cls(workgroups, max(longest_sums, min(slots, chunks_per_instance * longest_sums)))
 
     def bytes(self, device: AnyDevice, group: Group) -> int:
         """Return the bytes of scratch memory of all workgroups."""
-        place = _ELEMENTS_PER_PLACE * 8 * group.coordinate_words
-        return self.workgroups * device.lanes * self.slots * place
+        slot_bytes = _ELEMENTS_PER_SLOT * 8 * group.coordinate_words
+        return self.workgroups * device.lanes * self.slots * slot_bytes
 
 
-class _Places:
+class _ScratchSlots:
     """Field elements of an instance in scratch memory, in the limbs that registers hold.
 
     Elements are interleaved over a workgroup in units of 16 bytes, so that accesses are coalesced.
@@ -91,48 +91,50 @@ class _Places:
         values, _, self._rebuild = flatten(like)
         self._k = k
         self._count = len(values)
-        self._slots = slots
+        self._slot_count = slots
         element = values[0].type
-        self._wide = _CHUNK // element.bytes
-        self._chunks = -(-self._count // self._wide)
-        room = _ELEMENTS_PER_PLACE * slots * self._chunks * k.workgroup_size
-        first = k.workgroup_id().cast(types.u64) * room + k.local_id().cast(types.u64)
-        self._memory = k.pointer_add(scratch.cast(element), first * self._wide)
+        self._values_per_unit = _UNIT_BYTES // element.bytes
+        self._units = -(-self._count // self._values_per_unit)
+        workgroup_units = _ELEMENTS_PER_SLOT * slots * self._units * k.workgroup_size
+        first = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(types.u64)
+        self._memory = k.pointer_add(scratch.cast(element), first * self._values_per_unit)
 
-    def _offsets(self, number: Value) -> list[Value]:
-        """Return the offsets of the 16-byte units of the instance's element `number`."""
-        stride = self._k.workgroup_size * self._wide
-        start = number.cast(types.u64) * (self._chunks * stride)
-        return [start + chunk * stride for chunk in range(self._chunks)]
+    def _offsets(self, index: Value) -> list[Value]:
+        """Return the offsets of the 16-byte units of the instance's element `index`."""
+        stride = self._k.workgroup_size * self._values_per_unit
+        start = index.cast(types.u64) * (self._units * stride)
+        return [start + unit * stride for unit in range(self._units)]
 
-    def _load(self, number: Value) -> CoordinateElement:
+    def _load(self, index: Value) -> CoordinateElement:
         values: list[Value] = []
-        for offset in self._offsets(number):
-            values += self._k.load(self._memory, offset, min(self._wide, self._count - len(values)))
+        for offset in self._offsets(index):
+            values += self._k.load(
+                self._memory, offset, min(self._values_per_unit, self._count - len(values))
+            )
         return self._rebuild(values)
 
-    def _store(self, number: Value, element: CoordinateElement) -> None:
+    def _store(self, index: Value, element: CoordinateElement) -> None:
         values, _, _ = flatten(element)
-        for chunk, offset in enumerate(self._offsets(number)):
-            start = chunk * self._wide
-            self._k.store(self._memory, offset, *values[start : start + self._wide])
+        for unit, offset in enumerate(self._offsets(index)):
+            start = unit * self._values_per_unit
+            self._k.store(self._memory, offset, *values[start : start + self._values_per_unit])
 
-    def x(self, place: Value) -> CoordinateElement:
-        return self._load(place * 2)
+    def x(self, slot: Value) -> CoordinateElement:
+        return self._load(slot * 2)
 
-    def y(self, place: Value) -> CoordinateElement:
-        return self._load(place * 2 + 1)
+    def y(self, slot: Value) -> CoordinateElement:
+        return self._load(slot * 2 + 1)
 
-    def store_sum(self, place: Value, x: CoordinateElement, y: CoordinateElement) -> None:
-        self._store(place * 2, x)
-        self._store(place * 2 + 1, y)
+    def store_sum(self, slot: Value, x: CoordinateElement, y: CoordinateElement) -> None:
+        self._store(slot * 2, x)
+        self._store(slot * 2 + 1, y)
 
     def product(self, pair: Value) -> CoordinateElement:
         """Load the product of the differences of the pairs before this one."""
-        return self._load(pair + 2 * self._slots)
+        return self._load(pair + 2 * self._slot_count)
 
     def store_product(self, pair: Value, product: CoordinateElement) -> None:
-        self._store(pair + 2 * self._slots, product)
+        self._store(pair + 2 * self._slot_count, product)
 
 
 class _Pairs(ABC):
@@ -142,7 +144,7 @@ class _Pairs(ABC):
 
     @abstractmethod
     def find(self, i: Value) -> tuple[Value, Value]:
-        """Return the locations of both points of pair i. Pair 0 is valid even if `count` is 0."""
+        """Return both points of pair i, as entries or slots. Pair 0 is valid even without pairs."""
 
     @abstractmethod
     def x(self, pair: tuple[Value, Value]) -> Elements:
@@ -153,7 +155,7 @@ class _Pairs(ABC):
         """Load the y coordinates of both points."""
 
     @abstractmethod
-    def place(self, i: Value) -> Value:
+    def slot(self, i: Value) -> Value:
         """Return the slot of the sum of pair i."""
 
 
@@ -178,10 +180,10 @@ class _EntryPairs(_Pairs):
     def y(self, pair: tuple[Value, Value]) -> Elements:
         return self._y(pair[0]), self._y(pair[1])
 
-    def _words(self, entry: Value, coordinate: int) -> Sequence[Value]:
+    def _words(self, entry: Value, coordinate_index: int) -> Sequence[Value]:
         law = self._law
         size = law.group.coordinate_words
-        return law.k.load(self._bases, law.base_offset(entry) + coordinate * size, size)
+        return law.k.load(self._bases, law.base_offset(entry) + coordinate_index * size, size)
 
     def _x(self, entry: Value) -> CoordinateElement:
         return self._law.field.from_words(self._words(entry, 0))
@@ -191,40 +193,40 @@ class _EntryPairs(_Pairs):
         y = f.from_words(self._words(entry, 1))
         return f.select((entry & SIGN_BIT) != 0, f.negate(y), y)
 
-    def place(self, i: Value) -> Value:
+    def slot(self, i: Value) -> Value:
         return self._first + i
 
-    def keep_single(self, places: _Places) -> None:
+    def keep_single(self, scratch_slots: _ScratchSlots) -> None:
         """Store the last entry of a chunk of odd length as a sum of its own."""
         f, k = self._law.field, self._law.k
         with k.if_((self._last - self._start) % 2 == 0):
             entry = self._entries[self._last]
             x, y = f.carried(self._x(entry)), f.carried(self._y(entry))
-            places.store_sum(self._first + self.count, x, y)
+            scratch_slots.store_sum(self._first + self.count, x, y)
 
 
 class _SumPairs(_Pairs):
     """Sums at even multiples of 2**(level - 1), each paired with the sum at the next multiple."""
 
     def __init__(
-        self, k: Builder, places: _Places, first: Value, sums: Value, level: Value
+        self, k: Builder, scratch_slots: _ScratchSlots, first: Value, sum_count: Value, level: Value
     ) -> None:
-        self._k, self._places, self._first, self._level = k, places, first, level
-        self._last = first + sums - 1
+        self._k, self._slots, self._first, self._level = k, scratch_slots, first, level
+        self._last = first + sum_count - 1
         self._distance = k.constant(1, types.u32) << (level - 1)
-        self.count = (sums + self._distance - 1) >> level
+        self.count = (sum_count + self._distance - 1) >> level
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        first = self.place(i)
+        first = self.slot(i)
         return first, self._k.minimum(first + self._distance, self._last)
 
     def x(self, pair: tuple[Value, Value]) -> Elements:
-        return self._places.x(pair[0]), self._places.x(pair[1])
+        return self._slots.x(pair[0]), self._slots.x(pair[1])
 
     def y(self, pair: tuple[Value, Value]) -> Elements:
-        return self._places.y(pair[0]), self._places.y(pair[1])
+        return self._slots.y(pair[0]), self._slots.y(pair[1])
 
-    def place(self, i: Value) -> Value:
+    def slot(self, i: Value) -> Value:
         return self._first + (i << self._level)
 
 
@@ -236,17 +238,17 @@ class _Level:
     """
 
     def __init__(
-        self, law: WeierstrassSums, places: _Places, chunks: Value,
+        self, law: WeierstrassSums, scratch_slots: _ScratchSlots, chunks: Value,
         pairs: Callable[[Value], _Pairs], *, ahead: bool,
     ) -> None:  # fmt: skip
-        self._k, self._f, self._places = law.k, law.field, places
+        self._k, self._f, self._slots = law.k, law.field, scratch_slots
         self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
 
     def add(self) -> Value:
         """Add all pairs; return whether two points had equal x, which makes all sums invalid."""
         k, f = self._k, self._f
-        none = k.constant(0, types.u32)
-        with k.range(0, self._chunks, carry=(f.carried(f.one()), none)) as forward:
+        no_pairs = k.constant(0, types.u32)
+        with k.range(0, self._chunks, carry=(f.carried(f.one()), no_pairs)) as forward:
             product, before = forward.carried
             pairs = self._pairs(forward.index)
             forward.next((self._forward(pairs, product, before), before + pairs.count))
@@ -267,9 +269,9 @@ class _Level:
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
             product, (left, right) = loop.carried
-            following = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
-            self._places.store_product(before + loop.index, product)
-            loop.next((f.carried(product * (right - left)), following))
+            next_x = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
+            self._slots.store_product(before + loop.index, product)
+            loop.next((f.carried(product * (right - left)), next_x))
         return loop.results[0]
 
     def _backward(
@@ -280,30 +282,30 @@ class _Level:
         inverse: the inverse of the product up to and including this chunk.
         Returns the inverse of the product up to the previous chunk.
         """
-        k, f, places = self._k, self._f, self._places
+        k, f, scratch_slots = self._k, self._f, self._slots
         last = k.maximum(pairs.count, 1) - 1
 
         def operands(
             pair: tuple[Value, Value], i: Value
         ) -> tuple[Elements, Elements, CoordinateElement]:
-            return pairs.x(pair), pairs.y(pair), places.product(before + i)
+            return pairs.x(pair), pairs.y(pair), scratch_slots.product(before + i)
 
         pair = pairs.find(last)
         loaded = operands(pair, last) if self._ahead else None
         with k.range(0, pairs.count, carry=(inverse, pair, loaded)) as loop:
             inverse, pair, loaded = loop.carried
             i = last - loop.index
-            following = k.maximum(i, 1) - 1
-            (x1, x2), (y1, y2), others = loaded or operands(pair, i)
-            pair = pairs.find(following)
+            next_index = k.maximum(i, 1) - 1
+            (x1, x2), (y1, y2), prefix_product = loaded or operands(pair, i)
+            pair = pairs.find(next_index)
             if self._ahead:
-                loaded = operands(pair, following)
-            reciprocal = inverse * others
+                loaded = operands(pair, next_index)
+            reciprocal = inverse * prefix_product
             inverse = f.carried(inverse * (x2 - x1))
             slope = (y2 - y1) * reciprocal
             x3 = f.carried(f.square(slope) - x1 - x2)
             y3 = f.carried(slope * (x1 - x3) - y1)
-            places.store_sum(pairs.place(i), x3, y3)
+            scratch_slots.store_sum(pairs.slot(i), x3, y3)
             loop.next((inverse, pair, loaded))
         return loop.results[0]
 
@@ -324,48 +326,49 @@ def accumulate_affine(
     """Sum the entries of chunk i in affine coordinates, for i below count[0]; see `ChunkSums`.
 
     `scratch` has `Shape.bytes`. Any number of workgroups sums all chunks: an instance strides over
-    them, and sums as many chunks at a time as have their pairs' sums in its `slots`.
+    them, and sums as many chunks at a time as fit its `slots`. A chunk takes one slot for each pair
+    of its entries, and one for a last entry without a pair.
     """
     k.resident_workgroups(resident)
     law = WeierstrassSums(k, group, inlined=inlined)
     f = law.field
-    places = _Places(k, scratch, f.carried(f.one()), slots)
+    scratch_slots = _ScratchSlots(k, scratch, f.carried(f.one()), slots)
     chunks, lanes = count[0], k.num_workgroups() * k.workgroup_size
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
         first = batches.carried
         batches.check(first < chunks)
         # Chunks are sorted by falling length, so this is the longest remaining chunk.
-        height = (work.table.lengths[first] + 1) >> 1
+        slots_per_tree = (work.table.lengths[first] + 1) >> 1
         first_rank = first + k.local_id()
         remaining = k.select(first_rank < chunks, (chunks - first_rank + (lanes - 1)) // lanes, 0)
-        trees_at_once = k.constant(slots, types.u32) // height
+        trees_at_once = k.constant(slots, types.u32) // slots_per_tree
         trees = k.minimum(trees_at_once, remaining)
 
         def entry_pairs(j: Value) -> _EntryPairs:
             rank = first_rank + j * lanes
             start, length = work.table.starts[rank], work.table.lengths[rank]
-            return _EntryPairs(law, work, start, length, j * height)
+            return _EntryPairs(law, work, start, length, j * slots_per_tree)
 
-        failed = _Level(law, places, trees, entry_pairs, ahead=ahead).add()
+        failed = _Level(law, scratch_slots, trees, entry_pairs, ahead=ahead).add()
         with k.range(0, trees) as loop:
-            entry_pairs(loop.index).keep_single(places)
+            entry_pairs(loop.index).keep_single(scratch_slots)
         with k.while_((k.constant(1, types.u32), failed)) as levels:
             level, failed = levels.carried
-            levels.check((k.constant(1, types.u32) << (level - 1)) < height)
+            levels.check((k.constant(1, types.u32) << (level - 1)) < slots_per_tree)
 
             def sum_pairs(j: Value) -> _SumPairs:
-                pairs = (work.table.lengths[first_rank + j * lanes] + 1) >> 1
-                return _SumPairs(k, places, j * height, pairs, level)
+                sum_count = (work.table.lengths[first_rank + j * lanes] + 1) >> 1
+                return _SumPairs(k, scratch_slots, j * slots_per_tree, sum_count, level)
 
-            spoilt = _Level(law, places, trees, sum_pairs, ahead=ahead).add()
-            levels.next((level + 1, failed | spoilt))
+            level_failed = _Level(law, scratch_slots, trees, sum_pairs, ahead=ahead).add()
+            levels.next((level + 1, failed | level_failed))
         _, failed = levels.results
         with k.range(0, trees) as loop:
-            rank, place = first_rank + loop.index * lanes, loop.index * height
+            rank, slot = first_rank + loop.index * lanes, loop.index * slots_per_tree
             one = f.carried(f.one())
-            number = work.table.numbers[rank]
-            total = (places.x(place), places.y(place), one, one)
-            law.store_coordinates(work.sums, number, total)
+            chunk_number = work.table.numbers[rank]
+            total = (scratch_slots.x(slot), scratch_slots.y(slot), one, one)
+            law.store_coordinates(work.sums, chunk_number, total)
             with k.if_(failed):
                 work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
         batches.next(first + trees_at_once * lanes)

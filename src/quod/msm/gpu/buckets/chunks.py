@@ -1,7 +1,7 @@
 """Split buckets into chunks and sort the chunks by length.
 
     place_buckets   bucket starts, chunks of each bucket, histogram of chunk lengths
-    scan_chunks     first chunk number of each block, first rank of each length
+    scan_chunks     first chunk of each block, first rank of each length
     make_chunks     the chunk table
 
 A block is a range of buckets that one workgroup handles. A bucket of more than `longest` entries is
@@ -34,38 +34,41 @@ _MANY_CHUNKS = 1024
 
 @frozen
 class _Split:
-    """The split of one bucket: `longer` chunks of short + 1 entries, then chunks of `short`."""
+    """The split of one bucket into `chunk_count` chunks.
 
-    chunks: Value
-    short: Value
-    longer: Value
+    The first `longer_count` have short_length + 1 entries, the others short_length.
+    """
+
+    chunk_count: Value
+    short_length: Value
+    longer_count: Value
 
     @classmethod
     def of(cls, k: Builder, length: Value, longest: Value) -> _Split:
-        chunks = (length + longest - 1) // longest
-        divisor = k.maximum(chunks, 1)
-        short = length // divisor
-        return cls(chunks, short, length - short * divisor)
+        chunk_count = (length + longest - 1) // longest
+        divisor = k.maximum(chunk_count, 1)
+        short_length = length // divisor
+        return cls(chunk_count, short_length, length - short_length * divisor)
 
-    def tally(self, k: Builder, table: Value) -> tuple[Value, Value]:
+    def count_chunks(self, k: Builder, table: Value) -> tuple[Value, Value]:
         """Add the chunks to a histogram of lengths.
 
         Returns the previous values of the counters of the longer and of the shorter length.
         """
         ranks = []
-        for length, number in (
-            (self.short + 1, self.longer),
-            (self.short, self.chunks - self.longer),
+        for length, count in (
+            (self.short_length + 1, self.longer_count),
+            (self.short_length, self.chunk_count - self.longer_count),
         ):
-            with k.if_(number != 0) as branch:
-                branch.yield_(k.atomic_add(table, length, number))
+            with k.if_(count != 0) as branch:
+                branch.yield_(k.atomic_add(table, length, count))
             with branch.otherwise():
                 branch.yield_(k.constant(0, types.u32))
             ranks.append(branch.results)
         return ranks[0], ranks[1]
 
 
-def _instance_counts(
+def _instance_buckets(
     k: Builder, counts: Value, block_bits: int
 ) -> list[tuple[Value, Value, Value]]:
     """Return (bucket, entries, exists) of an instance's consecutive buckets."""
@@ -101,28 +104,28 @@ def place_buckets(
     scan = Scan(k)
     lengths = k.shared(types.u32, LENGTHS)
     clear(k, lengths, LENGTHS)
-    bucket_sizes = _instance_counts(k, counts, block_bits)
-    cuts = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
+    bucket_sizes = _instance_buckets(k, counts, block_bits)
+    splits = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
     entries = chunks = k.constant(0, types.u32)
-    for (_, count, _), cut in zip(bucket_sizes, cuts, strict=True):
-        entries, chunks = entries + count, chunks + cut.chunks
+    for (_, count, _), split in zip(bucket_sizes, splits, strict=True):
+        entries, chunks = entries + count, chunks + split.chunk_count
     start, _ = scan.exclusive(entries)
     start = start + block_starts[k.workgroup_id() << start_bits]
     chunk, all_chunks = scan.exclusive(chunks)
-    for (bucket, count, exists), cut in zip(bucket_sizes, cuts, strict=True):
+    for (bucket, count, exists), split in zip(bucket_sizes, splits, strict=True):
         with k.if_(exists):
             starts[bucket] = start
             cursors[bucket] = start
             first_chunk[bucket] = chunk
-        cut.tally(k, lengths)
-        start, chunk = start + count, chunk + cut.chunks
+        split.tally(k, lengths)
+        start, chunk = start + count, chunk + split.chunk_count
     with k.if_(k.local_id() == 0):
         block_chunks[k.workgroup_id()] = all_chunks
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
-        number = lengths[loop.index]
-        with k.if_(number != 0):
-            k.atomic_add(length_counts, loop.index, number)
+        length_count = lengths[loop.index]
+        with k.if_(length_count != 0):
+            k.atomic_add(length_counts, loop.index, length_count)
 
 
 @kernel
@@ -177,42 +180,42 @@ class _Bucket:
     """A bucket whose chunks are to be written.
 
     start: the index of its first entry.
-    chunk: the number of its first chunk.
-    chunks: its number of chunks; the first `longer` have short + 1 entries, the others short.
+    first_chunk: the index of its first chunk.
+    chunk_count, short_length, longer_count: see `_Split`.
     longer_rank: the rank of its first longer chunk.
     short_rank: the rank of its first shorter chunk.
     """
 
     start: Value
-    chunk: Value
-    chunks: Value
-    short: Value
-    longer: Value
+    first_chunk: Value
+    chunk_count: Value
+    short_length: Value
+    longer_count: Value
     longer_rank: Value
     short_rank: Value
 
     def write(self, k: Builder, i: Value, table: ChunkTable) -> None:
         """Write chunk i of the bucket to the table."""
-        is_longer = i < self.longer
-        rank = k.select(is_longer, self.longer_rank + i, self.short_rank + (i - self.longer))
-        table.starts[rank] = self.start + i * self.short + k.minimum(i, self.longer)
-        table.lengths[rank] = self.short + k.select(is_longer, k.constant(1, types.u32), 0)
-        table.numbers[rank] = self.chunk + i
+        is_longer = i < self.longer_count
+        rank = k.select(is_longer, self.longer_rank + i, self.short_rank + (i - self.longer_count))
+        table.starts[rank] = self.start + i * self.short_length + k.minimum(i, self.longer_count)
+        table.lengths[rank] = self.short_length + k.select(is_longer, k.constant(1, types.u32), 0)
+        table.numbers[rank] = self.first_chunk + i
 
     def values(self) -> list[Value]:
         return [
-            self.start, self.chunk, self.chunks, self.short, self.longer, self.longer_rank,
-            self.short_rank,
+            self.start, self.first_chunk, self.chunk_count, self.short_length, self.longer_count,
+            self.longer_rank, self.short_rank,
         ]  # fmt: skip
 
 
 def _write_by_instance(k: Builder, bucket: _Bucket, max_chunks: int, table: ChunkTable) -> None:
     """Write the chunks of an instance's bucket if there are at most `max_chunks`."""
     if max_chunks == 1:
-        with k.if_(bucket.chunks == 1):
+        with k.if_(bucket.chunk_count == 1):
             bucket.write(k, k.constant(0, types.u32), table)
         return
-    with k.range(0, k.select(bucket.chunks <= max_chunks, bucket.chunks, 0)) as loop:
+    with k.range(0, k.select(bucket.chunk_count <= max_chunks, bucket.chunk_count, 0)) as loop:
         bucket.write(k, loop.index, table)
 
 
@@ -234,53 +237,56 @@ def make_chunks(
 
     An instance alone writes the chunks of a bucket that has at most `own_chunks`.
     """
-    by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
-    max_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks
-    tally = k.shared(types.u32, LENGTHS)
+    uses_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
+    max_subgroup_chunks = _MANY_CHUNKS if uses_subgroups else own_chunks
+    histogram = k.shared(types.u32, LENGTHS)
     slots = _Slots(k, 7)
-    many = k.shared(types.u32, k.workgroup_size)
-    many_count = k.shared(types.u32, 1)
-    clear(k, tally, LENGTHS)
-    bucket_sizes = _instance_counts(k, counts, block_bits)
-    cuts = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
+    large_lanes = k.shared(types.u32, k.workgroup_size)
+    large_count = k.shared(types.u32, 1)
+    clear(k, histogram, LENGTHS)
+    bucket_sizes = _instance_buckets(k, counts, block_bits)
+    splits = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
     k.barrier()
-    chunk_ranks = [cut.tally(k, tally) for cut in cuts]
+    chunk_ranks = [split.tally(k, histogram) for split in splits]
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
-        number = tally[loop.index]
-        with k.if_(number != 0):
-            tally[loop.index] = k.atomic_add(ranks, loop.index, number)
+        length_count = histogram[loop.index]
+        with k.if_(length_count != 0):
+            histogram[loop.index] = k.atomic_add(ranks, loop.index, length_count)
     first = block_first[k.workgroup_id()]
-    for (bucket, _, exists), cut, (longer_rank, short_rank) in zip(
-        bucket_sizes, cuts, chunk_ranks, strict=True
+    for (bucket, _, exists), split, (longer_rank, short_rank) in zip(
+        bucket_sizes, splits, chunk_ranks, strict=True
     ):
         with k.if_(k.local_id() == 0):
-            many_count[0] = 0
+            large_count[0] = 0
         k.barrier()
         own_bucket = _Bucket(
-            bucket_starts[bucket], first_chunk[bucket] + first, cut.chunks, cut.short, cut.longer,
-            tally[k.minimum(cut.short + 1, MAX_LONGEST)] + longer_rank,
-            tally[cut.short] + short_rank,
+            bucket_starts[bucket], first_chunk[bucket] + first, split.chunk_count,
+            split.short_length, split.longer_count,
+            histogram[k.minimum(split.short_length + 1, MAX_LONGEST)] + longer_rank,
+            histogram[split.short_length] + short_rank,
         )  # fmt: skip
         with k.if_(exists):
-            first_chunk[bucket] = own_bucket.chunk
+            first_chunk[bucket] = own_bucket.first_chunk
         _write_by_instance(k, own_bucket, own_chunks, table)
         slots.put(own_bucket.values())
-        with k.if_(cut.chunks > max_of_subgroup):
-            many[k.atomic_add(many_count, 0, 1)] = k.local_id()
-        if by_subgroups:
-            waiting = k.ballot((cut.chunks > own_chunks) & (cut.chunks <= max_of_subgroup))
+        with k.if_(split.chunk_count > max_subgroup_chunks):
+            large_lanes[k.atomic_add(large_count, 0, 1)] = k.local_id()
+        if uses_subgroups:
+            pending_lanes = k.ballot(
+                (split.chunk_count > own_chunks) & (split.chunk_count <= max_subgroup_chunks)
+            )
         k.barrier()
-        if by_subgroups:
+        if uses_subgroups:
             first_slot = k.local_id() - k.lane_id()
-            with k.while_(waiting) as several:
-                several.check(several.carried != 0)
-                other = _Bucket(*slots.get(first_slot + k.emit("ctz", (several.carried,))))
-                with k.range(k.lane_id(), other.chunks, k.subgroup_size) as loop:
-                    other.write(k, loop.index, table)
-                several.next(several.carried & (several.carried - 1))
-        with k.range(0, many_count[0]) as large:
-            other = _Bucket(*slots.get(many[large.index]))
-            with k.range(k.local_id(), other.chunks, k.workgroup_size) as loop:
-                other.write(k, loop.index, table)
+            with k.while_(pending_lanes) as lanes_loop:
+                lanes_loop.check(lanes_loop.carried != 0)
+                lane_bucket = _Bucket(*slots.get(first_slot + k.emit("ctz", (lanes_loop.carried,))))
+                with k.range(k.lane_id(), lane_bucket.chunk_count, k.subgroup_size) as loop:
+                    lane_bucket.write(k, loop.index, table)
+                lanes_loop.next(lanes_loop.carried & (lanes_loop.carried - 1))
+        with k.range(0, large_count[0]) as large_loop:
+            lane_bucket = _Bucket(*slots.get(large_lanes[large_loop.index]))
+            with k.range(k.local_id(), lane_bucket.chunk_count, k.workgroup_size) as loop:
+                lane_bucket.write(k, loop.index, table)
         k.barrier()

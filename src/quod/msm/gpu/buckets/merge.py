@@ -37,7 +37,7 @@ _MAX_ROUNDS = 16
 _RUN = 512
 
 # Indices of the counters of runs: runs of chunks, and runs of run sums.
-_OF_CHUNKS, _OF_RUNS = 0, 1
+_CHUNK_RUNS, _RUN_SUMS = 0, 1
 _COUNTER_BYTES = 256
 
 
@@ -57,12 +57,13 @@ def merge_buckets(
 ) -> None:
     """Compute sums[first_chunk[b]] = the sum of bucket b's chunks, for buckets of few chunks.
 
-    Larger buckets are appended as pairs: (first chunk, chunks) of each run to `runs`, and
-    (first chunk, runs) of a bucket of several runs to `run_sums`.
+    A larger bucket is split into runs. Each run is appended to `runs` as a pair (first chunk,
+    number of chunks). A bucket of several runs is also appended to `run_sums` as a pair (first
+    chunk, number of runs).
     """
     k.resident_workgroups(resident_workgroups(group))
     law, lanes = sum_arithmetic(k, group, form), lanes_per_bucket
-    room = law.room_for_lanes(lanes)
+    shared_sums = law.room_for_lanes(lanes)
     bucket = k.global_id() // lanes
     lane = k.local_id() % lanes
     exists = bucket < buckets
@@ -70,31 +71,31 @@ def merge_buckets(
         begin, end = first_chunk[bucket], first_chunk[bucket + 1]
         branch.yield_(begin, end - begin)
     with branch.otherwise():
-        nothing = k.constant(0, types.u32)
-        branch.yield_(nothing, nothing)
+        no_chunks = k.constant(0, types.u32)
+        branch.yield_(no_chunks, no_chunks)
     begin, chunks = branch.results
     is_small = chunks <= lanes * _MAX_ROUNDS
     count = k.select(is_small, chunks, 0)
     total = _sum_of_lane(k, law, sums, begin, count, lane, lanes)
-    total = law.sum_of_lanes(total, lanes, room)
+    total = law.sum_of_lanes(total, lanes, shared_sums)
     with k.if_((lane == 0) & (count > 1)):
         law.store(sums, begin, total)
     with k.if_((lane == 0) & ~is_small):
         run_count = (chunks + (_RUN - 1)) // _RUN
-        place = k.atomic_add(counters, _OF_CHUNKS, run_count)
+        first_run = k.atomic_add(counters, _CHUNK_RUNS, run_count)
         with k.range(0, run_count) as loop:
-            done = loop.index * _RUN
-            length = k.minimum(chunks - done, _RUN)
-            k.store(runs, (place + loop.index) * 2, begin + done, length)
+            offset = loop.index * _RUN
+            length = k.minimum(chunks - offset, _RUN)
+            k.store(runs, (first_run + loop.index) * 2, begin + offset, length)
         with k.if_(run_count > 1):
-            k.store(run_sums, k.atomic_add(counters, _OF_RUNS, 1) * 2, begin, run_count)
+            k.store(run_sums, k.atomic_add(counters, _RUN_SUMS, 1) * 2, begin, run_count)
 
 
 def _sum_of_lane(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, lane: Value,
     lanes: int, stride: Value | int = 1,
 ) -> Any:  # fmt: skip
-    """Add the sums with numbers lane, lane + lanes, ... below `count`; `stride` is in points."""
+    """Add the sums lane, lane + lanes, ... below `count`; `stride` is in points."""
     with k.range(lane, count, lanes, carry=law.neutral()) as loop:
         loop.next(law.add(loop.carried, law.load(sums, first + loop.index * stride)))
     return loop.results
@@ -118,35 +119,35 @@ def merge_runs(
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    room = law.room_for_lanes(k.workgroup_size)
+    shared_sums = law.room_for_lanes(k.workgroup_size)
     with k.range(
         k.workgroup_id(), k.uniform(counters[which]), k.num_workgroups()
     ) as loop:  # fmt: skip
         first, count = k.load(runs, loop.index * 2, 2)
-        if room is None:
+        if shared_sums is None:
             _sum_run(k, law, sums, first, count, stride)
         else:
-            _sum_run_through_memory(k, law, sums, first, count, stride, room)
+            _sum_run_through_memory(k, law, sums, first, count, stride, shared_sums)
 
 
 def _sum_run_through_memory(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value,
-    room: Value,
+    shared_sums: Value,
 ) -> None:  # fmt: skip
     """Add one run by a workgroup that exchanges points through shared memory."""
     lane, size = k.local_id(), k.workgroup_size
     bits = size.bit_length() - 1
 
     def term(index: Value) -> tuple[Value, Any]:
-        place = (index << bits) + lane
-        with k.if_(place < count) as inside:
-            inside.yield_(law.load(sums, first + place * stride))
-        with inside.otherwise():
-            inside.yield_(law.neutral())
-        return place < count, inside.results
+        sum_index = (index << bits) + lane
+        with k.if_(sum_index < count) as branch:
+            branch.yield_(law.load(sums, first + sum_index * stride))
+        with branch.otherwise():
+            branch.yield_(law.neutral())
+        return sum_index < count, branch.results
 
     terms = (k.uniform(count) + (size - 1)) >> bits
-    total = law.sum_of_terms(terms, k.constant(bits, types.u32), room, term)
+    total = law.sum_of_terms(terms, k.constant(bits, types.u32), shared_sums, term)
     with k.if_(lane == 0):
         law.store(sums, first, total)
     k.barrier()
@@ -161,16 +162,16 @@ def _sum_run(
     total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
     total = law.sum_of_lanes(total, width, None)
     # Each subgroup's first lane overwrites the first sum that it read.
-    leads = (lane % width == 0) & (lane < count)
-    with k.if_(leads):
+    is_leader = (lane % width == 0) & (lane < count)
+    with k.if_(is_leader):
         law.store(sums, first + lane * stride, total)
     k.barrier()
     subgroups = size // width
     if subgroups > 1:
         start = lane * width
-        has_one = (lane < subgroups) & (start < count)
+        has_sum = (lane < subgroups) & (start < count)
         total = _sum_of_lane(
-            k, law, sums, first + start * stride, k.select(has_one, k.constant(1, types.u32), 0),
+            k, law, sums, first + start * stride, k.select(has_sum, k.constant(1, types.u32), 0),
             k.constant(0, types.u32), 1,
         )  # fmt: skip
         total = law.sum_of_lanes(total, subgroups, None)
@@ -221,8 +222,8 @@ def begin_sums(
         bucket, pair = i // pairs, i % pairs
         first = first_chunk[bucket]
         with k.if_(first_chunk[bucket + 1] != first) as branch:
-            place = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
-            branch.yield_(k.load(sums, place, 2))
+            word_index = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
+            branch.yield_(k.load(sums, word_index, 2))
         with branch.otherwise():
             branch.yield_((k.constant(0, types.u64),) * 2)
         k.store(carried, i.cast(types.u64) * 2, *branch.results)
@@ -237,8 +238,8 @@ def lanes_of(plan: GpuMsmPlan) -> int:
 
 def _max_runs(plan: GpuMsmPlan) -> tuple[int, int]:
     """Return upper bounds on the numbers of runs of chunks and of buckets of more than one run."""
-    many = plan.max_chunks // (lanes_of(plan) * _MAX_ROUNDS + 1)
-    return many + plan.max_chunks // _RUN, plan.max_chunks // (_RUN + 1)
+    split_buckets = plan.max_chunks // (lanes_of(plan) * _MAX_ROUNDS + 1)
+    return split_buckets + plan.max_chunks // _RUN, plan.max_chunks // (_RUN + 1)
 
 
 def _aligned(nbytes: int) -> int:
@@ -247,7 +248,7 @@ def _aligned(nbytes: int) -> int:
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Return the bytes of scratch memory that `record` needs."""
-    return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _max_runs(plan))
+    return _COUNTER_BYTES + sum(_aligned(8 * pairs) for pairs in _max_runs(plan))
 
 
 def record(
@@ -263,11 +264,11 @@ def record(
         return
     static: dict[str, Any] = {"group": plan.group, "form": plan.form}
     lanes = lanes_of(plan)
-    room, sum_room = _max_runs(plan)
+    max_runs, max_run_sums = _max_runs(plan)
     counters = scratch.slice(0, _COUNTER_BYTES)
-    middle = _COUNTER_BYTES + _aligned(8 * room)
-    runs = scratch.slice(_COUNTER_BYTES, middle)
-    run_sums = scratch.slice(middle, middle + _aligned(8 * sum_room))
+    runs_end = _COUNTER_BYTES + _aligned(8 * max_runs)
+    runs = scratch.slice(_COUNTER_BYTES, runs_end)
+    run_sums = scratch.slice(runs_end, runs_end + _aligned(8 * max_run_sums))
     recording.fill(counters, label="merge")
     compiled = device.compile(merge_buckets, lanes_per_bucket=lanes, **static)
     additions = max(0, plan.max_chunks - plan.all_buckets)
@@ -281,14 +282,15 @@ def record(
     )  # fmt: skip
     # Enough workgroups to fill the device, but at most as many as there can be runs.
     compiled = device.compile(merge_runs, **static)
-    most = max(1, device.resident_lanes // (4 * device.lanes))
-    for which, stride, pairs, pair_room in (
-        (_OF_CHUNKS, 1, runs, room),
-        (_OF_RUNS, _RUN, run_sums, sum_room),
+    max_workgroups = max(1, device.resident_lanes // (4 * device.lanes))
+    for which, stride, pairs, max_pairs in (
+        (_CHUNK_RUNS, 1, runs, max_runs),
+        (_RUN_SUMS, _RUN, run_sums, max_run_sums),
     ):
-        if pair_room:
+        if max_pairs:
             recording.launch(
-                compiled, min(pair_room, most), counters, which, stride, pairs, sums, label="merge"
+                compiled, min(max_pairs, max_workgroups), counters, which, stride, pairs, sums,
+                label="merge",
             )  # fmt: skip
 
 

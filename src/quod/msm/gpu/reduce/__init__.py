@@ -1,1 +1,1 @@
-"""The third stage of an MSM: the sums of buckets to the result, by weighted sums."""
+"""The third stage of an MSM: weighted sums reduce the bucket sums to the result."""

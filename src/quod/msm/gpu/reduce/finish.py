@@ -1,4 +1,4 @@
-"""The end of MSMs on the host: from the lines of `weighted_sums` to affine points.
+"""The final step of MSMs on the host: from the lines of `weighted_sums` to affine points.
 
 Two launches finish any number of MSMs over one group: the first with one lane per weighted sum, the
 second with one lane per result. They take about 40 us, so arrays and packed arguments are kept
@@ -51,8 +51,8 @@ def weigh_lines(
         first, length, weight = firsts[i], lengths[i], weights[i]
         with k.range(1 - weight, length, carry=(law.neutral(), law.neutral())) as loop:
             running, total = loop.carried
-            place = length - weight - loop.index
-            running = law.add(running, law.load(points, first + place))
+            index = length - weight - loop.index
+            running = law.add(running, law.load(points, first + index))
             loop.next((running, law.add(total, running)))
         law.store(out, i, loop.results[1])
 
@@ -149,8 +149,8 @@ def _terms(plan: GpuMsmPlan) -> tuple[Array, Array, Array, Array]:
     vectors = vectors_of(plan)
     lengths = np.array([1 << vector.bits for vector in vectors])
     starts = plan.all_windows * (np.cumsum(lengths) - lengths)
-    places = [plan.window_bits, *(vector.place for vector in vectors)]
-    gaps = [above - place for above, place in itertools.pairwise(places)]
+    log2_weights = [plan.window_bits, *(vector.place for vector in vectors)]
+    gaps = [above - place for above, place in itertools.pairwise(log2_weights)]
     # Bucket 0 has weight 1, so the points of the lowest vector weigh 1, 2, ... instead of 0, 1, ...
     weights = [0] * (len(vectors) - 1) + [1]
     windows = np.arange(plan.all_windows).reshape(plan.batch, -1)[:, ::-1].reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""The end of an MSM on its device: from the lines of `weighted_sums` to affine points.
+"""The final step of an MSM on its device: from the lines of `weighted_sums` to affine points.
 
 The host is faster at these chains of additions (see `finish`). In exported programs, which cannot
 use the host, a workgroup computes each result. Its lines are vectors of two points: for each bit of
@@ -47,38 +47,48 @@ def finish_lines(
     lane, one = k.local_id(), k.constant(1, types.u32)
     bits = window_bits - 1
     terms = windows * bits
-    each = (terms + (k.workgroup_size - 1)) // k.workgroup_size
+    terms_per_lane = (terms + (k.workgroup_size - 1)) // k.workgroup_size
     rounds = (k.workgroup_size - 1).bit_length()
-    room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
+    shared_sums = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
 
-    def place(term: Value) -> Value:
+    def log2_factor(term: Value) -> Value:
         """Return log2 of a term's factor: windows are one bit wider than bucket numbers."""
         return term + term // bits
 
-    begin = k.minimum(lane * each, terms)
-    end = k.minimum(begin + each, terms)
+    begin = k.minimum(lane * terms_per_lane, terms)
+    end = k.minimum(begin + terms_per_lane, terms)
     # The lane's terms and then the rounds of the tree share one loop, so that the addition is
     # compiled once.
-    with k.range(0, each + rounds, carry=law.neutral()) as loop:
-        is_term = loop.index < each
-        level = k.select(is_term, 0, loop.index - each)
+    with k.range(0, terms_per_lane + rounds, carry=law.neutral()) as loop:
+        is_term = loop.index < terms_per_lane
+        level = k.select(is_term, 0, loop.index - terms_per_lane)
         distance, slot = one << level, lane >> (level + 1)
-        inside = lane & (distance * 2 - 1)
-        with k.if_(~is_term & (inside == distance)):
-            law.keep(room, slot, loop.carried)
+        index_in_group = lane & (distance * 2 - 1)
+        with k.if_(~is_term & (index_in_group == distance)):
+            law.keep(shared_sums, slot, loop.carried)
         k.barrier()
-        other = k.minimum((lane + distance) * each, terms)
+        other_begin = k.minimum((lane + distance) * terms_per_lane, terms)
         has_term = is_term & (begin + loop.index < end)
-        with k.if_(has_term | (~is_term & (inside == 0) & (other < terms))) as takes:
+        with k.if_(
+            has_term | (~is_term & (index_in_group == 0) & (other_begin < terms))
+        ) as summing:
             term = k.select(has_term, end - 1 - loop.index, 0)
-            above = k.minimum(term + 1, end - 1)
+            next_term = k.minimum(term + 1, end - 1)
             bit = term % bits
             with k.if_(is_term) as operands:
                 # Bucket 0 has weight 1: the lowest bit adds the sum of all buckets once more.
                 additions = k.select(bit == 0, one * 3, 1)
-                operands.yield_((loop.carried, place(above) - place(term), additions))
+                operands.yield_(
+                    (loop.carried, log2_factor(next_term) - log2_factor(term), additions)
+                )
             with operands.otherwise():
-                operands.yield_((law.kept(room, slot), place(other) - place(begin), one))
+                operands.yield_(
+                    (
+                        law.kept(shared_sums, slot),
+                        log2_factor(other_begin) - log2_factor(begin),
+                        one,
+                    )
+                )
             shifted, doublings, additions = operands.results
             with k.range(0, doublings, carry=shifted) as doubling:
                 doubling.next(law.double(doubling.carried))
@@ -90,11 +100,11 @@ def finish_lines(
                 with source.otherwise():
                     source.yield_(loop.carried)
                 adding.next(law.add(adding.carried, source.results))
-            takes.yield_(adding.results)
-        with takes.otherwise():
-            takes.yield_(loop.carried)
+            summing.yield_(adding.results)
+        with summing.otherwise():
+            summing.yield_(loop.carried)
         k.barrier()
-        loop.next(takes.results)
+        loop.next(summing.results)
     with k.if_(lane == 0):
         k.store(out, k.workgroup_id() * group.point_words, *law.to_affine_words(loop.results))
 

@@ -33,7 +33,7 @@ LANES = 64
 # The minimum number of points per lane, if there are enough points for all lanes.
 _LANE_LENGTH = 16
 
-_FIELDS = 10
+_JOB_WORDS = 10
 """Words of a `Job` in the table."""
 
 _ALIGNMENT = 256
@@ -83,22 +83,22 @@ class Round:
 
 def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
     """Yield the launches that reduce all windows, in order."""
-    short, windows = short_bits(plan), plan.all_windows
-    kept = vectors_of(plan)
-    sizes = accumulate((windows << vector.bits for vector in kept), initial=0)
-    places = dict(zip(kept, sizes))
+    max_bits, windows = short_bits(plan), plan.all_windows
+    final_vectors = vectors_of(plan)
+    sizes = accumulate((windows << vector.bits for vector in final_vectors), initial=0)
+    target_starts = dict(zip(final_vectors, sizes))
     sources = {Vector(plan.window_bits - 1, 0): 0}
     while sources:
-        reduction = _round(plan, sources, short, places)
+        reduction = _round(plan, sources, max_bits, target_starts)
         yield reduction
         sources = {job.cut.target: job.target for job in reduction.jobs if not job.is_short}
 
 
 def _round(
-    plan: GpuMsmPlan, sources: dict[Vector, int], short: int, places: dict[Vector, int]
+    plan: GpuMsmPlan, sources: dict[Vector, int], max_bits: int, target_starts: dict[Vector, int]
 ) -> Round:  # fmt: skip
     windows, resident = plan.all_windows, plan.limits.resident_lanes
-    pairs = [(source, half) for source in sources for half in source.halves(short)]
+    pairs = [(source, half) for source in sources for half in source.halves(max_bits)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
     lanes, line_length = min(LANES, *lengths), 0
@@ -106,19 +106,22 @@ def _round(
         # Enough points for all lanes: one lane per line, so that no lane idles in a tree.
         lanes, line_length = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
-    group = kept = 0
+    groups = next_points = 0
     for (source, half), length in zip(pairs, lengths):
         parts = max(0, length.bit_length() - line_length.bit_length()) if line_length else 0
         target = replace(half, parts=parts)
         lines = windows << (half.bits + parts)
         cut = Cut(source, target, lines, length >> parts, False, lanes)
-        is_short = target.is_short(short)
+        is_short = target.is_short(max_bits)
         jobs.append(
-            Job(cut, group, sources[source], places[target] if is_short else kept, is_short)
+            Job(
+                cut, groups, sources[source],
+                target_starts[target] if is_short else next_points, is_short,
+            )
         )  # fmt: skip
-        group += -(-lines * lanes // LANES)
-        kept += 0 if is_short else lines
-    return Round(tuple(jobs), lanes, group, kept)
+        groups += -(-lines * lanes // LANES)
+        next_points += 0 if is_short else lines
+    return Round(tuple(jobs), lanes, groups, next_points)
 
 
 @kernel
@@ -145,13 +148,13 @@ def sum_round(
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
+    shared_sums = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
     # The job of this workgroup is the last job that begins at or before it.
     with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
-        begins = table[search.index * _FIELDS] <= k.workgroup_id()
+        begins = table[search.index * _JOB_WORDS] <= k.workgroup_id()
         search.next(k.select(begins, search.index, search.carried))
     first_group, *fields, source, target, is_short = (
-        table[search.results * _FIELDS + field] for field in range(_FIELDS)
+        table[search.results * _JOB_WORDS + field] for field in range(_JOB_WORDS)
     )
     number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
     shape = LineShape(*fields)
@@ -159,29 +162,29 @@ def sum_round(
     one = k.constant(1, types.u32)
     lanes = one << lane_bits
     lane = k.local_id() & (lanes - 1)
-    longest = one << k.uniform(shape.bits - shape.kept - shape.parts)
+    max_length = one << k.uniform(shape.bits - shape.kept - shape.parts)
 
     def term(index: Value) -> tuple[Value, Any]:
         place = (index << lane_bits) + lane
-        with k.if_(place < line.length) as inside:
-            at = source + line.point(place)
-            with k.if_(gathered != 0) as through:
-                chunk = first_chunk[at]
-                through.yield_((first_chunk[at + 1] != chunk, chunk))
-            with through.otherwise():
-                through.yield_((k.constant(True, types.bool_), at))
-            exists, at = through.results
-            inside.yield_((exists, law.load(points, at)))
-        with inside.otherwise():
-            inside.yield_((k.constant(False, types.bool_), law.neutral()))
-        exists, addend = inside.results
+        with k.if_(place < line.length) as branch:
+            point_index = source + line.point(place)
+            with k.if_(gathered != 0) as gathering:
+                chunk = first_chunk[point_index]
+                gathering.yield_((first_chunk[point_index + 1] != chunk, chunk))
+            with gathering.otherwise():
+                gathering.yield_((k.constant(True, types.bool_), point_index))
+            exists, point_index = gathering.results
+            branch.yield_((exists, law.load(points, point_index)))
+        with branch.otherwise():
+            branch.yield_((k.constant(False, types.bool_), law.neutral()))
+        exists, addend = branch.results
         return exists, addend
 
-    total = law.sum_of_terms((longest + (lanes - 1)) >> lane_bits, lane_bits, room, term)
+    total = law.sum_of_terms((max_length + (lanes - 1)) >> lane_bits, lane_bits, shared_sums, term)
     with k.if_(line.exists & (lane == 0)):
-        with k.if_(is_short != 0) as short:
+        with k.if_(is_short != 0) as branch:
             law.store(lines, target + line.number, total)
-        with short.otherwise():
+        with branch.otherwise():
             law.store(out, target + line.number, total)
 
 
@@ -210,7 +213,7 @@ def record(
     scratch: Buffer,
 ) -> None:
     """Record the reduction of bucket sums to lines; see `weighted_sums.record`."""
-    points, first_places = sums, first_chunk
+    points, chunk_starts = sums, first_chunk
     products = PRODUCTS_OF_ADDITION[plan.form]
     for reduction, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):
         table = device.upload(np.array([job.words for job in reduction.jobs], np.uint32))
@@ -218,9 +221,9 @@ def record(
         out = scratch.slice(start, stop)
         recording.launch(
             compiled, reduction.groups, len(reduction.jobs), reduction.lanes.bit_length() - 1,
-            int(first_places is not None), table, points, first_places or table, out, lines,
+            int(chunk_starts is not None), table, points, chunk_starts or table, out, lines,
             label="reduce", bytes=8 * plan.sum_words * reduction.additions,
             modmuls=reduction.additions * products * plan.group.degree,
             multiply_adds=reduction.additions * addition_cost(plan.group, plan.form, products),
         )  # fmt: skip
-        points, first_places = out, None
+        points, chunk_starts = out, None

@@ -35,7 +35,7 @@ from quod.msm.gpu.layout import GpuMsmPlan
 
 # log2 of the points above which a vector is split into rows and columns, if the host finishes the
 # MSM, and if the device does, where chains of additions take longer.
-_SHORT, _SHORT_ON_DEVICE = 5, 1
+_SHORT_BITS, _SHORT_BITS_ON_DEVICE = 5, 1
 
 # The number of points of a line for eight groups of four lanes. A line of four times as many is
 # split into parts of this size if lanes are idle, and the next launch adds the parts.
@@ -52,19 +52,20 @@ class Vector:
 
     bits: log2 of the points of a part.
     place: point part * 2**bits + i has the weight i * 2**place.
-    parts: log2 of the number of parts, whose points are to be added."""
+    parts: log2 of the number of parts, whose points are to be added.
+    """
 
     bits: int
     place: int
     parts: int = 0
 
-    def is_short(self, short: int) -> bool:
-        """Return whether the vector is final: one part of at most 2**short points."""
-        return self.bits <= short and self.parts == 0
+    def is_short(self, max_bits: int) -> bool:
+        """Return whether the vector is final: one part of at most 2**max_bits points."""
+        return self.bits <= max_bits and self.parts == 0
 
-    def halves(self, short: int) -> tuple[Vector, ...]:
-        """Return its row sums and column sums, or the sum of its parts if those are short."""
-        if self.bits <= short:
+    def halves(self, max_bits: int) -> tuple[Vector, ...]:
+        """Return its row and column sums; if its parts are short, the sum of the parts."""
+        if self.bits <= max_bits:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
@@ -119,25 +120,25 @@ class Cut:
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
     """Yield the launches that reduce all windows, in an order that respects dependencies."""
-    few, short = max(LANES, resident_lanes // 4), short_bits(plan)
+    max_points, max_bits = max(LANES, resident_lanes // 4), short_bits(plan)
 
     def cut(source: Vector) -> Iterator[Cut]:
-        for half in source.halves(short):
+        for half in source.halves(max_bits):
             lines = plan.all_windows << half.bits
             length = 1 << (source.bits + source.parts - half.bits)
-            by_four_lanes = lines * length <= few
+            by_four_lanes = lines * length <= max_points
             if by_four_lanes:
-                room = (few // (lines * LANES)).bit_length() - 1
-                parts = max(0, min(room, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
+                max_part_bits = (max_points // (lines * LANES)).bit_length() - 1
+                parts = max(0, min(max_part_bits, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
                 parts = 0 if length < 4 * _FOUR_LANES_LENGTH else parts
             else:
-                lane_length = max(_LANE_LENGTH, lines * length // few)
+                lane_length = max(_LANE_LENGTH, lines * length // max_points)
                 parts = max(0, length.bit_length() - lane_length.bit_length())
             lines, length = lines << parts, length >> parts
             lanes = LANES_PER_SUM * min(LANES // LANES_PER_SUM, length) if by_four_lanes else 1
             target = replace(half, parts=parts)
             yield Cut(source, target, lines, length, by_four_lanes, lanes)
-            if not target.is_short(short):
+            if not target.is_short(max_bits):
                 yield from cut(target)
 
     yield from cut(Vector(plan.window_bits - 1, 0))
@@ -145,7 +146,13 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
 
 @frozen
 class Line:
-    """The `length` points of one line; 0 if there is no such line."""
+    """The points of one line.
+
+    number: the index of the line among those of the launch.
+    length: its number of points; 0 if there is no such line.
+    first, base, rest_bits, high_shift: the mapping from a point of the line to its index among all
+        points; see `point`.
+    """
 
     number: Value
     exists: Value
@@ -172,9 +179,9 @@ class Line:
             (vector << bits) + (kept_value << rest_bits), rest_bits, kept + rest_bits,
         )  # fmt: skip
 
-    def point(self, place: Value) -> Value:
+    def point(self, position: Value) -> Value:
         """Return the index, among all points, of point `place` of the line."""
-        number = self.first + place
+        number = self.first + position
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
 
@@ -184,16 +191,16 @@ class Line:
     ) -> Any:  # fmt: skip
         """Add all points of the line; see `sum_lines` for `gathered`."""
         with k.range(0, self.length, carry=law.neutral()) as loop:
-            place = self.point(loop.index)
+            index = self.point(loop.index)
             if gathered:
-                first = first_chunk[place]
-                with k.if_(first_chunk[place + 1] != first) as branch:
+                first = first_chunk[index]
+                with k.if_(first_chunk[index + 1] != first) as branch:
                     branch.yield_(law.add(loop.carried, law.load(points, first)))
                 with branch.otherwise():
                     branch.yield_(loop.carried)
                 total = branch.results
             else:
-                total = law.add(loop.carried, law.load(points, place))
+                total = law.add(loop.carried, law.load(points, index))
             loop.next(total)
         return loop.results
 
@@ -244,9 +251,9 @@ def sum_short_lines(
     length = k.constant(1, types.u32) << (shape.bits - shape.kept - shape.parts)
     rounds = (length + (groups_per_line - 1)) // groups_per_line
 
-    def point(place: Value) -> FourLaneSum:
-        exists = place < line.length
-        index = k.select(exists, line.point(place), 0)
+    def point(position: Value) -> FourLaneSum:
+        exists = position < line.length
+        index = k.select(exists, line.point(position), 0)
         if gathered:
             first = first_chunk[index]
             exists, index = exists & (first_chunk[index + 1] != first), first
@@ -264,19 +271,19 @@ def sum_short_lines(
 def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     """Return the final vectors of a window, highest weights first."""
 
-    short = short_bits(plan)
+    max_bits = short_bits(plan)
 
     def cut(vector: Vector) -> tuple[Vector, ...]:
-        if vector.is_short(short):
+        if vector.is_short(max_bits):
             return (vector,)
-        return tuple(part for half in vector.halves(short) for part in cut(half))
+        return tuple(part for half in vector.halves(max_bits) for part in cut(half))
 
     return cut(Vector(plan.window_bits - 1, 0))
 
 
 def short_bits(plan: GpuMsmPlan) -> int:
     """Return log2 of the maximum number of points of a final vector."""
-    return _SHORT_ON_DEVICE if plan.on_device else _SHORT
+    return _SHORT_BITS_ON_DEVICE if plan.on_device else _SHORT_BITS
 
 
 def line_bytes(plan: GpuMsmPlan) -> int:
@@ -290,8 +297,8 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     lines = 0
     for on_device in (False, True):
         variant = replace(plan, on_device=on_device)
-        short, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
-        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(short))
+        max_bits, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
+        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
         lines = max(lines, kept)
     return 8 * plan.sum_words * lines
 
@@ -312,14 +319,14 @@ def record(
     lines: receives the vectors one after the other, each for all windows.
     """
     outputs: dict[Vector, Buffer] = {}
-    used = {True: 0, False: 0}
+    used_bytes = {True: 0, False: 0}
     for cut in cuts_of(plan, device.resident_lanes):
-        short = cut.target.is_short(short_bits(plan))
-        start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
-        used[short] = stop
+        is_short = cut.target.is_short(short_bits(plan))
+        start, stop = used_bytes[is_short], used_bytes[is_short] + 8 * plan.sum_words * cut.lines
+        used_bytes[is_short] = stop
         gathered = cut.source not in outputs and first_chunk is not None
         points = outputs.get(cut.source, sums)
-        out = outputs[cut.target] = (lines if short else scratch).slice(start, stop)
+        out = outputs[cut.target] = (lines if is_short else scratch).slice(start, stop)
         static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
         if cut.by_four_lanes:
             kernel = device.compile(

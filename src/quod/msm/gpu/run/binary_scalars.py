@@ -218,14 +218,15 @@ class BinaryScalarMsm:
         self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
-        plan, device, room = self._others_plan, self.device, self.room
+        plan, device, capacity = self._others_plan, self.device, self.room
         words, base_indices, buffers = self._allocate_others(arena)
         gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)
         recording.launch(
-            gather, -(-room // device.lanes), room, scalars, scalar_split.indices or scalars,
-            scalar_split.others, scalar_split.counters, words, base_indices, label="gather",
-            bytes=2 * room * SCALAR_BYTES,
+            gather, -(-capacity // device.lanes), capacity, scalars,
+            scalar_split.indices or scalars, scalar_split.others, scalar_split.counters, words,
+            base_indices, label="gather",
+            bytes=2 * capacity * SCALAR_BYTES,
         )  # fmt: skip
-        source = Scalars(words, room, self.count, 0, base_indices, None, listed=True)
+        source = Scalars(words, capacity, self.count, 0, base_indices, None, listed=True)
         record_buckets(recording, device, plan, source, bases, buffers)
-        return record_result(recording, device, plan, buffers, room)
+        return record_result(recording, device, plan, buffers, capacity)

@@ -58,9 +58,9 @@ class SortShape:
             block_bits = min(8, max_low_bits)
             return cls(0, block_bits, buckets, buckets >> block_bits)
         bits = (buckets - 1).bit_length()
-        least = ((buckets - 1) // tuning.bins).bit_length()
-        wanted = tuning.low_bits or (bits + 1) // 2
-        low_bits = min(max_low_bits, tuning.max_low_bits, max(least, wanted))
+        min_low_bits = ((buckets - 1) // tuning.bins).bit_length()
+        preferred_low_bits = tuning.low_bits or (bits + 1) // 2
+        low_bits = min(max_low_bits, tuning.max_low_bits, max(min_low_bits, preferred_low_bits))
         if buckets >> low_bits > tuning.bins:
             raise InputError(
                 f"{plan.all_windows} windows of {plan.window_bits} bits are too many buckets to "
@@ -121,8 +121,8 @@ def _planned(
             f"{count} bases of {group.name} take {per_copy} bytes of device memory, and "
             f"{base_budget} are free for them; stream them, or take fewer"
         )
-    reach = limits.largest_buffer
-    max_copies = max(1, min(max_copies, reach // per_copy))
+    max_buffer_bytes = limits.largest_buffer
+    max_copies = max(1, min(max_copies, max_buffer_bytes // per_copy))
 
     def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
         needed = window_count(maximum, window_bits)
@@ -136,13 +136,13 @@ def _planned(
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
-    for block in _blocks(probe.count, per_base, reach):
+    for block in _blocks(probe.count, per_base, max_buffer_bytes):
         fitting = [
             candidate for width in widths for candidate in plans(width, block) if fits(candidate)
         ]
         if fitting:
             return min(fitting, key=additions)
-    if options.window_bits is not None and per_copy <= reach:
+    if options.window_bits is not None and per_copy <= max_buffer_bytes:
         # The plan may still fit with fewer vectors or scalars.
         return min(plans(options.window_bits, None), key=additions)
     raise InputError(
@@ -151,21 +151,21 @@ def _planned(
     )
 
 
-def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
+def _blocks(count: int, per_base: int, max_buffer_bytes: int) -> Iterator[int | None]:
     """Yield block sizes to try: None (a single block) if a buffer can hold it, then smaller ones.
 
     Sizes are multiples of `_BLOCK_STEP`. Devices without a buffer limit use a single block.
     """
-    reachable = reach // per_base
-    if reachable >= count:
+    bases_per_buffer = max_buffer_bytes // per_base
+    if bases_per_buffer >= count:
         yield None
-    if reach >= UNLIMITED:
+    if max_buffer_bytes >= UNLIMITED:
         return
-    least = -(-count // max(1, reachable))
+    min_blocks = -(-count // max(1, bases_per_buffer))
     for halvings in range(_MAX_HALVINGS):
-        blocks = least << halvings
+        blocks = min_blocks << halvings
         size = -(-count // (blocks * _BLOCK_STEP)) * _BLOCK_STEP
-        if blocks > 1 and size * per_base <= reach:
+        if blocks > 1 and size * per_base <= max_buffer_bytes:
             yield size
 
 
@@ -211,14 +211,14 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
             f"an MSM of {plan.count} scalars in {plan.windows} windows of {plan.window_bits} bits "
             "is too large; cut it into several and add their results"
         )
-    per_bin = 1 << min(plan.window_bits - 1, plan.sort.max_low_bits)
-    by_buckets = plan.sort.bins * per_bin // (plan.windows * plan.buckets)
-    by_entries = _MAX_ENTRIES // (plan.digit_windows * plan.count)
-    by_scalars = plan.limits.largest_buffer // (SCALAR_BYTES * plan.count)
-    most = max(1, min(batch, by_buckets, by_entries, by_scalars))
-    while most > 1 and not fits(with_batch(plan, plan.count, most)):
-        most -= -(-most // 8)
-    return most
+    buckets_per_bin = 1 << min(plan.window_bits - 1, plan.sort.max_low_bits)
+    max_by_buckets = plan.sort.bins * buckets_per_bin // (plan.windows * plan.buckets)
+    max_by_entries = _MAX_ENTRIES // (plan.digit_windows * plan.count)
+    max_by_scalars = plan.limits.largest_buffer // (SCALAR_BYTES * plan.count)
+    max_batch = max(1, min(batch, max_by_buckets, max_by_entries, max_by_scalars))
+    while max_batch > 1 and not fits(with_batch(plan, plan.count, max_batch)):
+        max_batch -= -(-max_batch // 8)
+    return max_batch
 
 
 def _longest(plan: GpuMsmPlan) -> int:
@@ -227,11 +227,11 @@ def _longest(plan: GpuMsmPlan) -> int:
     Buckets of uniform digits are not split if they fill all lanes, else chunks are shorter. Chunks
     are long enough that the sums of all chunks fit a buffer.
     """
-    uncut = 16 + 2 * plan.max_entries // plan.all_buckets
-    enough = max(1, plan.limits.resident_lanes // 2)
-    if plan.all_buckets < enough:
-        uncut = min(uncut, max(_SHORTEST, -(-plan.max_entries // enough)))
+    length = 16 + 2 * plan.max_entries // plan.all_buckets
+    lanes_to_fill = max(1, plan.limits.resident_lanes // 2)
+    if plan.all_buckets < lanes_to_fill:
+        length = min(length, max(_SHORTEST, -(-plan.max_entries // lanes_to_fill)))
     spare = plan.limits.largest_buffer // (8 * plan.sum_words) - plan.all_buckets
     if spare > 0:
-        uncut = max(uncut, -(-plan.max_entries // spare))
-    return min(MAX_LONGEST, uncut)
+        length = max(length, -(-plan.max_entries // spare))
+    return min(MAX_LONGEST, length)

@@ -60,14 +60,14 @@ def multiply_from_table(
 def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
     """Read `count` bits of a scalar from bit `low` on; bits above its words are zero."""
     last = group.scalars.words // 2 - 1
-    place, shift = low // 64, (low % 64).cast(types.u64)
+    word_index, shift = low // 64, (low % 64).cast(types.u64)
 
-    def word(at: Value) -> Value:
-        index = scalar.cast(types.u64) * (last + 1) + k.minimum(at, last).cast(types.u64)
-        return k.select(at <= last, scalars[index], 0)
+    def word(index: Value) -> Value:
+        offset = scalar.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
+        return k.select(index <= last, scalars[offset], 0)
 
     # Two shifts, because a shift by 64 is undefined.
-    window = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
+    window = word(word_index) >> shift | word(word_index + 1) << 1 << (63 - shift)
     return (window & ((1 << count) - 1)).cast(types.u32)
 
 
@@ -91,13 +91,13 @@ class GpuTable:
         results = np.empty((len(scalars), *group.shape), np.uint32)
         if not len(scalars):
             return results
-        room = self._pass_size(len(scalars))
-        scalar_memory = device.allocate(room * group.scalars.bytes, zero=False)
-        affine = device.allocate(room * 8 * group.point_words, zero=False)
-        scratch = self._scratch(room)
-        for start in range(0, len(scalars), room):
-            chunk = np.require(scalars[start : start + room], requirements=("C", "A"))
-            out = results[start : start + room]
+        pass_size = self._pass_size(len(scalars))
+        scalar_memory = device.allocate(pass_size * group.scalars.bytes, zero=False)
+        affine = device.allocate(pass_size * 8 * group.point_words, zero=False)
+        scratch = self._scratch(pass_size)
+        for start in range(0, len(scalars), pass_size):
+            chunk = np.require(scalars[start : start + pass_size], requirements=("C", "A"))
+            out = results[start : start + pass_size]
             device.upload(chunk, into=scalar_memory.slice(0, chunk.nbytes))
             marking = device.stream("table").record()
             marking.fill(affine, UNWRITTEN)
@@ -112,15 +112,15 @@ class GpuTable:
 
         A launch that does not run is not detected.
         """
-        size, point = self._group.scalars.bytes, 8 * self._group.point_words
-        count = scalars.nbytes // size
-        room = self._pass_size(count)
-        scratch = self._scratch(room)
-        for start in range(0, count, room):
-            stop = min(start + room, count)
+        scalar_bytes, point_bytes = self._group.scalars.bytes, 8 * self._group.point_words
+        count = scalars.nbytes // scalar_bytes
+        pass_size = self._pass_size(count)
+        scratch = self._scratch(pass_size)
+        for start in range(0, count, pass_size):
+            stop = min(start + pass_size, count)
             self._multiply_chunk(
-                stop - start, scalars.slice(start * size, stop * size),
-                out.slice(start * point, stop * point), scratch,
+                stop - start, scalars.slice(start * scalar_bytes, stop * scalar_bytes),
+                out.slice(start * point_bytes, stop * point_bytes), scratch,
             )  # fmt: skip
 
     def _pass_size(self, count: int) -> int:
@@ -128,11 +128,11 @@ class GpuTable:
         extended_bytes = 32 * self._group.coordinate_words
         return max(1, min(_CHUNK, count, self._device.largest_buffer // extended_bytes))
 
-    def _scratch(self, room: int) -> tuple[Buffer, Buffer]:
+    def _scratch(self, count: int) -> tuple[Buffer, Buffer]:
         """Allocate extended points and prefix products."""
         words = self._group.coordinate_words
         extended, prefixes = (
-            self._device.allocate(room * size, zero=False) for size in (32 * words, 8 * words)
+            self._device.allocate(count * size, zero=False) for size in (32 * words, 8 * words)
         )
         return extended, prefixes
 

@@ -67,41 +67,45 @@ def record_chunks(
     scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
     tuning = plan.sort
     tiles = -(-total // tuning.lanes)
-    counting = max(1, _WAVES * device.resident_lanes // tuning.lanes)
-    count = device.compile(binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
+    max_counting_workgroups = max(1, _WAVES * device.resident_lanes // tuning.lanes)
+    count_kernel = device.compile(
+        binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning
+    )
     recording.launch(
-        count, min(tiles, counting), source, arrays.bin_counts, arrays.too_large, label="digits",
-        bytes=scalar_bytes,
+        count_kernel, min(tiles, max_counting_workgroups), source, arrays.bin_counts,
+        arrays.too_large, label="digits", bytes=scalar_bytes,
     )  # fmt: skip
-    scan = device.compile(
+    scan_kernel = device.compile(
         binning.scan_bins, lanes=tuning.scan_lanes, bins=shape.bins, tile=tuning.tile
     )
     bins = (arrays.bin_starts, arrays.first_tile)
     recording.launch(
-        scan, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
+        scan_kernel, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
         label="sort",
     )  # fmt: skip
-    scatter = device.compile(binning.scatter_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
+    scatter_kernel = device.compile(
+        binning.scatter_bins, lanes=tuning.lanes, shape=digits, tuning=tuning
+    )
     # If a bin is one bucket there are no keys, and this launch completes the sort.
     keys = arrays.bin_cursors if shape.direct else arrays.keys
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
-        scatter, tiles, source, arrays.bin_cursors, keys, binned, label="digits",
+        scatter_kernel, tiles, source, arrays.bin_cursors, keys, binned, label="digits",
         bytes=scalar_bytes + plan.max_entries * (4 if shape.direct else 4 + tuning.key_bytes),
     )  # fmt: skip
     static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
     bin_tiles = shape.max_tiles(plan)
     if not shape.direct:
-        count = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
+        count_kernel = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
-            bytes=tuning.key_bytes * plan.max_entries,
+            count_kernel, min(bin_tiles, max_counting_workgroups), *bins, arrays.keys,
+            arrays.bucket_counts, label="sort", bytes=tuning.key_bytes * plan.max_entries,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
-        scatter = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
+        scatter_kernel = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
+            scatter_kernel, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
             arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
         )  # fmt: skip
 
@@ -115,29 +119,29 @@ def _record_cuts(
 ) -> None:
     """Record the starts of buckets, and their chunks."""
     chunk_arrays = arrays.chunks
-    place = device.compile(
+    place_kernel = device.compile(
         chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,
         start_bits=shape.start_bits,
     )  # fmt: skip
     recording.launch(
-        place, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
+        place_kernel, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
         arrays.bucket_starts, arrays.bucket_cursors, chunk_arrays.first_chunk, arrays.block_chunks,
         arrays.length_counts, label="sort", bytes=16 * plan.all_buckets,
     )  # fmt: skip
-    scan = device.compile(
+    scan_kernel = device.compile(
         chunks.scan_chunks, lanes=plan.sort.scan_lanes, blocks=shape.blocks,
         buckets=plan.all_buckets,
     )  # fmt: skip
     recording.launch(
-        scan, 1, arrays.block_chunks, arrays.length_counts, arrays.block_first, arrays.ranks,
+        scan_kernel, 1, arrays.block_chunks, arrays.length_counts, arrays.block_first, arrays.ranks,
         chunk_arrays.first_chunk, chunk_arrays.count, label="sort",
     )  # fmt: skip
-    make = device.compile(
+    make_kernel = device.compile(
         chunks.make_chunks, lanes=chunks.LANES, block_bits=shape.block_bits,
         own_chunks=plan.sort.own_chunks,
     )  # fmt: skip
     recording.launch(
-        make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
+        make_kernel, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
         arrays.block_first, arrays.ranks, chunk_arrays.table, chunk_arrays.first_chunk,
         label="sort", bytes=16 * (plan.all_buckets + plan.max_chunks),
     )  # fmt: skip

@@ -163,12 +163,12 @@ class ResidentMsm:
                 limits=self._limits, base_budget=1 << 62,
             )  # fmt: skip
             return replace(self._plan, count=max(1, count), maximum=narrower.maximum)
-        other = plan_gpu_msm(
+        plan = plan_gpu_msm(
             self.group, count, replace(options, precompute_factor=1), limits=self._limits,
             base_budget=1 << 62, form=self._plan.form,
         )  # fmt: skip
         # The bases keep their buffers.
-        return replace(other, base_block=self._plan.base_block)
+        return replace(plan, base_block=self._plan.base_block)
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
         """Return the workspace bytes of a plan; default: that of one scalar per base."""
@@ -274,12 +274,12 @@ class ResidentMsm:
         """Yield the block of each buffer of bases."""
         for bases, count in zip(self.blocks, plan.block_counts):
             start, stop = bases.start, bases.start + count
-            words, picked = scalars, indices
+            words, block_indices = scalars, indices
             if indices is None:
                 words = _addressed_slice(scalars, start, count, plan.batch, stride)
             else:
-                picked = indices.slice(4 * start, 4 * stop)
-            source = Scalars(words, stride, bases.count, 0, picked, bases.infinity_mask)
+                block_indices = indices.slice(4 * start, 4 * stop)
+            source = Scalars(words, stride, bases.count, 0, block_indices, bases.infinity_mask)
             first = start if indices is None else 0
             yield BaseBlock(block_of(plan, count), first, source, bases.memory)
 

@@ -93,12 +93,12 @@ def plan_streamed(
             f"{device.name} or the options say so, and so have no precomputed multiples; leave out "
             "precompute_factor, or give the device a larger memory_budget"
         )
-    reach = device.largest_buffer // (8 * group.point_words)
-    size = min(_LARGEST_BLOCK, reach, max(_SMALLEST_BLOCK, -(-count // 2)))
+    max_buffer_bases = device.largest_buffer // (8 * group.point_words)
+    size = min(_LARGEST_BLOCK, max_buffer_bases, max(_SMALLEST_BLOCK, -(-count // 2)))
     while True:
         plan = _plan_of_blocks(device, group, count, size, options)
-        enough = plan is not None and plan.peak_bytes(device) <= budget
-        if plan is not None and (enough or size <= _SMALLEST_BLOCK):
+        fits_budget = plan is not None and plan.peak_bytes(device) <= budget
+        if plan is not None and (fits_budget or size <= _SMALLEST_BLOCK):
             return plan
         if size <= _SMALLEST_BLOCK:
             raise InputError(

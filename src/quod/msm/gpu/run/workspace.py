@@ -70,8 +70,8 @@ class Arena:
             )
         if not nbytes:
             return self._memory.pages[0].slice(0, 0)
-        number, place = divmod(start, page)
-        return self._memory.pages[number].slice(place, place + nbytes)
+        page_index, offset = divmod(start, page)
+        return self._memory.pages[page_index].slice(offset, offset + nbytes)
 
     def rewind(self, mark: int) -> None:
         """Free all arrays allocated since `used` was `mark`, so that later ones overlap them."""
@@ -149,11 +149,11 @@ class MsmBuffers:
         entries = allocate(plan.max_entries)
         mark = arena.used
         # Loads of the last tile go up to a tile beyond its end.
-        binned_room = 0 if sort.direct else plan.max_entries + plan.sort.tile
+        binned_capacity = 0 if sort.direct else plan.max_entries + plan.sort.tile
         # Kernels bind keys as 32-bit words, even if a word has two keys.
         binned, keys = (
-            allocate(binned_room),
-            allocate(-(-plan.sort.key_bytes * binned_room // u32.bytes)),
+            allocate(binned_capacity),
+            allocate(-(-plan.sort.key_bytes * binned_capacity // u32.bytes)),
         )
         arena.rewind(mark)
         sums = allocate(plan.sum_words * plan.max_chunks, u64)

@@ -39,20 +39,20 @@ def count_bins(
     Sets too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
     k.resident_workgroups(tuning.resident)
-    tally = Histogram(k, shape.bins)
-    tally.clear()
+    histogram = Histogram(k, shape.bins)
+    histogram.clear()
     k.barrier()
     step = k.num_workgroups() * k.workgroup_size
     with k.range(k.workgroup_id() * k.workgroup_size, source.total, step) as loop:
         digits = Digits(k, shape, source, loop.index + k.local_id())
         digits.check(too_large)
         for voter, digit in enumerate(digits):
-            tally.count(digit.bucket >> shape.low_bits, digit.exists, voter)
+            histogram.count(digit.bucket >> shape.low_bits, digit.exists, voter)
     k.barrier()
     with k.range(k.local_id(), shape.bins, k.workgroup_size) as bins:
-        number = tally.table[bins.index]
-        with k.if_(number != 0):
-            k.atomic_add(bin_counts, bins.index, number)
+        count = histogram.table[bins.index]
+        with k.if_(count != 0):
+            k.atomic_add(bin_counts, bins.index, count)
 
 
 @kernel
@@ -73,21 +73,21 @@ def scan_bins(
     """
     scan = Scan(k)
 
-    def place(index: Value, before: Value) -> None:
+    def store_start(index: Value, before: Value) -> None:
         bin_starts[index] = before
         cursors[index] = before
 
-    def place_tile(index: Value, before: Value) -> None:
+    def store_tile(index: Value, before: Value) -> None:
         first_tile[index] = before
 
-    entries = scan.array(bins, lambda index: bin_counts[index], place)
-    tiles = scan.array(bins, lambda index: (bin_counts[index] + (tile - 1)) // tile, place_tile)
+    entries = scan.array(bins, lambda index: bin_counts[index], store_start)
+    tiles = scan.array(bins, lambda index: (bin_counts[index] + (tile - 1)) // tile, store_tile)
     with k.if_(k.local_id() == 0):
         bin_starts[bins] = entries
         first_tile[bins] = tiles
 
 
-def _keys(keys: Value, tuning: SortTuning) -> Value:
+def _cast_keys(keys: Value, tuning: SortTuning) -> Value:
     """Cast the keys' memory to u16 if keys are narrow."""
     return keys.cast(types.u16) if tuning.narrow_keys else keys
 
@@ -112,12 +112,12 @@ def scatter_bins(
         staged=tuning.staged and shape.low_bits > 0,
     )  # fmt: skip
 
-    own_keys = _keys(keys, tuning)
+    key_memory = _cast_keys(keys, tuning)
 
-    def write(place: Value, bucket: Value, entry: Value) -> None:
-        entries[place] = entry
+    def write(index: Value, bucket: Value, entry: Value) -> None:
+        entries[index] = entry
         if shape.low_bits:
-            own_keys[place] = bucket & ((1 << shape.low_bits) - 1)
+            key_memory[index] = bucket & ((1 << shape.low_bits) - 1)
 
     digits = iter(Digits(k, shape, source, k.global_id()))
     for _ in range(rounds):
@@ -133,7 +133,7 @@ class _Tile:
     """One tile of a bin: its bin, and the range of its entries."""
 
     def __init__(
-        self, k: Builder, number: Value, first_tile: Value, bin_starts: Value, bins: int,
+        self, k: Builder, tile_index: Value, first_tile: Value, bin_starts: Value, bins: int,
         tuning: SortTuning,
     ) -> None:  # fmt: skip
         # Binary search for the last bin that begins at or before this tile.
@@ -142,9 +142,9 @@ class _Tile:
         while step > 1:
             step //= 2
             probe = k.minimum(low + step, bins - 1)
-            low = k.select(first_tile[probe] <= number, probe, low)
+            low = k.select(first_tile[probe] <= tile_index, probe, low)
         self.bin = low
-        start = bin_starts[low] + (number - first_tile[low]) * tuning.tile
+        start = bin_starts[low] + (tile_index - first_tile[low]) * tuning.tile
         self._length = bin_starts[low + 1] - start
         self._first = (start + k.local_id()).cast(types.u64)
         self._k = k
@@ -177,30 +177,32 @@ def count_buckets(
     A workgroup counts consecutive tiles, and adds its counters when the bin changes.
     """
     k.resident_workgroups(tuning.resident)
-    tally, own_keys = Histogram(k, 1 << low_bits), _keys(keys, tuning)
+    histogram, key_memory = Histogram(k, 1 << low_bits), _cast_keys(keys, tuning)
 
     def flush(bin_: Value) -> None:
         k.barrier()
         with k.range(k.local_id(), 1 << low_bits, k.workgroup_size) as buckets:
-            counted = tally.table[buckets.index]
+            counted = histogram.table[buckets.index]
             with k.if_(counted != 0):
                 k.atomic_add(bucket_counts, (bin_ << low_bits) + buckets.index, counted)
-                tally.table[buckets.index] = 0
+                histogram.table[buckets.index] = 0
         k.barrier()
 
     tiles = k.uniform(first_tile[bins])
-    each = (tiles + k.num_workgroups() - 1) // k.num_workgroups()
-    begin = k.workgroup_id() * each
-    tally.clear()
+    tiles_per_workgroup = (tiles + k.num_workgroups() - 1) // k.num_workgroups()
+    begin = k.workgroup_id() * tiles_per_workgroup
+    histogram.clear()
     k.barrier()
-    with k.range(begin, k.minimum(begin + each, tiles), carry=k.constant(0, types.u32)) as loop:
+    with k.range(
+        begin, k.minimum(begin + tiles_per_workgroup, tiles), carry=k.constant(0, types.u32)
+    ) as loop:
         tile = _Tile(k, loop.index, first_tile, bin_starts, bins, tuning)
-        loaded_keys = tile.load(own_keys)
+        loaded_keys = tile.load(key_memory)
         bin_ = k.uniform(tile.bin)
         with k.if_(bin_ != k.uniform(loop.carried)):
             flush(loop.carried)
         for voter, (key, exists) in enumerate(zip(loaded_keys, tile.exists(), strict=True)):
-            tally.count(key, exists, voter)
+            histogram.count(key, exists, voter)
         loop.next(bin_)
     flush(loop.results)
 
@@ -228,13 +230,13 @@ def scatter_buckets(
         k, 1 << low_bits, tuning.items, types.u16, lambda key: key, staged=tuning.staged
     )
 
-    def write(place: Value, key: Value, entry: Value) -> None:
-        entries[place] = entry
+    def write(index: Value, key: Value, entry: Value) -> None:
+        entries[index] = entry
 
     with k.if_(k.workgroup_id() < k.uniform(first_tile[bins])):
         tile = _Tile(k, k.workgroup_id(), first_tile, bin_starts, bins, tuning)
         partition.clear()
-        loaded_keys = tile.load(_keys(keys, tuning))
+        loaded_keys = tile.load(_cast_keys(keys, tuning))
         loaded = zip(tile.exists(), loaded_keys, tile.load(binned), strict=True)
         items = [Item(exists, key, entry) for exists, key, entry in loaded]
         k.barrier()

@@ -107,17 +107,17 @@ class Digits:
         self._k = k
         self._shape = shape
         self._source = source
-        self._active = s < source.total
-        readable = k.select(self._active, s, 0)
+        self._has_scalar = s < source.total
+        readable = k.select(self._has_scalar, s, 0)
         if shape.batched:
             self._vector = readable // source.count
             self._index = readable % source.count
         else:
             self._vector = k.constant(0, types.u32)
             self._index = readable
-        place = source.indices[self._index] if shape.indexed else self._index
+        scalar_index = source.indices[self._index] if shape.indexed else self._index
         self._base = source.indices[self._index] if shape.listed else self._index
-        self._position = place + self._vector * source.scalar_stride
+        self._position = scalar_index + self._vector * source.scalar_stride
         start = self._position.cast(types.u64) * _SCALAR_WORDS_32
         self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
 
@@ -125,13 +125,13 @@ class Digits:
         """Store 2**32 - 1 minus the position of the first scalar above the maximum, if any."""
         k = self._k
         above = is_above(k, self._words, self._shape.maximum)
-        with k.if_(above & self._active):
+        with k.if_(above & self._has_scalar):
             k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
 
     def __iter__(self) -> Iterator[Digit]:
         """Yield all digits, lowest first; each is traced when it is requested."""
         k, shape, source = self._k, self._shape, self._source
-        half, full = 1 << (shape.window_bits - 1), 1 << shape.window_bits
+        half, digit_base = 1 << (shape.window_bits - 1), 1 << shape.window_bits
         window_buckets = half
         first_window = self._vector * shape.windows
         carry: Value = k.constant(0, types.u32)
@@ -139,16 +139,18 @@ class Digits:
             base = source.first + self._base
             if copy:
                 base = base + source.base_stride * copy
-            present = self._active
+            base_exists = self._has_scalar
             if shape.masked:
-                present = present & (((source.infinity_mask[base // 32] >> (base % 32)) & 1) == 0)
+                base_exists = base_exists & (
+                    ((source.infinity_mask[base // 32] >> (base % 32)) & 1) == 0
+                )
             for window in range(shape.windows):
                 low = (copy * shape.windows + window) * shape.window_bits
                 raw = bits_of(k, self._words, low, shape.window_bits) + carry
                 negative = raw >= half
                 carry = k.select(negative, k.constant(1, types.u32), 0)
-                size = k.select(negative, full - raw, raw)
-                exists = present & (size != 0)
-                bucket = (first_window + window) * window_buckets + (size - 1)
+                magnitude = k.select(negative, digit_base - raw, raw)
+                exists = base_exists & (magnitude != 0)
+                bucket = (first_window + window) * window_buckets + (magnitude - 1)
                 sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
                 yield Digit(exists, k.select(exists, bucket, 0), base | sign)

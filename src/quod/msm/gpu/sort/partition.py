@@ -48,18 +48,18 @@ class Partition:
         self, k: Builder, parts: int, items: int, tag: Type, part_of: Callable[[Value], Value],
         *, staged: bool,
     ) -> None:  # fmt: skip
-        room = items * k.workgroup_size
-        needed = 4 * parts + (4 + tag.bytes) * room + _OTHER_BYTES
+        capacity = items * k.workgroup_size
+        needed_bytes = 4 * parts + (4 + tag.bytes) * capacity + _OTHER_BYTES
         if k.machine.has(Capability.SLOW_SUBGROUPS):
-            needed += 4 * k.workgroup_size  # the shared memory of a scan without shuffles
+            needed_bytes += 4 * k.workgroup_size  # the shared memory of a scan without shuffles
         self._k = k
         self._part_of = part_of
         self._packed = tag is types.u16
         self._tally = Histogram(k, parts)
-        self._staged = staged and needed <= k.machine.shared_bytes_limit
+        self._staged = staged and needed_bytes <= k.machine.shared_bytes_limit
         if self._staged:
             self._scan = Scan(k)
-            self._tags, self._entries = k.shared(tag, room), k.shared(types.u32, room)
+            self._tags, self._entries = k.shared(tag, capacity), k.shared(types.u32, capacity)
 
     def clear(self) -> None:
         """Clear the counters, before a barrier and `move`."""

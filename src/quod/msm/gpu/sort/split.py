@@ -65,16 +65,16 @@ def split_scalars(
     is_bit = (high == 0) & (words[0] <= 1)
     is_one = active & is_bit & (words[0] == 1)
     is_other = active & ~is_bit
-    kind = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
-    packed_flags = k.select(is_one, 1, kind)
+    other_flag = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
+    packed_flags = k.select(is_one, 1, other_flag)
     prefix, total = scan.exclusive(packed_flags)
-    low = (1 << _HALF) - 1
+    low_mask = (1 << _HALF) - 1
     with k.if_(k.local_id() == 0):
-        shared[ONES] = k.atomic_add(counters, ONES, total & low)
+        shared[ONES] = k.atomic_add(counters, ONES, total & low_mask)
         shared[OTHERS] = k.atomic_add(counters, OTHERS, total >> _HALF)
     k.barrier()
     with k.if_(is_one):
-        ones[shared[ONES] + (prefix & low)] = s
+        ones[shared[ONES] + (prefix & low_mask)] = s
     with k.if_(is_other):
         others[shared[OTHERS] + (prefix >> _HALF)] = s
 
