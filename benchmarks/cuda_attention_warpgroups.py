@@ -30,7 +30,7 @@ from quod.tensor.flash_attention.plan import (
     WarpgroupPlan,
     heads_together,
 )
-from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.rows.row import LOG2_E
 
 Shape = tuple[int, int, int, int]
@@ -64,7 +64,7 @@ def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Ca
         for buffer, lines in zip(memory, (rows, keys, keys), strict=False)
     ))  # fmt: skip
     compiled = device.compile(
-        ATTENTION_TILES[f16, False], lanes=plan.lanes, element=f16, plan=plan,
+        WARPGROUP_ATTENTION[f16, False], lanes=plan.lanes, element=f16, plan=plan,
         form=AttentionForm(causal=causal),
     )  # fmt: skip
 

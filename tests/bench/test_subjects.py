@@ -74,7 +74,7 @@ def test_what_a_gpu_is_measured_with(
     modulus: Modulus, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cases check their products; here they are few."""
-    monkeypatch.setattr(short_field, "_GPU_TURNS", 1)
+    monkeypatch.setattr(short_field, "_GPU_ITERATIONS", 1)
     monkeypatch.setattr(short_field, "_GPU_ARRAY_BYTES", 1 << 14)
     cases = list(short_field.cases(modulus, gpu_device))
     assert [case.unit for case in cases] == ["G/s", "GB/s"]

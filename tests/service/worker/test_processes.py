@@ -352,7 +352,7 @@ def test_stages_are_told_in_their_order() -> None:
         eventually(lambda: channel.names)
         second = pool.submit(lambda: (started.set(), records.add(upload)))
         assert started.wait(SECONDS)
-        eventually(lambda: second.running() and records._untold)
+        eventually(lambda: second.running() and records._unsent)
         channel.held.set()
         first.result(SECONDS)
         second.result(SECONDS)

@@ -216,7 +216,7 @@ def test_vectors_of_16_bits(name: str, width: int, element: Type) -> None:
         matrix = QuantisedMatrix(device, name, data, layout=layout)
         x = stored(np.random.default_rng(5).normal(size=matrix.columns), element)
         y = Guarded(device, stored(np.zeros(5, np.float32), element))
-        device.launch(*matrix._of_vector(element, amid_poison(device, x), y.memory))
+        device.launch(*matrix._vector_launch(element, amid_poison(device, x), y.memory))
         wanted = matrix.multiply(numbers(x, element).astype(np.float32))
         assert np.array_equal(y.array(), stored(wanted, element))
 

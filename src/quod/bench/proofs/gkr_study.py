@@ -234,7 +234,7 @@ class _Study:
             )  # fmt: skip
 
         def by_runs(recording: RecordingStream) -> None:
-            coefficients = device.upload(resident.numbers)
+            coefficients = device.upload(resident.integer_coefficients)
             self._launch(
                 recording, first_phase, entries, 0, LayerSizes(log_size, log_size, 0),
                 GateTable(

@@ -29,7 +29,7 @@ def cases(device: str, model: Path | None, widths: list[int], images: int) -> It
 
     def case(what: str, run: Callable[[], object], unit: str = "s") -> Case:
         parameters: dict[str, Parameter] = {"network": network, "images": images, "what": what}
-        return Case(parameters, run, unit, reads=unit != "s")
+        return Case(parameters, run, unit, returns_figure=unit != "s")
 
     yield case("prove", partial(prover.prove, image_batch))
     yield case("proof", lambda: len(prover.prove(image_batch).proof), "bytes")

@@ -51,13 +51,11 @@ _row(
     semantics.remainder, T=_I, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(
-    "min", "T T -> T",
-    "The smaller operand. For floats: NaN if an operand is NaN, and -0 is below +0.",
+    "min", "T T -> T", "The smaller operand; NaN if either is NaN, and -0 is below +0.",
     semantics.minimum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
 _row(
-    "max", "T T -> T",
-    "The larger operand. For floats: NaN if an operand is NaN, and -0 is below +0.",
+    "max", "T T -> T", "The larger operand; NaN if either is NaN, and -0 is below +0.",
     semantics.maximum, T=_N, commutative=True, lanes="extreme",
 )  # fmt: skip
 _row(

@@ -117,7 +117,7 @@ def place_buckets(
             starts[bucket] = start
             cursors[bucket] = start
             first_chunk[bucket] = chunk
-        split.tally(k, lengths)
+        split.count_chunks(k, lengths)
         start, chunk = start + count, chunk + split.chunk_count
     with k.if_(k.local_id() == 0):
         block_chunks[k.workgroup_id()] = all_chunks
@@ -247,7 +247,7 @@ def make_chunks(
     bucket_sizes = _instance_buckets(k, counts, block_bits)
     splits = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
     k.barrier()
-    chunk_ranks = [split.tally(k, histogram) for split in splits]
+    chunk_ranks = [split.count_chunks(k, histogram) for split in splits]
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
         length_count = histogram[loop.index]
