@@ -167,6 +167,14 @@ def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
     assert forged.circuit_hash != first
     with pytest.raises(InputError, match="point 1 of c is not below the modulus of bls12_377"):
         forged.check_points()
+    # The same arrays without a file have no section and no offset.
+    key = Zkey.from_arrays(
+        "a key", curve="bls12_377", public=2, domain_size=8, constraints=5, coefficients=entries,
+        **arrays,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="point 1 of c is not below the modulus") as error:
+        key.check_points()
+    assert (error.value.section, error.value.offset) == (None, None)
 
 
 def _zeroed(data: bytes, name: str, index: int = 0) -> tuple[bytes, int]:

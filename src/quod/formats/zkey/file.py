@@ -77,19 +77,18 @@ def coefficient_dtype(words: int) -> np.dtype[Any]:
 
 @frozen
 class _Place:
-    """The location of an array of points in the file; `group` is 1 for G1 and 2 for G2."""
+    """The location of an array of points in the file."""
 
     section: str
     offset: int
-    group: int
 
 
 @frozen(eq=False)
 class Zkey:
-    """An open Groth16 proving key; all arrays are read-only views of the file.
+    """An open Groth16 proving key, whose arrays are read-only.
 
-    They are views of the mapped file, which must not change while the key is in use. The arrays of
-    an `owned` key are views of memory that the file was read into; the arrays of `from_arrays` are
+    The arrays are views of the mapped file, which must not change while the key is in use; those of
+    an `owned` key are views of memory that the file was read into, and those of `from_arrays` are
     the caller's.
 
     With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
@@ -209,7 +208,7 @@ class Zkey:
         words = header.curve.fq.words
 
         def points(source: SectionReader, name: str, *count: int, group: int) -> None:
-            places[name] = _Place(source.label, source.offset, group)
+            places[name] = _Place(source.label, source.offset)
             shape = (*count, 2, words) if group == 1 else (*count, 2, 2, words)
             arrays[name] = source.words(*shape, what=name)
 
@@ -281,18 +280,20 @@ class Zkey:
         Raises `InputError` for the first bad point, with its section and offset. Reads all points
         once, and the coefficients. It does not check that points are on the curve.
         """
-        for name, place in self._places.items():
-            points = getattr(self, name)
+        for name in POINTS:
+            points: Words = getattr(self, name)
             bad = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
             if bad is not None:
-                point = f"point {bad // (2 * place.group)} of {name}"
-                which = name if name in SINGLE_POINTS else point
+                is_single = name in SINGLE_POINTS
+                coordinates = (points if is_single else points[0]).size // self.fq.words
+                which = name if is_single else f"point {bad // coordinates} of {name}"
+                place = self._places.get(name)
                 raise InputError(
                     f"a coordinate of {which} is not below the modulus of {self.curve}; "
                     "the key is damaged or forged, get it again from its source",
                     path=self.path,
-                    section=place.section,
-                    offset=place.offset + bad * self.fq.bytes,
+                    section=None if place is None else place.section,
+                    offset=None if place is None else place.offset + bad * self.fq.bytes,
                 )
         wrong = wrong_infinity(
             {name: getattr(self, name) for name in POINTS} | {"h": self.quotient_points},
