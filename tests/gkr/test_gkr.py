@@ -189,7 +189,8 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
         assert proof == reference.prove(key, circuit, [row], [public_row])
 
 
-@pytest.mark.parametrize("name", ["m31.3", pytest.param("bn254.fr", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["m31.3", "bn254.fr"])
 def test_layers_of_more_weights_than_an_instance_makes(gpu_device: AnyDevice, name: str) -> None:
     """The bytes of a GPU are the processor's, and verify."""
     field = EXTENSIONS.get(name) or NAMED[name]
@@ -250,7 +251,11 @@ Proven = tuple[VerifyingKey, LayeredCircuit, Rows, Rows, bytes]
 
 
 # Of one instance a proof by columns has no rounds: the values of all layers, whatever is drawn.
-PROVEN = [(1, Reduction.TWO_PHASE), (2, Reduction.TWO_PHASE), (2, Reduction.DATA_PARALLEL)]
+PROVEN = [
+    pytest.param((1, Reduction.TWO_PHASE), marks=pytest.mark.thorough),
+    (2, Reduction.TWO_PHASE),
+    (2, Reduction.DATA_PARALLEL),
+]
 
 
 @pytest.fixture(scope="module", params=PROVEN, ids=str)
