@@ -84,6 +84,7 @@ def test_poseidon2_on_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, recursive=True, **form)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", one_and_others([Ligero(), None]))
 def test_recursive_proofs_in_batches_and_of_ligero(scheme: Scheme | None) -> None:
     field = EXTENSIONS["m31.4"]
