@@ -162,6 +162,7 @@ def test_sums_beyond_a_workgroup() -> None:
     assert verify(proof.statement, proof.data) == proof.reduced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "log_capacity"),
     one_and_others([("m31.4", None), ("m31.4", 1), ("bn254.fr", 1)], always=[("m31.4", 1)]),
