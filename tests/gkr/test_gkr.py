@@ -159,6 +159,7 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, powers=False, layers=2, instances=2, log_inputs=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", one_and_others(range(6), always=[4]))
 def test_more_circuits_agree_on_the_processor(seed: int) -> None:
     field = EXTENSIONS["m31.4"]
