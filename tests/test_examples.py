@@ -184,6 +184,7 @@ def test_what_the_perceptron_is_not_told(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_proof_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,7 @@ def test_dir_lists_the_public_names() -> None:
     assert set(quod.__all__) <= set(dir(quod))
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 def test_an_output_of_sapling_loads_neither_its_circuit_nor_typer(
     tmp_path: Path, shared_fixtures: Path

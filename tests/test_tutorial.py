@@ -62,6 +62,7 @@ def executed(line: str, capsys: pytest.CaptureFixture[str]) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_the_tutorial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -312,6 +312,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
     assert ("plot" in shared) == (kind is StagedSettings)
 
 
+@pytest.mark.thorough
 def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--constraints", "20", "--folder", str(tmp_path), "--lanes", "2", "--workers", "2"]
     trace = tmp_path / "trace.json"

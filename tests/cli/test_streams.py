@@ -54,15 +54,17 @@ COMMANDS: list[tuple[list[str], int]] = [
     (["groth16", "prove"], 2),
 ]
 CLOSED = ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]
+ERROR = (["inspect", "missing"], CLOSED[0])
+THOROUGH = pytest.mark.thorough
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "closed"),
     [
-        # Each stream alone for a proof, and all of them for each command.
+        # Each stream alone and all of them for a proof, and all of them for an error.
         pytest.param(
             arguments, code, closed,
-            marks=[] if arguments is PROVE or closed == CLOSED[0] else pytest.mark.thorough,
+            marks=[] if arguments is PROVE or (arguments, closed) == ERROR else THOROUGH,
             id=f"{' '.join(arguments[:2])} {closed}",
         )
         for arguments, code in COMMANDS

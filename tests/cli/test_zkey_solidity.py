@@ -28,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_it_stands_in_for_that_of_snarkjs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["zkey", "export", "solidityverifier", ZKEY, "own.sol"]) == 0

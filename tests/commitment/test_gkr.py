@@ -17,7 +17,8 @@ FIELD = NAMED["bn254.fr"]
 
 @pytest.mark.parametrize(
     ("name", "field"),
-    [("hyrax", FIELD), ("hyperkzg", FIELD), ("ligero", EXTENSIONS["m31.4"]),
+    [pytest.param("hyrax", FIELD, marks=pytest.mark.thorough),
+     ("hyperkzg", FIELD), ("ligero", EXTENSIONS["m31.4"]),
      pytest.param("ligero", EXTENSIONS["goldilocks.2"], marks=pytest.mark.thorough)],
     ids=["hyrax", "hyperkzg", "ligero-m31.4", "ligero-goldilocks.2"],
 )  # fmt: skip
@@ -45,12 +46,13 @@ def test_circuits_whose_inputs_are_committed_to(name: str, field: FieldSpec) -> 
 
 
 def test_keys_with_other_reference_strings_are_others() -> None:
-    circuit, inputs, public = satisfied(FIELD, 3)
+    # The circuit of the test before, whose kernels there are.
+    circuit, inputs, public = satisfied(FIELD, 3, instances=3)
     keys = [
         VerifyingKey.of(circuit, FIELD, commitment=HyperKzg(string))
-        for string in (ReferenceString.of_tau(tau, 4, insecure=True) for tau in (5, 6))
+        for string in (ReferenceString.of_tau(tau, 5, insecure=True) for tau in (5, 6))
     ]
-    proof = Prover("cpu", keys[0], circuit).prove(inputs, public)
-    verify(keys[0], circuit, public, proof)
+    proof = Prover("cpu", keys[0], circuit, instances=3).prove(inputs, public)
+    verify(keys[0], circuit, public, proof, instances=3)
     with pytest.raises((VerificationError, InputError)):
-        verify(keys[1], circuit, public, proof)
+        verify(keys[1], circuit, public, proof, instances=3)

@@ -49,7 +49,7 @@ def taken(device: AnyDevice, scheme: Ligero, instance: Statement) -> None:
             assert check(checker, scheme, instance, proof) == state
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("name", one_and_others(FIELDS, ["goldilocks", "goldilocks.2"]))
 def test_proofs_are_taken(device: AnyDevice, name: str) -> None:
     taken(device, Ligero(), statement(FIELDS[name], 6, 2))
 
@@ -78,6 +78,7 @@ def test_trees_of_other_hashes(device: AnyDevice, hash: Hash) -> None:
     taken(device, Ligero(2, 10, hash), statement(M31_4, 6, 2))
 
 
+@pytest.mark.thorough
 def test_trees_of_a_hash_on_32_bits_more() -> None:
     scheme = Ligero(2, 10, Hash.POSEIDON2_GOLDILOCKS)
     taken(open_device("cpu"), scheme, statement(FIELDS["goldilocks.2"], 6, 1))

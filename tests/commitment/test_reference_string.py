@@ -117,6 +117,7 @@ def test_a_tau_that_everyone_knows_is_insecure(tmp_path: Path, tau: int) -> None
     assert len(ReferenceString.from_ptau(path, 4, insecure=True)) == 16
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_files_of_snarkjs(tmp_path: Path) -> None:
     """As a ceremony begins, with a contribution, and prepared for the second phase."""

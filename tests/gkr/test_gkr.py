@@ -84,6 +84,7 @@ def test_poseidon2_on_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, recursive=True, **form)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", one_and_others([Ligero(), None]))
 def test_recursive_proofs_in_batches_and_of_ligero(scheme: Scheme | None) -> None:
     field = EXTENSIONS["m31.4"]
@@ -158,6 +159,7 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, powers=False, layers=2, instances=2, log_inputs=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", one_and_others(range(6), always=[4]))
 def test_more_circuits_agree_on_the_processor(seed: int) -> None:
     field = EXTENSIONS["m31.4"]
@@ -189,7 +191,8 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
         assert proof == reference.prove(key, circuit, [row], [public_row])
 
 
-@pytest.mark.parametrize("name", ["m31.3", pytest.param("bn254.fr", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["m31.3", "bn254.fr"])
 def test_layers_of_more_weights_than_an_instance_makes(gpu_device: AnyDevice, name: str) -> None:
     """The bytes of a GPU are the processor's, and verify."""
     field = EXTENSIONS.get(name) or NAMED[name]
@@ -250,7 +253,11 @@ Proven = tuple[VerifyingKey, LayeredCircuit, Rows, Rows, bytes]
 
 
 # Of one instance a proof by columns has no rounds: the values of all layers, whatever is drawn.
-PROVEN = [(1, Reduction.TWO_PHASE), (2, Reduction.TWO_PHASE), (2, Reduction.DATA_PARALLEL)]
+PROVEN = [
+    pytest.param((1, Reduction.TWO_PHASE), marks=pytest.mark.thorough),
+    (2, Reduction.TWO_PHASE),
+    (2, Reduction.DATA_PARALLEL),
+]
 
 
 @pytest.fixture(scope="module", params=PROVEN, ids=str)

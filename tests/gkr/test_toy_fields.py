@@ -85,7 +85,7 @@ def of_all(terms: list[float]) -> float:
 
 @pytest.mark.parametrize(
     ("p", "instances"),
-    one_and_others([(17, 1), (31, 1), (31, 3), (127, 4), (127, 1)], [(17, 1), (31, 3)]),
+    one_and_others([(17, 1), (31, 1), (31, 3), (127, 4), (127, 1)]),
 )
 def test_lies_in_all_rounds_pass_as_often_as_the_bound_says(p: int, instances: int) -> None:
     circuit = circuit_of(p, products=2, powers=instances == 1)
@@ -104,7 +104,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("name", one_and_others(FORMS, ["products of instances", "powers"]))
+@pytest.mark.parametrize("name", one_and_others(FORMS, ["powers"]))
 def test_a_lie_in_one_round_passes_as_often_as_its_degree_says(name: str) -> None:
     """And the bound has all rounds that there are."""
     circuit, instances, degree = FORMS[name]
@@ -157,7 +157,7 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 """A circuit, instances and the degree of its rounds, 0 where there are none."""
 
 
-@pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["four values", "sums"]))
+@pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["sums"]))
 def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
     """Those in values alone, and those in all rounds, too."""
     circuit, instances, degree = COLUMNS[name]

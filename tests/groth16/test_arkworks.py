@@ -26,11 +26,12 @@ from quod.groth16.encodings.arkworks import (
 )
 from tests.groth16.conftest import Made
 from tests.groth16.test_verifier import point_outside_the_subgroup
+from tests.support.thorough import one_and_others
 
 Set = tuple[VerifyingKey, list[int], Proof]
 
 
-@pytest.fixture(scope="module", params=CURVES)
+@pytest.fixture(scope="module", params=one_and_others(CURVES, ["bn254", "bls12_381"]))
 def proved(request: pytest.FixtureRequest, circuit_files: Callable[[str], Made]) -> Set:
     files = circuit_files(request.param)
     key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)

@@ -160,6 +160,7 @@ def test_a_circom_set_equal_to_the_reference_model(
     assert plain(key.prove(wtns, seed=7)[0]) == plain(expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 def test_keys_over_bls12_381_need_the_roots_of_snarkjs(shared_fixtures: Path) -> None:
     folder = shared_fixtures / "circom" / "quod-bls12_381-mulchain"

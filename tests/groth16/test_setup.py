@@ -29,6 +29,7 @@ TRIVIAL = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "curve",
     one_and_others(["bn254", "bls12_381", "bls12_377"]),
@@ -53,7 +54,7 @@ def test_trivial_circuits(name: str, tmp_path: Path) -> None:
     assert groth16.verify(groth16.verifying_key(key), public, proof)
 
 
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", one_and_others(CURVES))
 def test_what_the_key_says_of_the_circuit(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     zkey = Zkey.open(files.zkey)

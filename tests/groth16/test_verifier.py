@@ -27,6 +27,7 @@ from tests.groth16.circuits import CIRCOM_SETS
 from tests.groth16.conftest import Made
 from tests.reference import circom
 from tests.support.node import run_program
+from tests.support.thorough import one_and_others
 
 Make = Callable[[str], Made]
 Proved = tuple[VerifyingKey, list[int], Proof]
@@ -49,7 +50,7 @@ EACH_CURVE = pytest.mark.crossed("device", "proved")
 """Each curve on one device, since the compilation of a curve's pairing takes long."""
 
 
-@pytest.fixture(scope="module", params=CURVES)
+@pytest.fixture(scope="module", params=one_and_others(CURVES, ["bn254", "bls12_381"]))
 def proved(request: pytest.FixtureRequest, circuit_files: Make, device: AnyDevice) -> Proved:
     """A verifying key, public inputs and a proof that hold."""
     files = circuit_files(request.param)
@@ -150,7 +151,7 @@ def test_public_inputs_of_every_kind(
     assert not key.verifying_key.verify([0, 1, 0, r - 1], proof)
 
 
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", one_and_others(CURVES, ["bn254", "bls12_381"]))
 def test_the_inverse_of_what_a_proof_must_make_up(pairing_device: AnyDevice, curve: str) -> None:
     """It differs from it in the signs of half of its coefficients."""
     g1, g2 = (affine_group(GROUPS[f"{curve}.g{degree}"]) for degree in (1, 2))

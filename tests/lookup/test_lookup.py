@@ -81,12 +81,12 @@ CASES = [
 ]  # fmt: skip
 
 
-# Over the two fields that are thorough, proofs of perceptrons and recorded ones have lookups.
+# Over the fields that are thorough, proofs of perceptrons and recorded ones have lookups.
 @pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize(
     ("name", "columns", "log2_size", "log2_table", "width"),
     one_and_others(
-        CASES, always=[case for case in CASES if case[0] not in ("goldilocks.2", "koala_bear.4")]
+        CASES, always=[("m31.4", 2, 4, 6, 1), ("m31.4", 3, 2, 4, 2), ("toy.31.2", 3, 2, 3, 2)]
     ),
 )
 def test_agrees_with_the_model(
@@ -162,6 +162,7 @@ def test_sums_beyond_a_workgroup() -> None:
     assert verify(proof.statement, proof.data) == proof.reduced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "log_capacity"),
     one_and_others([("m31.4", None), ("m31.4", 1), ("bn254.fr", 1)], always=[("m31.4", 1)]),

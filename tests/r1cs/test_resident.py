@@ -265,6 +265,7 @@ def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.Monke
             circuit.witnesses(inputs, device=device)
 
 
+@pytest.mark.thorough
 def test_a_key_of_the_device_takes_it_from_there(
     gpu_device: AnyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

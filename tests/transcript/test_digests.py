@@ -58,7 +58,11 @@ def check(device: AnyDevice, hash: Hash, words: int) -> None:
     assert recorded.digests(field) == [hash.digest_by_runs(row.tobytes(), field) for row in rows]
 
 
-@pytest.mark.parametrize("hash", [*BYTES, Hash.POSEIDON2_M31, Hash.POSEIDON2_GOLDILOCKS])
+@pytest.mark.parametrize(
+    "hash",
+    [*BYTES, Hash.POSEIDON2_M31,
+     pytest.param(Hash.POSEIDON2_GOLDILOCKS, marks=pytest.mark.thorough)],
+)  # fmt: skip
 def test_devices_agree_with_the_host(device: AnyDevice, hash: Hash) -> None:
     for words in (hash.run_words // 2, hash.run_words, 4 * hash.run_words):
         check(device, hash, words)

@@ -16,6 +16,7 @@ ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a29
 SEED = bytes(range(32))
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 def test_the_same_proof_on_every_device(device: AnyDevice, shared_fixtures: Path) -> None:
     circuit = output_circuit()

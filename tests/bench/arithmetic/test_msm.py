@@ -94,6 +94,7 @@ def test_refusals(arguments: list[str], text: str, capsys: pytest.CaptureFixture
     assert captured.out == ""
 
 
+@pytest.mark.thorough
 def test_arkworks_that_is_not_installed_is_not_called_unknown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

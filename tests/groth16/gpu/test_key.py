@@ -291,6 +291,7 @@ def test_no_proof_leaves_unchecked(
         key.prove(files.wtns)
 
 
+@pytest.mark.thorough
 def test_sums_of_an_earlier_proof(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

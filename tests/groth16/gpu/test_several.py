@@ -18,7 +18,7 @@ from quod.groth16.setup import make_key
 from tests.conftest import open_for_test
 from tests.groth16.conftest import Made
 
-Make = Callable[[str], Made]
+Make = Callable[..., Made]
 
 
 @pytest.fixture(autouse=True)
@@ -27,21 +27,22 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "devices", "budget"),
+    ("name", "steps", "devices", "budget"),
     [
-        pytest.param("emulated", 2, None, marks=pytest.mark.thorough),
-        ("emulated", 3, 900_000),
-        pytest.param("cuda", 2, None, marks=pytest.mark.device("cuda")),
+        ("emulated", 4, 2, 900_000),
+        pytest.param("emulated", 20, 2, None, marks=pytest.mark.thorough),
+        pytest.param("emulated", 20, 3, 900_000, marks=pytest.mark.thorough),
+        pytest.param("cuda", 20, 2, None, marks=pytest.mark.device("cuda")),
     ],
 )
 def test_the_proof_is_that_of_one_device(
-    circuit_files: Make, name: str, devices: int, budget: int | None
+    circuit_files: Make, name: str, steps: int, devices: int, budget: int | None
 ) -> None:
     """With little memory one workspace serves all sums of a device, and H waits for the others.
 
     One GPU that is opened twice is two devices with one memory.
     """
-    files = circuit_files("bn254")
+    files = circuit_files("bn254", steps)
     gpus = [open_for_test(name) for _ in range(devices)]
     key = ProvingKey.from_zkey(files.zkey, devices=gpus, memory_budget=budget)
     assert isinstance(key.resident, MultiGpuKey)

@@ -39,6 +39,7 @@ from quod.hash.blake2b import blake2b
 from tests.groth16.phase2.circuits import known_powers, mixed
 from tests.groth16.test_verifier import point_outside_the_subgroup
 from tests.support.node import run_program
+from tests.support.thorough import one_and_others
 
 BEACON = Beacon.from_hex("0102030405060708", 10)
 
@@ -125,7 +126,7 @@ def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: 
     assert key.verifying_key.verify(public, proof)
 
 
-@pytest.mark.parametrize("curve", BEACON_HASHES)
+@pytest.mark.parametrize("curve", one_and_others(BEACON_HASHES))
 def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
     """All of it follows from public values, so that there is one right file."""
     key_files = make(curve)

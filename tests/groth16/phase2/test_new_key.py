@@ -102,6 +102,7 @@ def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path:
     assert ProvingKey.from_zkey(tmp_path / "c.zkey").weakness is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", one_and_others(HASHES))
 def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> None:

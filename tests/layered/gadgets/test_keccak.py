@@ -25,6 +25,7 @@ def hashing() -> Layout:
     return finished(program, sha3_256(program, program.inputs("message", 32)))
 
 
+@pytest.mark.thorough
 def test_sha3_is_that_of_hashlib(hashing: Layout) -> None:
     digest = bytes_to_signs(hashlib.sha3_256(MESSAGE).digest())
     values = {"message": bytes_to_signs(MESSAGE), "result": digest}
@@ -35,6 +36,7 @@ def test_sha3_is_that_of_hashlib(hashing: Layout) -> None:
     assert 90 < sum(map(bool, outputs(hashing.circuit, inputs, public))) < 166
 
 
+@pytest.mark.thorough
 def test_gates_of_sha3(hashing: Layout) -> None:
     """Six layers a round, but for the first ones, where most of the state is known."""
     assert len(hashing.circuit.layers) == 140

@@ -17,6 +17,7 @@ from quod.testing import assert_fails, assert_satisfied
 from quod.witness import WitnessCalculator
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
 from tests.support.node import package, run_program
+from tests.support.thorough import one_and_others
 
 CURVE = EDWARDS["baby_jubjub"]
 P, ORDER = CURVE.fq.value, CURVE.fr.value
@@ -47,7 +48,7 @@ def test_eddsa() -> None:
     sound(circuit, 2, **inputs)
 
 
-@pytest.mark.parametrize("name", ["poseidon", "mimc_sponge"])
+@pytest.mark.parametrize("name", one_and_others(["poseidon", "mimc_sponge"]))
 def test_merkle_paths(name: str) -> None:
     compress = getattr(gadgets, f"{name}_node")
     reference_node = getattr(reference, f"{name}_node")

@@ -71,6 +71,7 @@ def test_values_out_of_range() -> None:
         reference.pedersen_point([2])
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_circomlibjs() -> None:
     """Random and extreme values, each function of the library beside ours."""

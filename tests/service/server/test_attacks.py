@@ -251,6 +251,7 @@ def test_connections_without_a_handshake(folder: Path, certificate: Path) -> Non
             connection.close()
 
 
+@pytest.mark.thorough
 def test_plain_connections_that_send_nothing(server: AttackedServer) -> None:
     before = server.files()
     silent: list[socket.socket] = []
