@@ -13,6 +13,7 @@ from quod.curve.coordinates import Coordinates, fq2_of, fq_of
 from quod.curve.named import CURVES
 from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import PairingCurve
 from quod.curve.weierstrass.affine import g1_group, g2_group, phi, psi
 from tests.reference import pairing as reference_pairing
