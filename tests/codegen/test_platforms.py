@@ -99,7 +99,7 @@ def multiply_agrees(device: CpuDevice, modulus: Modulus, lanes: int) -> None:
 @pytest.mark.parametrize(
     "processor",
     [
-        pytest.param(("x86-64", "+sse2"), id="the first x86-64"),
+        pytest.param(("x86-64", "+sse2"), id="the first x86-64", marks=pytest.mark.thorough),
         pytest.param(("haswell", "+avx2,+bmi,+bmi2,+fma,-avx512f"), id="AVX2"),
     ],
 )

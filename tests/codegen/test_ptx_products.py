@@ -30,7 +30,7 @@ def _words(field: str) -> int:
 
 
 @pytest.mark.parametrize("arch", one_and_others(ARCHS, ["sm_90a"]))
-@pytest.mark.parametrize("field", one_and_others(FIELDS, always=["bls12_381.fq", "bn254.fr"]))
+@pytest.mark.parametrize("field", one_and_others(FIELDS, always=["bn254.fr"]))
 @pytest.mark.parametrize("operation", ["multiply", "square"])
 def test_products_are_fused_multiply_adds(operation: str, field: str, arch: str) -> None:
     """A product of n words takes n * n of them and the reduction as many, less for a square.
@@ -49,8 +49,11 @@ def test_products_are_fused_multiply_adds(operation: str, field: str, arch: str)
     assert others <= (12 if operation == "multiply" else 18) * n, dict(counts)
 
 
-@pytest.mark.parametrize("field", one_and_others(FIELDS, always=["bls12_381.fq", "bn254.fr"]))
-@pytest.mark.parametrize("operation", ["multiply", "square", "add", "subtract"])
+@pytest.mark.parametrize("field", one_and_others(FIELDS, always=["bn254.fr"]))
+@pytest.mark.parametrize(
+    "operation",
+    one_and_others(["multiply", "square", "add", "subtract"], ["multiply", "square", "add"]),
+)
 def test_nothing_is_spilled(operation: str, field: str) -> None:
     counts = _counts(f"field.{operation}[{field}]", "sm_90a")
     assert counts["LDL"] == counts["STL"] == 0

@@ -19,10 +19,12 @@ from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
+from tests.support.thorough import one_and_others
 
-ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
+IN_EVERY_RUN = [GROUPS[name] for name in ("bn254.g1", "bls12_381.g2")]
+ALL = pytest.mark.parametrize("group", one_and_others(GROUPS.values(), IN_EVERY_RUN), ids=repr)
 SOME = pytest.mark.parametrize(
-    "group", [GROUPS[name] for name in ("bn254.g1", "bls12_377.g1", "bls12_381.g2")], ids=repr
+    "group", one_and_others([*IN_EVERY_RUN, GROUPS["bls12_377.g1"]], IN_EVERY_RUN), ids=repr
 )
 """Both numbers of words, both degrees of coordinates, and points of orders two and three."""
 

@@ -19,6 +19,7 @@ from quod.kernel.interpreter.interpreter import interpret
 from tests.curve.test_edwards_sums import affine, edwards_bases, edwards_sums, mapped
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, points_of, sums_of
+from tests.support.thorough import one_and_others
 
 MACHINES = {
     "13": WgslTarget(limbs="13").machine(64),
@@ -56,8 +57,11 @@ def operations(
 
 @pytest.mark.parametrize(
     ("name", "limbs"),
-    [("bn254.g1", "13"), ("bn254.g1", "29/64:rolled"), ("bls12_381.g2", "29/64:rolled"),
-     ("edwards", "13")],
+    one_and_others(
+        [("bn254.g1", "13"), ("bn254.g1", "29/64:rolled"), ("bls12_381.g2", "29/64:rolled"),
+         ("edwards", "13")],
+        always=[("bn254.g1", "29/64:rolled"), ("edwards", "13")],
+    ),
 )  # fmt: skip
 def test_every_pair(name: str, limbs: str) -> None:
     group = GROUPS["bls12_377.g1" if name == "edwards" else name]

@@ -42,6 +42,7 @@ from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
 from tests.reference.field import fields_of
 from tests.reference.test_field import to_py_ecc
 from tests.support.executors import LANES, executors, run_everywhere
+from tests.support.thorough import one_and_others
 
 
 @pytest.fixture
@@ -52,7 +53,10 @@ def device(device: AnyDevice) -> AnyDevice:
     return device
 
 
-each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
+each_curve = pytest.mark.parametrize(
+    "curve", one_and_others(CURVES.values(), [BN254]), ids=lambda curve: curve.name
+)
+"""BLS12-381 has the vectors of EIP-2537 in every run; pairings take seconds to compile."""
 
 
 def multiples(curve: PairingCurve, logs: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:

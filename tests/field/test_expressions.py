@@ -24,6 +24,7 @@ from tests.field.models import (
     spec_name,
     unpacked,
 )
+from tests.support.thorough import one_and_others
 
 COUNT = 128
 
@@ -114,7 +115,7 @@ def operands(spec: FieldSpec, seed: int) -> list[Coefficients]:
     ]
 
 
-@pytest.mark.parametrize("spec", SOME_SPECS, ids=spec_name)
+@pytest.mark.parametrize("spec", one_and_others(SOME_SPECS), ids=spec_name)
 @settings(
     max_examples=15, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

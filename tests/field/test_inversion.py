@@ -25,6 +25,7 @@ from tests.field.models import (
     spec_name,
     unpacked,
 )
+from tests.support.thorough import one_and_others
 
 
 @kernel
@@ -56,8 +57,10 @@ def test_inverse(device: CpuDevice, spec: FieldSpec) -> None:
 
 @pytest.mark.parametrize(
     ("modulus", "executor"),
-    [(MODULI["bn254.fr"], "ir"), (MODULI["bn254.fr"], "ptx"), (MODULI["bls12_381.fq"], "ir"),
-     (MODULI["bls12_377.fq"], "ir")],
+    one_and_others(
+        [(MODULI["bn254.fr"], "ir"), (MODULI["bn254.fr"], "ptx"), (MODULI["bls12_381.fq"], "ir"),
+         (MODULI["bls12_377.fq"], "ir")],
+    ),
     ids=lambda part: part if isinstance(part, str) else part.name,
 )  # fmt: skip
 def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: KernelForm) -> None:

@@ -51,8 +51,11 @@ FIELDS_OF_DEGREE = [
     *EXTENSIONS.values(), *(curve.tower.fq2 for curve in CURVES.values()), *EDGE_EXTENSIONS,
 ]  # fmt: skip
 
-OTHERS = ("goldilocks.3", "full_64.3", "baby_bear.4", "koala_bear.4")
-"""Extensions that take long to compile; others of degree 2 and 4 share their code."""
+EXTENSIONS_IN_EVERY_RUN = ("m31.2", "full_word.2")
+"""Those that take least to compile; one has sums of products that wrap."""
+
+FIELDS_IN_EVERY_RUN = ("baby_bear", "m31", "goldilocks", "full_word", "full_64", "full_and_one")
+"""A field of each code: Montgomery form and plain, with and without bits to spare."""
 
 LONG = ("bn254.fr",)
 """The field of several words that runs in every test run; some edges have no bits to spare.
@@ -187,10 +190,9 @@ def hostile(modulus: Modulus) -> list[int]:
     "modulus",
     [
         *(
-            case(field, in_every_run=is_short(field) or field.name in LONG)
-            for field in NAMED.values()
+            case(field, in_every_run=field.name in (*FIELDS_IN_EVERY_RUN, *LONG))
+            for field in (*NAMED.values(), *EDGES)
         ),
-        *(case(field, in_every_run=True) for field in EDGES),
     ],
 )
 def test_laws(modulus: Modulus) -> None:
@@ -206,13 +208,7 @@ def test_laws(modulus: Modulus) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        case(
-            spec,
-            in_every_run=spec.modulus.name in LONG or (is_short(spec) and spec.name not in OTHERS),
-        )
-        for spec in FIELDS_OF_DEGREE
-    ],
+    [case(spec, in_every_run=spec.name in EXTENSIONS_IN_EVERY_RUN) for spec in FIELDS_OF_DEGREE],
 )
 def test_laws_of_extensions(spec: Extension) -> None:
     source = random.Random(spec.name)
@@ -230,7 +226,7 @@ def test_laws_of_extensions(spec: Extension) -> None:
     check(spec, pairs)
 
 
-@pytest.mark.parametrize("modulus", TOYS, ids=lambda modulus: modulus.name)
+@pytest.mark.parametrize("modulus", one_and_others(TOYS), ids=lambda modulus: modulus.name)
 def test_laws_of_every_pair(modulus: Modulus) -> None:
     elements = list(itertools.product(range(modulus.value)))
     check(modulus, list(itertools.product(elements, repeat=2)))

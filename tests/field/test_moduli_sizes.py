@@ -48,7 +48,7 @@ M31, BABY_BEAR, GOLDILOCKS = (1 << 31) - 1, 15 * (1 << 27) + 1, (1 << 64) - (1 <
 SECP256K1 = (1 << 256) - (1 << 32) - 977
 NAMED = {"m31": M31, "baby_bear": BABY_BEAR, "goldilocks": GOLDILOCKS, "secp256k1": SECP256K1}
 
-ALIKE = ("12", "14", "15", "16", "28/64", "29/64", "13:rows", "29/64:rows")
+ALIKE = ("12", "13", "14", "15", "16", "28/64", "29/64", "13:rows", "29/64:rows")
 """Strategies of widths that differ little from another's; they run in `make test-all`."""
 
 each_strategy = pytest.mark.parametrize(

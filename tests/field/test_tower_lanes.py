@@ -21,6 +21,7 @@ from tests.field.test_tower import (
     tower_of,
 )
 from tests.support.executors import executors, ptx_executor
+from tests.support.thorough import one_and_others
 
 
 @kernel(workgroup=LANES)
@@ -67,7 +68,7 @@ def machines() -> list[Machine]:
     return [machine for machine in candidates if machine.workgroup_size == LANES]
 
 
-@pytest.mark.parametrize("machine", machines(), ids=lambda machine: machine.target)
+@pytest.mark.parametrize("machine", one_and_others(machines()), ids=lambda machine: machine.target)
 def test_interpreter_agrees(machine: Machine) -> None:
     curve = CURVES["bn254"]
     operations = ("multiply", "conjugate", "cyclotomic_square")

@@ -18,6 +18,7 @@ from quod.msm.edwards import edwards_bases, edwards_msm
 from tests.msm.inputs import bases, scalar_words
 from tests.reference.curve import edwards_of
 from tests.reference.msm import msm_edwards
+from tests.support.thorough import one_and_others
 
 CURVE = EDWARDS_BLS12
 LAW = edwards_of(CURVE)
@@ -50,7 +51,11 @@ def test_the_published_msm(device: CpuDevice, shared_fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "window_bits"), [(0, None), (1, None), (2, None), (17, None), (40, 2), (40, 16)]
+    ("count", "window_bits"),
+    one_and_others(
+        [(0, None), (1, None), (2, None), (17, None), (40, 2), (40, 16)],
+        always=[(0, None), (1, None), (17, None), (40, 2)],
+    ),
 )
 def test_points_in_and_outside_the_subgroup(
     device: CpuDevice, count: int, window_bits: int | None
@@ -62,7 +67,7 @@ def test_points_in_and_outside_the_subgroup(
     assert edwards_msm(device, CURVE, base_words, scalar_words(scalars), options) == expected
 
 
-@pytest.mark.parametrize("scalar", [1, 2, R - 1])
+@pytest.mark.parametrize("scalar", one_and_others([R - 1, 1, 2]))
 def test_low_orders_doubles_and_opposites(device: CpuDevice, scalar: int) -> None:
     root = LAW.field.sqrt(Q - 1)
     assert root is not None

@@ -19,6 +19,7 @@ from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, tables_of
 from tests.reference import ntt as reference
 from tests.support.devices import present
+from tests.support.thorough import one_and_others
 
 FR = BN254.fr
 
@@ -29,7 +30,7 @@ def processor(request: pytest.FixtureRequest) -> CpuDevice:
     return CpuDevice(strategy=request.param, threads=1)
 
 
-@pytest.mark.parametrize("direction", ["ascending", "descending"])
+@pytest.mark.parametrize("direction", one_and_others(["descending", "ascending"]))
 def test_a_transform_of_two_passes(processor: CpuDevice, direction: Direction) -> None:
     log_rows = [3, 3]
     domain = Domain(FR, 6, root_of_unity(BN254.fr, "snarkjs", 6), 1)

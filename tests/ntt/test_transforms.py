@@ -17,6 +17,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.roots import RootFamily
 from quod.ntt import Ordering, ntt, plan
 from tests.reference import ntt as reference
+from tests.support.thorough import one_and_others
 
 ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 FAMILIES: tuple[RootFamily, ...] = get_args(RootFamily)
@@ -66,7 +67,10 @@ def combinations() -> list[tuple[Ordering, bool, int | None]]:
 
 @pytest.mark.parametrize(
     ("name", "log2_size"),
-    [*(("bn254", log2_size) for log2_size in range(11)), ("bls12_381", 7), ("bls12_377", 7)],
+    [
+        *(("bn254", log2_size) for log2_size in range(11)),
+        *(pytest.param(name, 7, marks=pytest.mark.thorough) for name in ("bls12_381", "bls12_377")),
+    ],
 )
 def test_every_size_order_and_coset(device: AnyDevice, name: str, log2_size: int) -> None:
     curve = CURVES[name]
@@ -102,7 +106,10 @@ def test_batches(device: AnyDevice, log2_size: int, batch: int) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("split", [[4, 3, 3], [5, 6], [3, 1, 2, 3], [8, 2], [10]])
+@pytest.mark.parametrize(
+    "split",
+    one_and_others([[4, 3, 3], [5, 6], [3, 1, 2, 3], [8, 2], [10]], [[3, 1, 2, 3], [10]]),
+)
 def test_passes_of_any_number_of_levels(
     device: AnyDevice, split: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,10 @@ OTHERS = [CoreTilePlan(64, 16, 8, 32, 4, kept=False), CoreTilePlan(128, 16, 8, 6
 FORMS = [AttentionForm(), AttentionForm(causal=True, lengths=True, sums=True)]
 
 
-@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
+@pytest.fixture(
+    scope="module",
+    params=one_and_others(present("emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
+)
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device
@@ -167,7 +170,7 @@ def test_what_suits_tensor_cores() -> None:
 # --- machine code
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
 def test_banks_have_no_more_turns_than_they_must(plan: CoreTilePlan) -> None:
     kernel = ATTENTION[bf16, False, False]
     traced = kernel.trace(ptx_machine(plan.lanes), element=bf16, plan=plan, form=FORMS[0])

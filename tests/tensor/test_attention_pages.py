@@ -149,7 +149,7 @@ def test_keys_of_no_page_are_not_seen(device: AnyDevice, wrong: int) -> None:
     _without_a_page(device, f32, wrong)
 
 
-@pytest.mark.parametrize("element", [f32, f16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([f32, f16]), ids=str)
 def test_keys_of_no_page_are_not_seen_by_emulated_gpus(element: Type) -> None:
     with open_device("emulated:ptx") as device:
         pages = -(-40 // 8) + -(-21 // 8) + SPARE

@@ -71,7 +71,7 @@ def check(device: Any, case: Case, element: Type) -> None:
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
 def test_every_plan(
     tiling: Any, by_warpgroups: list[int], plan: WarpgroupPlan, causal: bool
 ) -> None:
@@ -91,7 +91,7 @@ def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> Non
     assert by_warpgroups
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 def test_what_is_no_number(tiling: Any, by_warpgroups: list[int], causal: bool) -> None:
     check_what_is_no_number(lambda case: run(tiling, case)[0], 64, causal=causal)
     assert by_warpgroups
@@ -121,6 +121,7 @@ def test_heads_are_done_in_groups(
     check(tiling, made(f16, 150, 140, 64, (5, 5), 1, causal=True), f16)
 
 
+@pytest.mark.thorough
 def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
     case = made(f16, 150, 300, 64, (2, 1), 1, causal=True)
     for first, second in zip(run(tiling, case), run(tiling, case), strict=True):

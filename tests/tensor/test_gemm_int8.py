@@ -36,10 +36,8 @@ from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 
 WAYS = list(product((False, True), repeat=2))
-SOME_WAYS = [
-    pytest.param(way, marks=() if way[0] == way[1] else pytest.mark.thorough) for way in WAYS
-]
-"""Both operands as they are and both transposed; the others thoroughly."""
+SOME_WAYS = [pytest.param(way, marks=pytest.mark.thorough if any(way) else ()) for way in WAYS]
+"""Both operands as they are; the others, which other tests have, thoroughly."""
 SIZES = [(1, 1, 1), (7, 129, 64), (65, 30, 127), (129, 64, 144), (33, 48, 272), (260, 100, 17)]
 FEW = [(65, 36, 48)]
 
@@ -168,7 +166,7 @@ def test_every_plan(cores: AnyDevice, plan: CorePlan, monkeypatch: pytest.Monkey
     launched(cores, plan, monkeypatch)
 
 
-@pytest.mark.parametrize("plan", [*TILE_PLANS, TilePlan((64, 128), 2, 4)], ids=str)
+@pytest.mark.parametrize("plan", one_and_others([TilePlan((64, 128), 2, 4), *TILE_PLANS]), ids=str)
 def test_every_plan_of_warpgroups(
     tiling: AnyDevice, plan: TilePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +210,8 @@ def test_large_operands_are_turned(
     assert planned == [True, True]
 
 
-@pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
+@pytest.mark.thorough
+@pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_INT8_TILES) if tiles else ("sm_80", GEMM_INT8)

@@ -67,7 +67,7 @@ def test_every_edge_on_gpus(gpu_device: AnyDevice) -> None:
 def test_on_an_emulated_gpu() -> None:
     with open_device("emulated:ptx") as device:
         for element in TYPES:
-            for count in (1, 7, 516, 4096, 4100, 9000):
+            for count in (1, 516, 4100):
                 gradients = [normal(count, element), normal(count + 1, f32, 1)]
                 norm = gradient_norm(device, gradients)[0]
                 assert math.isclose(norm, norm64(gradients, [element, f32]), rel_tol=24 * UNIT[f32])

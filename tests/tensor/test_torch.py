@@ -180,7 +180,11 @@ OF_16_BITS = (
     ("name", "dtype"),
     [
         *((name, torch.float32) for name in CASES),
-        *((name, torch.bfloat16) for name in OF_16_BITS),
+        *(
+            pytest.param(name, torch.bfloat16, marks=pytest.mark.thorough if slow else ())
+            for name in OF_16_BITS
+            for slow in [name.startswith(("gemm", "attention"))]
+        ),
         ("softmax", torch.float16),
     ],
     ids=str,

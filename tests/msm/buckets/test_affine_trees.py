@@ -135,7 +135,7 @@ def test_ordinary_chunks(name: str, words: int, ahead: bool) -> None:
     assert case.run(1, words=words, ahead=ahead) == set()
 
 
-@pytest.mark.parametrize("slots", [19, 70])
+@pytest.mark.parametrize("slots", one_and_others([19, 70]))
 def test_long_chunks(slots: int) -> None:
     """Sums of sums over five levels, of lengths that are no powers of two."""
     lengths = [32, 31, 29, 25, 24, 17, 17, 16, 16, 15, 13, 9, 8, 7, 5, 3, 2, 1, 1]
@@ -180,7 +180,7 @@ def test_fewer_chunks_than_instances() -> None:
     assert case.run(3) == set()
 
 
-@pytest.mark.parametrize("kind", ["uniform", "equal"])
+@pytest.mark.parametrize("kind", one_and_others(["uniform", "equal"]))
 def test_whole_msm(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:  # fmt: skip

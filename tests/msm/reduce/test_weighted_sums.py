@@ -59,7 +59,7 @@ def line_of(number: int, shape: tuple[int, int, int, int, int]) -> int:
 
 @pytest.mark.parametrize(
     "shape",
-    [pytest.param(s, marks=() if s in SHAPES[4:7] else pytest.mark.thorough) for s in SHAPES],
+    [pytest.param(s, marks=() if s in SHAPES[4:6] else pytest.mark.thorough) for s in SHAPES],
 )
 def test_summing_lines(shape: tuple[int, int, int, int, int]) -> None:
     group, law = GROUPS["bn254.g1"], reference(GROUPS["bn254.g1"])
@@ -94,7 +94,7 @@ def test_summing_lines(shape: tuple[int, int, int, int, int]) -> None:
         [("bn254.g1", "weierstrass", 1), ("bn254.g1", "weierstrass", 2),
          ("bn254.g1", "weierstrass", 4), ("bn254.g2", "weierstrass", 2),
          ("bls12_377.g1", "edwards", 4)],
-        always=[("bn254.g1", "weierstrass", 2), ("bls12_377.g1", "edwards", 4)],
+        always=[("bls12_377.g1", "edwards", 4)],
     ),
 )  # fmt: skip
 def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
@@ -208,7 +208,7 @@ def results_of(plan: GpuMsmPlan, buckets: dict[int, Any]) -> list[Any]:
     return totals
 
 
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+@pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_381.g2"]))
 def test_finishing(name: str) -> None:
     """Three results of three windows of 2**6 buckets; one of 2**10; both beside each other."""
     group, law = GROUPS[name], reference(GROUPS[name])

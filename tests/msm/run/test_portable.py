@@ -198,14 +198,12 @@ def run(
 
 def test_results_of_the_device_are_those_of_the_host() -> None:
     device = EmulatedDevice(executor="wgsl")
-    resident = ResidentMsm(
-        device, GROUP, bases(GROUP, 33), MsmOptions(scalar_bits=10, window_bits=4)
-    )
+    resident = ResidentMsm(device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=6, window_bits=3))
     source = random.Random(1)
-    vectors = [[source.getrandbits(10) for _ in range(33)], [1] * 33]
-    expected = [by_logarithms(GROUP, vector, logarithms(33)) for vector in vectors]
+    vectors = [[source.getrandbits(6) for _ in range(9)], [1] * 9]
+    expected = [by_logarithms(GROUP, vector, logarithms(9)) for vector in vectors]
     assert run(device, resident, vectors) == (expected, expected, 0)
-    vectors[1][7] = 1 << 10
+    vectors[1][7] = 1 << 6
     errors, _, flag = run(device, resident, vectors)
     assert flag
     assert "scalar 7 is not below" in errors[0]

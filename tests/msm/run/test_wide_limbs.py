@@ -13,6 +13,7 @@ from tests.msm.run.test_msm import BITS, short
 
 
 @pytest.mark.device("webgpu")
+@pytest.mark.thorough
 @pytest.mark.parametrize("limbs", U64_CANDIDATES[:1])
 def test_wide_limbs(limbs: str) -> None:
     need_backend("webgpu")

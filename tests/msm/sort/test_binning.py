@@ -208,6 +208,7 @@ def test_sorting_with_small_limits(
     check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
+@pytest.mark.thorough
 def test_tiles_of_the_usual_size() -> None:
     """They take more shared memory than a workgroup has without asking."""
     plan = plan_of(2600, 10, longest=50, bins=64)

@@ -74,7 +74,12 @@ def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
 
 
 @pytest.mark.crossed("device", "m")
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63), (129, 200)])
+@pytest.mark.parametrize(
+    ("m", "n"),
+    one_and_others(
+        [(1, 1), (63, 65), (64, 64), (65, 63), (129, 200)], [(1, 1), (65, 63), (129, 200)]
+    ),
+)
 def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
     check(device, "Q4_K", f32, m, n)
     if device.kind != "webgpu":
@@ -120,6 +125,7 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
     check(checked_cpu, "Q4_0", f32, 3, 5, 1)
 
 
+@pytest.mark.thorough
 def test_the_large_tile() -> None:
     """128 by 128 of a GPU without tensor cores."""
     with EmulatedDevice(executor="ptx", arch="sm_75") as device:

@@ -86,7 +86,7 @@ def test_whole_numbers_are_exact() -> None:
             x = generator.integers(-most, most + 1, 768).astype(np.float32)
             y = product(device, data, x, CoreLayout(2, 2, 1, 1, True))
             assert np.array_equal(y, values @ x)
-        for column in (0, 15, 16, 31, 32, 63, 64, 255, 256, 500, 511, 512, 767):
+        for column in (0, 15, 32, 255, 256, 767):
             x = np.zeros(768, np.float32)
             x[column] = 2.0**20
             y = product(device, data, x, CoreLayout(1, 1, 1, 2, True))

@@ -31,6 +31,7 @@ from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import TYPES, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.quantised.blocks import random_blocks
 from tests.tensor.quantised.test_batches import check, scaled
@@ -259,7 +260,7 @@ def chain(device: AnyDevice, x: Any, matrices: int, **how: Any) -> tuple[list[An
     return data, recording.finish().recording, x
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.parametrize("shared", one_and_others([True, False]), ids=["shared", "own"])
 @pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 def test_recorded_products(name: str, shared: bool) -> None:
     """One workspace for products behind each other, whose surroundings stay; each replay has the
@@ -311,7 +312,7 @@ def test_blocks_are_loaded_before_the_launch_before_has_ended() -> None:
 # --- machine code
 
 
-@pytest.mark.parametrize("name", ["Q4_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize("name", one_and_others(["Q4_0", "Q4_K", "Q6_K"]))
 def test_stores_are_as_wide_as_they_go(name: str) -> None:
     machine = ptx_machine(256, "sm_90a")
     static: Any = {"form": name, "element": f16, "width": 8, "at_once": 1}
