@@ -234,7 +234,6 @@ class HostMultiples(FixedBase):
         self._target.upload(points, into=out)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("mode", one_and_others(sorted(get_args(Mode))))
 def test_bases_that_pass_through_give_the_same_proof(
     expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream],
