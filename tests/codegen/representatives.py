@@ -33,5 +33,5 @@ def representatives(names: Iterable[str]) -> frozenset[str]:
 
 
 def _preference(name: str) -> tuple[int, str]:
-    found = [place for place, variant in enumerate(_PREFERRED) if re.search(variant, name)]
-    return min(found, default=len(_PREFERRED)), name
+    matches = [place for place, variant in enumerate(_PREFERRED) if re.search(variant, name)]
+    return min(matches, default=len(_PREFERRED)), name

@@ -278,7 +278,7 @@ def shuffle_without_roles(k: Builder, room: Value, x: Value) -> None:
         (barrier_of_all, "a barrier that not every instance reaches"),
         (shuffle_within, "a shuffle that not every instance reaches"),
         (shuffle_without_roles, "a shuffle that not every instance reaches"),
-        (of_the_workgroup, "cluster_barrier is of the whole workgroup, whose subgroups go"),
+        (of_the_workgroup, "cluster_barrier needs the whole workgroup, but its subgroups have"),
     ],
 )
 def test_what_is_refused(body: Body, message: str) -> None:

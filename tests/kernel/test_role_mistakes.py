@@ -185,7 +185,7 @@ def test_what_is_refused(body: Body, message: str) -> None:
 
 
 def test_other_refusals() -> None:
-    with pytest.raises(VerificationFailure, match="has 8 arrivals, and 4 come to it"):
+    with pytest.raises(VerificationFailure, match="expects 8 arrivals and gets 4"):
         traced(one_consumer)
     for count, message in ((20, "24 to 256"), (264, "24 to 256"), (44, "a multiple of 8, not 44")):
         with pytest.raises(TraceError, match=f"the registers of an instance.*{message}"):

@@ -190,7 +190,7 @@ def test_levels_are_no_integers() -> None:
 
 def test_more_elements_than_kernels_count(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
-    monkeypatch.setattr(batch, "_MOST", 64)
+    monkeypatch.setattr(batch, "_MAX_U32", 64)
     matrix.multiply(np.zeros((2, 32), np.float32), activations="int8")
     with pytest.raises(InputError, match="x has 96 elements; as bytes at most 64 go"):
         matrix.multiply(np.zeros((3, 32), np.float32), activations="int8")
