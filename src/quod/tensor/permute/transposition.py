@@ -84,18 +84,18 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
 def _launch(
     device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor
 ) -> None:
-    is_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    on_host = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     rows, columns = permutation.result[-1], permutation.shape[-1]
     if permutation.order[-1] == len(permutation.order) - 1:
         _launch_rows(device, permutation, source, out_tensor, columns)
-    elif min(rows, columns) < _MIN_SIDE and not is_cpu:
+    elif min(rows, columns) < _MIN_SIDE and not on_host:
         # Each element is a row of its own; adjacent instances store adjacent elements of the
         # result.
         order = permutation.order
         element_permutation = Permutation((*permutation.shape, 1), (*order, len(order)))
         _launch_rows(device, element_permutation, source, out_tensor, 1)
     else:
-        _launch_tiles(device, permutation, source, out_tensor, is_cpu=is_cpu)
+        _launch_tiles(device, permutation, source, out_tensor, on_host=on_host)
 
 
 def _launch_rows(
@@ -140,16 +140,16 @@ def _launch_tiles(
     source: Tensor,
     out_tensor: Tensor,
     *,
-    is_cpu: bool,
+    on_host: bool,
 ) -> None:
     """Launch the transposition by tiles, for permutations that move the last axis."""
     shape, element_bytes = permutation.shape, source.element.bytes
     result_last, source_last = permutation.order[-1], len(shape) - 1
-    vector = 1 if is_cpu else max(1, u32.bytes // element_bytes)
+    vector = 1 if on_host else max(1, u32.bytes // element_bytes)
     if shape[result_last] % vector or shape[source_last] % vector:
         vector = 1
     unit: Type = source.element if vector == 1 else u32
-    lanes = max(device.lanes, VECTOR_LANES) if is_cpu else _LANES
+    lanes = max(device.lanes, VECTOR_LANES) if on_host else _LANES
     plan = TransposePlan(lanes, vector, _BYTE_SIDE if vector == 4 else _SIDE)
     other_axes = [
         axis for axis in reversed(permutation.order) if axis not in (result_last, source_last)

@@ -179,11 +179,11 @@ def plan_parts(
 
     Also returns the accesses of a part, and the number of parts of a row.
     """
-    is_cpu = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    on_host = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     row_plan = plan_rows(
         device, element, columns, 2
     )  # As for two tensors: a reduction reads each element once and keeps none.
-    if is_cpu or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _MAX_UNSPLIT_COLUMNS)):
+    if on_host or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _MAX_UNSPLIT_COLUMNS)):
         plan, width, parts = plan_sum(device, element, columns)
         if parts > 1:
             return plan, width, parts
