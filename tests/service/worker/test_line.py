@@ -254,7 +254,8 @@ def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
     first.key = SimpleNamespace(value=SimpleNamespace(wait_for_turn=wait_for_turn, max_batch=3))
     stages: Any = Stages.__new__(Stages)
     pipeline, failed = line(
-        Step("begin", lambda _: None, 1, 9, stages._wait_for_turn), Step("done", lambda _: None, 1, 1)
+        Step("begin", lambda _: None, 1, 9, stages._wait_for_turn),
+        Step("done", lambda _: None, 1, 1),
     )
     pipeline.put(first)
     for _ in range(2):
