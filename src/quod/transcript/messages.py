@@ -20,6 +20,22 @@ from quod.transcript.transcript import Transcript
 from quod.validation import shown_kind, whole_number
 
 
+def truncation_error(proof: bytes, what: str, offset: int) -> InputError:
+    """Return the error about a proof that ends within `what`, which begins at byte `offset`."""
+    return InputError(f"the proof ends at byte {len(proof)}, within {what}", offset=offset)
+
+
+def trailing_bytes_error(proof: bytes, end: int) -> InputError:
+    """Return the error about a proof with more bytes than `end`."""
+    return InputError(f"{len(proof) - end} bytes follow the end of the proof", offset=end)
+
+
+def elements_text(field: FieldSpec, count: int) -> str:
+    """Describe a message of elements in errors."""
+    size = count * element_bytes(field)
+    return f"{count} elements of {field.name}, which take {size} bytes"
+
+
 class ProofWriter:
     """The messages of a proof while it is written; `transcript` absorbs each one."""
 
@@ -184,15 +200,12 @@ class ProofReader:
     def _elements(self, field: FieldSpec, count: int) -> bytes:
         """Return the bytes of `count` elements, without advancing."""
         count = whole_number("the elements", count, 0)
-        size = count * element_bytes(field)
-        return self._next(size, f"{count} elements of {field.name}, which take {size} bytes")
+        return self._next(count * element_bytes(field), elements_text(field, count))
 
     def _next(self, size: int, what: str) -> bytes:
         data = self._proof[self.offset : self.offset + size]
         if len(data) < size:
-            raise InputError(
-                f"the proof ends at byte {len(self._proof)}, within {what}", offset=self.offset
-            )
+            raise truncation_error(self._proof, what, self.offset)
         return data
 
     def digested_words(self, label: Label, field: Modulus, count: int) -> Words:
@@ -217,7 +230,4 @@ class ProofReader:
     def end(self) -> None:
         """Raise InputError if bytes follow."""
         if self.offset != len(self._proof):
-            raise InputError(
-                f"{len(self._proof) - self.offset} bytes follow the end of the proof",
-                offset=self.offset,
-            )
+            raise trailing_bytes_error(self._proof, self.offset)

@@ -39,7 +39,12 @@ from quod.hash.function import STATE_WORDS
 from quod.layered.circuit import LayeredCircuit
 from quod.security import MIN_BITS
 from quod.sumcheck.run import words_to_elements
-from quod.transcript.messages import ProofReader
+from quod.transcript.messages import (
+    ProofReader,
+    elements_text,
+    trailing_bytes_error,
+    truncation_error,
+)
 from quod.validation import shown_kind, whole_number
 
 Words = NDArray[np.uint32]
@@ -175,13 +180,11 @@ class Verifier:
                 candidate for candidate in messages.of_elements.values()
                 if start + (candidate.first + candidate.count) * each > len(proof)
             )  # fmt: skip
-            return InputError(
-                f"the proof ends at byte {len(proof)}, within {message.count} elements of "
-                f"{key.field.name}, which take {message.count * each} bytes",
-                offset=start + message.first * each,
+            return truncation_error(
+                proof, elements_text(key.field, message.count), start + message.first * each
             )
         if self._plan.evaluates_inputs and len(proof) > stop:
-            return InputError(f"{len(proof) - stop} bytes follow the end of the proof", offset=stop)
+            return trailing_bytes_error(proof, stop)
         return _Reading(statement, commitment, reader.transcript.state, proof, start, stop)
 
     # --- on the device
