@@ -256,7 +256,8 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
 )  # fmt: skip
 def test_a_description_that_is_none(gpu: CudaDevice, fields: dict[str, Any]) -> None:
     foreign = OnGpu(gpu.allocate(64), **fields)
-    with pytest.raises(DeviceError, match=r"interface__ of OnGpu is invalid: \w+Error"):
+    invalid = r"__cuda_array_interface__ of OnGpu is invalid: \w+Error"
+    with pytest.raises(DeviceError, match=invalid):
         saxpy.on(gpu)(16, 2.0, foreign, foreign)
     foreign.__cuda_array_interface__ = 1
     with pytest.raises(DeviceError, match="is invalid"):

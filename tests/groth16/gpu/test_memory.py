@@ -141,7 +141,8 @@ def test_bases_of_which_a_kernel_does_not_reach_all(idle: Idle) -> None:
 
 
 def test_what_is_too_little(idle: Idle, proof: list[KeyBases]) -> None:
-    with pytest.raises(DeviceError, match=r"need \d.* of device memory, and 8\.0 MiB are"):
+    shortage = r"need \d.* of device memory, and 8\.0 MiB are available"
+    with pytest.raises(DeviceError, match=shortage):
         MsmMemory.fitting(idle, proof, 8 * MIB)
 
 
