@@ -201,7 +201,7 @@ class ResidentMsm:
         arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
         return record_result(recording, self.device, plan, arrays, stride)
 
-    def record_finished(
+    def record_to_point(
         self,
         recording: RecordingStream,
         scalars: Buffer,
