@@ -155,7 +155,9 @@ class ResidentMsm:
                 "bases with precomputed multiples keep the options that they were made with"
             )
         if (options.precompute_factor or 1) > 1:
-            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+            raise InputError(
+                "precompute_factor applies only when MsmBases is made; pass these options there"
+            )
         if options.window_bits in (None, self._plan.window_bits):
             # The windows stay the same; the highest digits are zero.
             narrower = plan_gpu_msm(
