@@ -134,7 +134,8 @@ _LAYERS, _LOG_SIZE = 16, 16
 def wide(modulus: Modulus) -> tuple[LayeredCircuit, Draw]:
     """Build 16 layers of 2^16 values, with 2^16 random sums and 2^16 random products each.
 
-    A layer thus has 2^17 gates, and the circuit 2^20 of each kind. A layer without gates follows, whose values must be 0.
+    The circuit thus has 2^20 gates of each kind. A layer without gates follows, whose values must
+    be 0.
     """
     gate_counts = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
     return _with_draw(random_layers(modulus, _LAYERS, _LOG_SIZE, gate_counts))
