@@ -7,8 +7,8 @@ from quod.codegen.ptx.types import register_kind, suffix
 from quod.kernel.ir.nodes import Op
 
 # ptxas's machine code stores a borrow complemented in CC.CF: subc accounts for that, but addc does
-# not and would add 1 - borrow. A carry value has no register, so its name in `body.names` is the kind
-# of flag, "carry" or "borrow"; the kind is converted where necessary.
+# not and would add 1 - borrow. A carry value has no register, so its name in `body.names` is the
+# kind of flag, "carry" or "borrow"; the kind is converted where necessary.
 
 
 def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
