@@ -48,7 +48,8 @@ class Committer(Protocol):
         """Send the commitment to a table.
 
         table: 2**log2_size elements of the prime field, in the form that it has in memory (see
-            `quod.field.moduli`); entry j is the value at hypercube point j. `open` reads it again, so it must not change until then.
+            `quod.field.moduli`); entry j is the value at hypercube point j. `open`
+            reads the table again, so it must not change until then.
         """
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:

@@ -126,7 +126,7 @@ class WitnessCalculator:
         `inputs` is JSON or a mapping, `{"signal": number or list}`; errors call it `where`. Raises
         `InputError` for an input that is missing, unknown, of another length or not a number below
         the modulus, before anything is computed; `CircuitError` if the circuit rejects the inputs;
-        `WitnessLimitError` if computing exceeds `limits`; `CalculatorError` if the calculator itself
+        `WitnessLimitError` if computing exceeds `limits`; `CalculatorError` if the calculator
         fails.
         """
         where = file_path(where)
@@ -148,10 +148,10 @@ class WitnessCalculator:
         return Sandbox(self._module, self._has_messages, self._limits, self.name, where)
 
     def _check_interface(self) -> bool:
-        """Check imports and exports against circom's; return True if the calculator
-        exports the text of its error messages.
+        """Check imports and exports against circom's.
 
-        Raises CalculatorError if they differ.
+        Returns True if the calculator exports the text of its error messages. Raises
+        CalculatorError if the imports or exports differ.
         """
         functions = {
             export.name
@@ -214,8 +214,8 @@ class WitnessCalculator:
         self._learn_sizes(inputs)
         for name, numbers in inputs.items():
             size = self._sizes.get(name, 0)
-            # Calculators report size 0 for an unknown input and for one without values, so an unknown
-            # name with an empty list passes.
+            # Calculators report size 0 for an unknown input and for one without values, so an
+            # unknown name with an empty list passes.
             if size == 0 and numbers:
                 raise InputError(
                     f"the circuit has no input {shown(name)}{self._hint(name)}", path=where

@@ -101,13 +101,13 @@ class Uniformity:
             # Each instance has private memory of its own.
             may_differ = is_private(op.operands[0].type) or not self._trust_loads
             return may_differ or self._any(op.operands)
-        subgroup_operands = definition.operands_in_one_subgroup
+        subgroup_operands = definition.subgroup_operands
         if self._one_subgroup and subgroup_operands is not None:
             return self._any(op.operands[index] for index in subgroup_operands)
         return self._any(op.operands)
 
     def _loop(self, op: Op) -> None:
-        # Of the conditions, the bounds are known at entry: if one varies, the loop's index does, too.
+        # Bounds are conditions that are known at entry: if one varies, so does the loop's index.
         diverges_at_entry = self.diverges(op)
         if diverges_at_entry:
             self._mark((*op.regions[0].arguments, *op.results))
