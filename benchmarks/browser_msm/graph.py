@@ -51,7 +51,7 @@ def msm_graph(
         stages.append(_conversion(device, group, inputs["points"], bases.memory))
     recording = device.stream("msm").record()
     workspace = Workspace(device, resident.workspace_bytes())
-    resident.record_finished(recording, scalars, point, flag, workspace=workspace)
+    resident.record_to_point(recording, scalars, point, flag, workspace=workspace)
     stages.extend(_by_label(recording.finish().recording))
     outputs = {"point": point, "flag": flag}
     return graph_files(device, stages, inputs=inputs, outputs=outputs), resident

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quod.curve.edwards.weierstrass_model import EdwardsModel, model_of
+from quod.curve.edwards.weierstrass_model import WeierstrassModel, model_of
 from quod.curve.group import Group
 from quod.curve.named import EDWARDS, WEIERSTRASS
 from quod.curve.weierstrass.curve import Curve
@@ -66,7 +66,7 @@ def law_of(group: Group) -> ShortWeierstrass[int]:
 
 def low_orders(group: Group) -> list[tuple[int, int]]:
     """Points of orders 2, 4 and 8, where the group has a cofactor."""
-    if not isinstance(group, EdwardsModel):
+    if not isinstance(group, WeierstrassModel):
         return []
     law, r = law_of(group), group.scalars.value
     low: list[tuple[int, int]] = []

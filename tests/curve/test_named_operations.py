@@ -7,7 +7,7 @@ import numpy as np
 from quod.curve.array import from_points, to_points
 from quod.curve.edwards import operations as edwards_operations
 from quod.curve.edwards.operations import from_edwards_points, to_edwards_points
-from quod.curve.edwards.weierstrass_model import EdwardsModel
+from quod.curve.edwards.weierstrass_model import WeierstrassModel
 from quod.curve.group import Group
 from quod.curve.weierstrass import operations
 from quod.device.protocol import AnyDevice
@@ -49,8 +49,8 @@ def test_membership(device: AnyDevice, group: Group) -> None:
     ]  # fmt: skip
 
 
-@cases([group for group in GROUPS if isinstance(group, EdwardsModel)])
-def test_the_edwards_law(device: AnyDevice, group: EdwardsModel) -> None:
+@cases([group for group in GROUPS if isinstance(group, WeierstrassModel)])
+def test_the_edwards_law(device: AnyDevice, group: WeierstrassModel) -> None:
     """Every pair, points of low order among them, in the curve's own coordinates."""
     curve = group.edwards
     law = edwards_of(curve)

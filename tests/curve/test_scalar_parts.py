@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.curve.multiples.scalar_parts import DIGIT_BITS, ScalarParts, parts_of
+from quod.curve.multiples.scalar_parts import DIGIT_BITS, ScalarDecomposition, scalar_decomposition
 from quod.curve.multiples.scalar_splitting import split_scalar
 from quod.curve.named import WEIERSTRASS
 from quod.device.discovery import open_device
@@ -19,7 +19,7 @@ from quod.kernel.ir import types
 
 @kernel
 def split_scalars(
-    k: Builder, count: U32, scalars: Pointer[U32], out: Pointer[U32], *, parts: ScalarParts
+    k: Builder, count: U32, scalars: Pointer[U32], out: Pointer[U32], *, parts: ScalarDecomposition
 ) -> None:
     i, words = k.global_id().cast(types.u64), -(-parts.order.bit_length() // 32)
     with k.if_(k.global_id() < count):
@@ -34,7 +34,7 @@ NAMES = [f"{curve}.g{degree}" for curve in ("bn254", "bls12_381", "bls12_377") f
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_and_digits_are_the_scalar(name: str) -> None:
     group = GROUPS[name]
-    parts, order = parts_of(group), group.scalars.value
+    parts, order = scalar_decomposition(group), group.scalars.value
     curve = group.curve
     step = curve.phi.eigenvalue if group.degree == 1 else curve.psi_eigenvalue
 
@@ -57,7 +57,7 @@ def test_parts_and_digits_are_the_scalar(name: str) -> None:
 
 def test_a_group_without_a_known_endomorphism_has_one_part() -> None:
     group = next(iter(WEIERSTRASS.values()))
-    parts = parts_of(group)
+    parts = scalar_decomposition(group)
     assert parts.count == 1
     assert parts.split(12345) == (12345,)
 
@@ -65,7 +65,7 @@ def test_a_group_without_a_known_endomorphism_has_one_part() -> None:
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2", next(iter(WEIERSTRASS))])
 def test_kernels_split_as_the_host_does(name: str) -> None:
     group = GROUPS[name] if name in GROUPS else WEIERSTRASS[name]
-    parts, order = parts_of(group), group.scalars.value
+    parts, order = scalar_decomposition(group), group.scalars.value
     source = random.Random(2)
     scalars = [0, 1, 2, 3, 8, 16, order - 1, order - 2, order // 2, order // 2 + 1]
     scalars += [1 << at for at in range(order.bit_length() - 1)]

@@ -116,7 +116,7 @@ def lay_out_over(rng: random.Random, device: LayoutDevice, bases: ResidentMsm, l
     recording = device.stream("msm").record()
     if rng.random() < 0.5:
         out = device.allocate(8 * plan.batch * bases.group.point_words)
-        bases.record_finished(
+        bases.record_to_point(
             recording, words, out, device.allocate(16), workspace=workspace, plan=plan,
             indices=indices,
         )  # fmt: skip

@@ -209,7 +209,9 @@ def test_points_at_infinity_of_wires_that_nothing_uses(tmp_path: Path) -> None:
     indices = np.flatnonzero((entries["matrix"] == 1) & (entries["signal"] == 3))
     data, _ = _zeroed(BN254, "b_g1", 3)
     data, _ = _zeroed(data, "b_g2", 3)
-    with pytest.raises(InputError, match=r"point 3 of b_g1 .* though the circuit uses its wire"):
+    with pytest.raises(
+        InputError, match=r"point 3 of b_g1 .* though the circuit uses its variable"
+    ):
         opened(tmp_path, data).check_points()
 
     def check(changed: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from quod.curve.array import from_points
 from quod.curve.edwards.operations import from_edwards_points
-from quod.curve.edwards.weierstrass_model import EdwardsModel
+from quod.curve.edwards.weierstrass_model import WeierstrassModel
 from quod.curve.group import Group
 from quod.curve.weierstrass.curve import Curve
 from quod.device.protocol import AnyDevice
@@ -47,8 +47,8 @@ def test_msm_on_a_gpu(gpu_device: AnyDevice) -> None:
     check(gpu_device, P256)
 
 
-@cases([group for group in GROUPS if isinstance(group, EdwardsModel)])
-def test_edwards_points(device: AnyDevice, group: EdwardsModel) -> None:
+@cases([group for group in GROUPS if isinstance(group, WeierstrassModel)])
+def test_edwards_points(device: AnyDevice, group: WeierstrassModel) -> None:
     law, r = law_of(group), group.scalars.value
     points = hostile(group)
     scalars = [(r // 3) * i % r for i in range(len(points))]

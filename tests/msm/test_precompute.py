@@ -84,7 +84,7 @@ def test_options_that_do_not_fit_the_multiples(device: CpuDevice) -> None:
     base_words = bases(group, 4)
     scalars = scalar_words([1, 2, 3, 4])
     factor = MsmOptions(precompute_factor=2)
-    with pytest.raises(InputError, match="a matter of MsmBases"):
+    with pytest.raises(InputError, match="applies only when MsmBases is made"):
         msm(device, group, base_words, scalars, factor)
     resident = MsmBases(device, group, base_words, factor)
     assert msm(device, group, resident, scalars, factor) is not None

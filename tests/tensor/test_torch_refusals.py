@@ -125,7 +125,10 @@ def test_all_functions_are_refused_something() -> None:
         (lambda: ops.linear(X, VECTOR), r"^weight must be of shape \(8, 8\), not \(8,\)$"),
         (lambda: ops.linear(X, X.half()), r"^weight is of torch.float16, and x of torch.float32$"),
         (lambda: ops.linear(VECTOR[0], X), r"^x must have an axis at least$"),
-        (lambda: ops.attention(X, X, X), "^q and k have the axes heads, tokens and size at least"),
+        (
+            lambda: ops.attention(X, X, X),
+            "^q and k must have at least the axes heads, tokens and size",
+        ),
         (
             lambda: ops.attention(SQUARE, SQUARE, SQUARE[:, :3]),
             r"^v must be of shape \(1, 8, 8\), not \(1, 3, 8\)$",

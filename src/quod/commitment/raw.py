@@ -43,7 +43,7 @@ class Raw:
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """Return no terms: a false claim is never accepted."""
-        check_size(field, log2_size)
+        check_size(log2_size)
         return {}
 
     def committer(
@@ -52,7 +52,7 @@ class Raw:
     ) -> RawCommitter:  # fmt: skip
         """Return a prover, with memory for canonical elements if memory has another form."""
         check_scheme_bits(self, field, log2_size, allow_bits)
-        return RawCommitter(resolve_device(device), field, check_size(field, log2_size))
+        return RawCommitter(resolve_device(device), field, check_size(log2_size))
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
@@ -60,7 +60,7 @@ class Raw:
     ) -> RawCommitment:  # fmt: skip
         """Read a table; raises InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
-        log2_size = check_size(field, log2_size)
+        log2_size = check_size(log2_size)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
         return RawCommitment(field, log2_size, table)
 

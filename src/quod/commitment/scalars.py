@@ -29,7 +29,7 @@ GROUP = GROUPS["bn254.g1"]
 
 def group_size(field: FieldSpec, log2_size: int) -> int:
     """Return the number of variables, at least 1; InputError unless the field is BN254's Fr."""
-    log2_size = check_size(field, log2_size)
+    log2_size = check_size(log2_size)
     if field != GROUP.scalars:
         raise InputError(
             f"commitments in {GROUP.name} need elements of {GROUP.scalars.name}, not of "

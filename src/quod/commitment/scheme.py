@@ -5,7 +5,8 @@ later proves its values at points that are drawn after the commitment. `Scheme` 
 that both sides agree on; `Committer` is the prover on a device, `Commitment` a commitment that the
 verifier has read.
 
-**No scheme here is hiding**: its messages reveal information about the committed values.
+**No scheme here is hiding**: the messages of every scheme reveal information about the committed
+values.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Committer(Protocol):
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Send the commitment to a table.
 
-        table: 2**log2_size elements of the prime field in memory form; entry j is the value at
-            hypercube point j. `open` reads it again, so it must not change until then.
+        table: 2**log2_size elements of the prime field, in the form that it has in memory (see
+            `quod.field.moduli`); entry j is the value at hypercube point j. `open`
+            reads the table again, so it must not change until then.
         """
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
@@ -67,7 +69,7 @@ class Commitment(Protocol):
 class Scheme(Protocol):
     """A commitment scheme with all its parameters.
 
-    Tables are over the prime field of `field`, the field of the challenges.
+    In every method `field` is the field of the challenges; tables are over its prime field.
     """
 
     @property
@@ -75,10 +77,10 @@ class Scheme(Protocol):
         """The scheme's name on the command line."""
 
     def parameters(self) -> str:
-        """Return the scheme's parameters as the text that a statement absorbs."""
+        """Return the parameters as the text that the transcript absorbs with the statement."""
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """Return the probability that a false claim is accepted, by the failing step.
+        """Return, for each step of the protocol, the probability that it lets a false claim pass.
 
         Attacks on the hash function are not included.
         """
@@ -86,7 +88,10 @@ class Scheme(Protocol):
     def committer(
         self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = MIN_BITS
     ) -> Committer:
-        """Allocate a prover; InputError if `error_terms` leave fewer than `allow_bits` bits."""
+        """Allocate a prover.
+
+        Raises InputError if `error_terms` leave less than `allow_bits` bits of security.
+        """
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
@@ -94,12 +99,12 @@ class Scheme(Protocol):
     ) -> Commitment:  # fmt: skip
         """Read a commitment.
 
-        Raises InputError for malformed bytes, and if `error_terms` leave fewer than `allow_bits`
-        bits.
+        Raises InputError for malformed bytes, and if `error_terms` leave less than `allow_bits`
+        bits of security.
         """
 
 
-def check_size(field: FieldSpec, log2_size: int) -> int:
+def check_size(log2_size: int) -> int:
     """Return the number of variables; InputError unless it is in 0 to `MAX_LOG2_SIZE`."""
     return whole_number("log2_size", log2_size, 0, MAX_LOG2_SIZE)
 
@@ -107,7 +112,10 @@ def check_size(field: FieldSpec, log2_size: int) -> int:
 def check_scheme_bits(
     scheme: Scheme, field: FieldSpec, log2_size: int, allow_bits: int
 ) -> None:  # fmt: skip
-    """Raise InputError if an opening of 2**log2_size entries has fewer than `allow_bits` bits."""
+    """Raise InputError if an opening of 2**log2_size entries has too few bits of security.
+
+    allow_bits: the minimum.
+    """
     terms = scheme.error_terms(field, log2_size)
     what = f"an opening by {scheme.parameters()} of 2^{log2_size} entries over {field.name}"
     check_bits(what, terms, allow_bits)

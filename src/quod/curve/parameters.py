@@ -1,8 +1,8 @@
-"""Curves with a pairing as plain integers: equations, generators, endomorphisms.
+"""Pairing-friendly curves, described by plain integers: equations, generators, endomorphisms.
 
-`quod.curve.named` states only the parameters that define a curve. Derived parameters (cofactors,
-Frobenius and twist coefficients, lattice bases) are computed on first use. Nothing here is in
-Montgomery form and nothing uses a device.
+`quod.curve.named` states only the parameters that define a curve; files of BLS12 curves compute
+cofactors with the functions at the end. Frobenius and twist coefficients and lattice bases are
+computed on first use. Nothing here is in Montgomery form and nothing uses a device.
 
 Elements of Fq2 = Fq[u]/(u^2 - fq2_non_residue) are pairs ``(c0, c1)`` for ``c0 + c1*u``; affine
 points are pairs ``(x, y)``; the point at infinity is None wherever points are plain integers.
@@ -41,7 +41,10 @@ T = TypeVar("T")
 
 
 def by_family(family: Family, *, bn: T, bls12: T) -> T:
-    """Return the argument for a family; callers give a value for each, so none is a default."""
+    """Return the argument for a family.
+
+    There is no default, so a new family makes every call fail.
+    """
     match family:
         case Family.BN:
             return bn
@@ -52,7 +55,7 @@ def by_family(family: Family, *, bn: T, bls12: T) -> T:
 
 
 def by_twist(twist: Twist, *, d: T, m: T) -> T:
-    """Return the argument for a twist; callers give a value for each, so none is a default."""
+    """Return the argument for a twist; there is no default, as in `by_family`."""
     match twist:
         case Twist.D:
             return d
@@ -77,7 +80,7 @@ class Tower:
     @cached_property
     def fq2(self) -> Extension:
         """Fq2 as an extension field for kernels."""
-        return Extension.unchecked(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
+        return Extension.unchecked_binomial(f"{self.fq.name}2", self.fq, 2, self.fq2_non_residue)
 
     def multiply(self, a: Fq2Element, b: Fq2Element) -> Fq2Element:
         """Return the product of two elements of Fq2."""
@@ -88,8 +91,8 @@ class Tower:
     def invert(self, a: Fq2Element) -> Fq2Element:
         """Return the inverse in Fq2; raise ValueError for zero."""
         p = self.fq.value
-        norm = pow(a[0] * a[0] - self.fq2_non_residue * a[1] * a[1], -1, p)
-        return a[0] * norm % p, -a[1] * norm % p
+        inverse_norm = pow(a[0] * a[0] - self.fq2_non_residue * a[1] * a[1], -1, p)
+        return a[0] * inverse_norm % p, -a[1] * inverse_norm % p
 
     def power(self, a: Fq2Element, exponent: int) -> Fq2Element:
         """``a**exponent`` in Fq2 for an exponent of zero or more."""

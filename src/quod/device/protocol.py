@@ -216,7 +216,7 @@ class OpenedDevice:
         )
 
 
-class ShownKernel:
+class KernelRepr:
     """The `repr` of compiled kernels; `early` is None on devices without overlapping launches."""
 
     early: frozenset[int] | None = None

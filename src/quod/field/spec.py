@@ -41,6 +41,7 @@ class Extension:
     polynomial: tuple[Coefficient, ...]
 
     def __post_init__(self) -> None:
+        # Any lets the type checker accept tests of the types at run time.
         arguments: tuple[Any, Any] = (self.name, self.base)
         if type(arguments[0]) is not str or not isinstance(arguments[1], Modulus | Extension):
             kinds = " and ".join(type(part).__name__ for part in arguments)
@@ -75,31 +76,34 @@ class Extension:
             )
 
     @classmethod
-    def binomial(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
-        """Return K[x]/(x^degree - root); raise InputError if that is not a field."""
-        integer: object = degree
-        parts = root if isinstance(root, tuple) else (root,)
+    def binomial(cls, name: str, base: FieldSpec, degree: int, radicand: Coefficient) -> Self:
+        """Return K[x]/(x^degree - radicand); raise InputError if that is not a field."""
+        integer: object = degree  # for the test of its type at run time
+        parts = radicand if isinstance(radicand, tuple) else (radicand,)
         if (
             type(integer) is not int
             or not 2 <= integer <= MAX_DEGREE
             or any(type(part) is not int for part in parts)
         ):
             raise InputError(
-                f"the binomial of {name} needs a degree from 2 to {MAX_DEGREE} and a root that is "
-                f"an int, or over an extension a tuple of int, not {degree!r} and {root!r}"
+                f"the binomial of {name} needs a degree from 2 to {MAX_DEGREE} and a radicand that "
+                f"is an int, or over an extension a tuple of int, not {degree!r} and {radicand!r}"
             )
-        return cls(name, base, _binomial(base, degree, root))
+        return cls(name, base, _binomial(base, degree, radicand))
 
     @classmethod
-    def unchecked(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
-        """Return K[x]/(x^degree - root) without a test, which saves time at import.
+    def unchecked_binomial(
+        cls, name: str, base: FieldSpec, degree: int, radicand: Coefficient
+    ) -> Self:
+        """Return K[x]/(x^degree - radicand) without a test, which saves time at import.
 
-        Quod's own extensions are checked in the tests. `root` must be centred between -p/2 and p/2.
+        Quod's own extensions are checked in the tests. `radicand` must be centred between -p/2 and
+        p/2.
         """
-        return cls.known_polynomial(name, base, _binomial(base, degree, root))
+        return cls.unchecked_polynomial(name, base, _binomial(base, degree, radicand))
 
     @classmethod
-    def known_polynomial(
+    def unchecked_polynomial(
         cls, name: str, base: FieldSpec, polynomial: tuple[Coefficient, ...]
     ) -> Self:
         """Return K[x]/(polynomial) without a test; the coefficients must be centred."""
@@ -155,7 +159,10 @@ class Extension:
 
     @cached_property
     def product_terms(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """The terms of products on Python integers; see `plain_extension.product_terms`."""
+        """For each coefficient of a product a * b, its terms factor * a_i * b_j as (i, j, factor).
+
+        See `plain_extension.product_terms`.
+        """
         from quod.field.plain_extension import product_terms
 
         return product_terms(self)
@@ -176,10 +183,10 @@ FieldSpec: TypeAlias = Modulus | Extension
 """A prime field or an extension; the static argument of kernels over fields of any degree."""
 
 
-def _binomial(base: FieldSpec, degree: int, root: Coefficient) -> tuple[Coefficient, ...]:
-    """Return the coefficients of x^degree - root, constant term first."""
-    if isinstance(root, tuple):
-        zero: Coefficient = (0,) * len(root)
-        unit: Coefficient = (1, *([0] * (len(root) - 1)))
-        return (tuple(-part for part in root), *([zero] * (degree - 1)), unit)
-    return (-root, *([0] * (degree - 1)), 1)
+def _binomial(base: FieldSpec, degree: int, radicand: Coefficient) -> tuple[Coefficient, ...]:
+    """Return the coefficients of x^degree - radicand, constant term first."""
+    if isinstance(radicand, tuple):
+        zero: Coefficient = (0,) * len(radicand)
+        unit: Coefficient = (1, *([0] * (len(radicand) - 1)))
+        return (tuple(-part for part in radicand), *([zero] * (degree - 1)), unit)
+    return (-radicand, *([0] * (degree - 1)), 1)

@@ -1,8 +1,8 @@
 """The JSON files of snarkjs: proof.json, public.json and verification_key.json of Groth16.
 
 Integers are decimal strings. A point of G1 is [x, y, z], one of G2 the same with pairs [c0, c1]; z
-is 1, or 0 for infinity, which snarkjs writes as (0, 1, 0). Here points are affine integers, and
-infinity is None.
+is 1, or 0 for infinity, which snarkjs writes as (0, 1, 0). In Python a point is the pair of its
+affine coordinates, as integers, and infinity is None.
 
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
 string below its modulus, a list of another length, NaN and any other z are errors. Other
@@ -54,9 +54,10 @@ _OLD_PROTOCOL = "groth"
 _OLD_CURVE = "bn254"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-# The largest modulus has 116 digits; text of more than this many digits is not passed to int().
+# The largest modulus has 115 digits (q of BLS12-381). Text with more digits than this is not passed
+# to int().
 _MAX_DIGITS = 160
-_PARSE_LIMIT = 10**_MAX_DIGITS
+_INTEGER_LIMIT = 10**_MAX_DIGITS
 
 
 @frozen
@@ -198,7 +199,7 @@ def read_proofs(path: Path, *, curve: str) -> list[ProofJson | InputError]:
 
 
 def read_publics(path: Path, *, curve: str) -> list[tuple[int, ...] | InputError]:
-    """Read a list of public inputs, from a file or a pipe; see `parse_publics`."""
+    """Read a list of lists of public inputs, one per proof; see `parse_publics`."""
     return parse_publics(read_json(path, PUBLICS), curve=curve, name=os.fspath(path))
 
 
@@ -353,7 +354,8 @@ def public_to_json(public: Sequence[int]) -> bytes:
     Raises InputError for anything but a list of non-negative int.
     """
     values = [*in_order("public inputs", public)]
-    if not all(type(value) is int and 0 <= value < _PARSE_LIMIT for value in values):
+    # The curve is not known here, so only integers above every modulus are refused.
+    if not all(type(value) is int and 0 <= value < _INTEGER_LIMIT for value in values):
         raise InputError("public inputs must be int from 0 to below the prime of a curve")
     return _dump([str(value) for value in values])
 
@@ -392,7 +394,7 @@ def point_strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[A
     else:
         rows = [(0, 0), (1, 0), (0, 0)] if plain is None else [*plain, (1, 0)]
     if not all(0 <= value < fq.value for row in rows for value in row):
-        raise InputError(f"a coordinate of {name} is not from 0 to below the modulus {fq.name}")
+        raise InputError(f"a coordinate of {name} is negative, or not below the modulus {fq.name}")
     strings = [[str(value) for value in row] for row in rows]
     return strings[0] if degree == 1 else strings
 

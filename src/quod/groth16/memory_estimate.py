@@ -98,7 +98,7 @@ def device_parts(
             if not memory.streamed:
                 break
     if memory is None:
-        memory = MsmMemory.fitting(device, bases, _NO_LIMIT, workspaces=(1,), copies=(1,))
+        memory = MsmMemory.fitting(device, bases, _NO_LIMIT, workspaces=(1,), multiples=(1,))
     lane_workspaces = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
     parts["bases and sums"] = memory.nbytes(device) + lane_workspaces
     if not memory.streamed:

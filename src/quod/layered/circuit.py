@@ -119,9 +119,7 @@ class LayeredCircuit:
         if not all(isinstance(part, (tuple, list)) for part in lists):
             raise InputError("the coefficients and the layers of a circuit must be lists")
         for layer in layers:
-            instance(
-                "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
-            )
+            instance("a layer of a circuit", layer, Layer, "make it with CircuitBuilder.layer")
         self.public = whole_number("the public inputs", public, 0, MAX_PUBLIC)
         self.coefficients = tuple(
             checked_coefficient(field, coefficient) for coefficient in coefficients
@@ -151,11 +149,13 @@ class LayeredCircuit:
         log_size = checked_log_size(f"the log_size of layer {number}", layer.log_size)
         by_kind: object = layer.gates
         if not isinstance(by_kind, Mapping) or set(by_kind) != set(KINDS):
-            raise InputError(f"layer {number} has gates of the kinds {', '.join(KINDS)}")
+            raise InputError(
+                f"layer {number} must have an entry for each of the kinds {', '.join(KINDS)}"
+            )
         checked_gates = {}
         for kind in KINDS:
             gates, what = by_kind[kind], f"{kind} gates of layer {number}"
-            instance(what, gates, Gates, "made of arrays")
+            instance(what, gates, Gates, "make it from arrays")
             inputs: object = gates.inputs
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
                 raise InputError(f"{what} must have {KINDS[kind]} inputs")
@@ -182,7 +182,7 @@ class LayeredCircuit:
         return self.layers[number - 1].log_size if number else self.log_inputs
 
     @cached_property
-    def random_coefficients(self) -> NDArray[np.bool_]:
+    def is_random(self) -> NDArray[np.bool_]:
         """A mask of the coefficient table, true for challenges."""
         return np.array([isinstance(c, Random) for c in self.coefficients], bool)
 
@@ -204,16 +204,19 @@ class LayeredCircuit:
         """An upper bound on the total degree of the outputs as polynomials in the challenges."""
         if not self.randoms:
             return 0
-        degree = self._degrees_in_randoms(np.int64)
-        return degree if degree < _MAX_DEGREE else self._degrees_in_randoms(object)
+        degree = self._degree_bound(np.int64)
+        return degree if degree < _MAX_DEGREE else self._degree_bound(object)
 
-    def _degrees_in_randoms(self, dtype: Any) -> int:
-        """Compute the bound value by value; a machine word saturates at `_MAX_DEGREE`."""
+    def _degree_bound(self, dtype: Any) -> int:
+        """Propagate a bound of each value's degree from layer to layer.
+
+        With a machine word as `dtype`, bounds saturate at `_MAX_DEGREE`.
+        """
         below = np.zeros(1 << self.log_inputs, dtype)
         for layer in self.layers:
             degrees = np.zeros(1 << layer.log_size, dtype)
             for name, gates in layer.gates.items():
-                degree = self.random_coefficients[gates.coefficient].astype(dtype)
+                degree = self.is_random[gates.coefficient].astype(dtype)
                 for wires in gates.inputs:
                     degree = degree + below[wires] * POWERS.get(name, 1)
                 np.maximum.at(degrees, gates.output, degree)
@@ -292,14 +295,15 @@ class LayeredCircuit:
         return levels
 
 
-def _checked_indices(name: str, gates: str, array: Indices, limit: int) -> Indices:
+def _checked_indices(name: str, described_gates: str, array: Indices, limit: int) -> Indices:
     """Return a read-only array of indices; InputError unless all are below a limit."""
-    array = plain_array(f"the {name}s of {gates}", array)
+    array = plain_array(f"the {name}s of {described_gates}", array)
     if array.dtype != np.uint32 or array.ndim != 1:
-        raise InputError(f"the {name}s of {gates} must be a one-dimensional uint32 array")
+        raise InputError(f"the {name}s of {described_gates} must be a one-dimensional uint32 array")
     if len(array) and int(array.max()) >= limit:
         raise InputError(
-            f"{name} {int(array.max())} of {gates} is out of range; the largest is {limit - 1}"
+            f"{name} {int(array.max())} of {described_gates} is out of range; "
+            f"the largest is {limit - 1}"
         )
     if _is_writeable(array):
         array = array.copy()

@@ -48,16 +48,18 @@ class MsmEngine(Protocol):
     def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
         """See `MsmBases.scalar_memory`."""
 
-    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+    def msm_words(
+        self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None
+    ) -> Array:
         """Return the MSMs of host scalars of shape (m, n, 8), n above 0.
 
         Affine points in Montgomery form, uint64 of shape (m, point_words).
         """
 
-    def buffer_words(
+    def buffer_msm_words(
         self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
     ) -> Array:
-        """Return the MSMs of `vectors` * `count` scalars in device memory, as `words` does."""
+        """Return the MSMs of `vectors` * `count` scalars in device memory, as `msm_words` does."""
 
 
 class MsmBases:
@@ -151,7 +153,7 @@ def msm_words(
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     assert bases.engine is not None
-    return bases.engine.words(padded_scalars(scalars), options, timeline)
+    return bases.engine.msm_words(padded_scalars(scalars), options, timeline)
 
 
 def msm_buffer(
@@ -180,7 +182,7 @@ def msm_buffer(
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     assert bases.engine is not None
-    return bases.engine.buffer_words(scalars, vectors, count, timeline)
+    return bases.engine.buffer_msm_words(scalars, vectors, count, timeline)
 
 
 def affine_ints(group: Group, words: Array) -> AffineInts:

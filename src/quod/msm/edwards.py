@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.edwards.operations import to_model
-from quod.curve.edwards.weierstrass_model import EdwardsModel, model_of
+from quod.curve.edwards.weierstrass_model import WeierstrassModel, model_of
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.buffer import Array
 from quod.device.runtime.timeline import Timeline
@@ -43,7 +43,7 @@ def edwards_msm(
         bases if isinstance(bases, MsmBases) else edwards_bases(device, curve, bases)
     )  # fmt: skip
     model = resident.group
-    if not isinstance(model, EdwardsModel) or model.edwards != curve:
+    if not isinstance(model, WeierstrassModel) or model.edwards != curve:
         raise InputError(f"the bases are of {model.name}, not of {curve.name}")
     point = affine_ints(model, msm_words(resident, scalars, options, timeline))
     if point is None:

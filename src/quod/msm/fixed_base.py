@@ -179,8 +179,8 @@ class _HostTable:
         sums = PointSums(device, group, count, longest=shape.windows, chunk_length=shape.windows)
         sums.add_up(self._table, entries, starts, lengths)
         results = np.zeros((count, group.point_words), np.uint64)
-        has_sum = sums.numbers != NO_POINT
-        results[has_sum] = sums.points.reshape(-1, group.point_words)[sums.numbers[has_sum]]
+        has_sum = sums.point_indices != NO_POINT
+        results[has_sum] = sums.points.reshape(-1, group.point_words)[sums.point_indices[has_sum]]
         return results.view(np.uint32).reshape(count, *group.shape)
 
 

@@ -172,7 +172,7 @@ def _check_reached(device: AnyDevice, array: Tensor) -> None:
         )
 
 
-def check_stored(out: Tensor) -> None:
+def check_writable(out: Tensor) -> None:
     """Raise DeviceError if a result is read-only; callers check all results before a launch."""
     memory = out.memory
     if not (memory.writeable if isinstance(memory, Buffer) else memory.flags.writeable):
@@ -266,7 +266,7 @@ def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None
     exactly the memory of another argument. Raises InputError for an overlap, DeviceError for
     read-only memory.
     """
-    check_stored(out)
+    check_writable(out)
     for each in others:
         if each is None or not overlap(out.memory, each.memory):
             continue

@@ -53,7 +53,7 @@ class WitnessCalculator:
 
     Parameters: `wasm` is the module. `name` is the calculator's name in errors. `curve` and
     `variables`, if given, must match the attributes. `limits` bounds the resources of a witness and
-    of compiling. `symbols` is the circuit's .sym file, which has the names of missing inputs.
+    of compiling. `symbols` is the circuit's .sym file, from which errors take the names of inputs.
 
     Attributes: `curve` is Quod's name of the curve whose scalar field is used, or circom's name of
     a prime without a pairing curve (`goldilocks`). `variables` is the number of values of a
@@ -62,7 +62,7 @@ class WitnessCalculator:
 
     Raises `InputError` if the bytes are not a module, `CalculatorError` if the module is not
     circom's or is too old, `MismatchError` if `curve` or `variables` does not match, and
-    `WitnessLimitError`.
+    `WitnessLimitError` if compiling exceeds `limits`.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class WitnessCalculator:
         if curve is not None:
             field_named(curve)
         self._module = module_of(wasm, name, self._limits)
-        self._messages = self._check_interface()
+        self._has_messages = self._check_interface()
         sandbox = self._sandbox()
         self._words = sandbox.ask("getFieldNumLen32")
         self.variables = sandbox.ask("getWitnessSize") & 0xFFFFFFFF
         self.inputs = sandbox.ask("getInputSize") & 0xFFFFFFFF
         if not self.variables:
             raise CalculatorError(
-                f"{name}: reports that a witness has no values; a witness has at least the 1"
+                f"{name}: reports that a witness has no values; it has at least the constant 1"
             )
         self.curve, field = self._field(sandbox)
         self._prime = field.value
@@ -126,7 +126,8 @@ class WitnessCalculator:
         `inputs` is JSON or a mapping, `{"signal": number or list}`; errors call it `where`. Raises
         `InputError` for an input that is missing, unknown, of another length or not a number below
         the modulus, before anything is computed; `CircuitError` if the circuit rejects the inputs;
-        `WitnessLimitError`; `CalculatorError` if the calculator itself fails.
+        `WitnessLimitError` if computing exceeds `limits`; `CalculatorError` if the calculator
+        fails.
         """
         where = file_path(where)
         signals = Signals(inputs, self._prime, where)
@@ -137,19 +138,20 @@ class WitnessCalculator:
 
     def witness(self, inputs: Inputs, *, where: str = "inputs") -> Witness:
         """Return the result of `calculate` as a validated witness; raises as `calculate` does."""
-        return self.checked(self.calculate(inputs, where=where))
+        return self.parse(self.calculate(inputs, where=where))
 
-    def checked(self, wtns: bytes) -> Witness:
+    def parse(self, wtns: bytes) -> Witness:
         """Parse a result of `calculate`; `InputError` for values that are invalid in a witness."""
         return Witness.of(Iden3File.parse(memoryview(wtns), self.name, KIND, VERSION))
 
     def _sandbox(self, where: str = "inputs") -> Sandbox:
-        return Sandbox(self._module, self._messages, self._limits, self.name, where)
+        return Sandbox(self._module, self._has_messages, self._limits, self.name, where)
 
     def _check_interface(self) -> bool:
-        """Check imports and exports against circom's; return True if the circuit has messages.
+        """Check imports and exports against circom's.
 
-        Raises CalculatorError if they differ.
+        Returns True if the calculator exports the text of its error messages. Raises
+        CalculatorError if the imports or exports differ.
         """
         functions = {
             export.name
@@ -212,6 +214,8 @@ class WitnessCalculator:
         self._learn_sizes(inputs)
         for name, numbers in inputs.items():
             size = self._sizes.get(name, 0)
+            # Calculators report size 0 for an unknown input and for one without values, so an
+            # unknown name with an empty list passes.
             if size == 0 and numbers:
                 raise InputError(
                     f"the circuit has no input {shown(name)}{self._hint(name)}", path=where

@@ -182,15 +182,15 @@ def test_no_proof_leaves_unchecked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sum of the second one that came out wrong."""
-    finish = bases.RecordedVectors.finish
+    finish = bases.RecordedPointArrays.finish
 
-    def wrong(self: bases.RecordedVectors) -> Any:
+    def wrong(self: bases.RecordedPointArrays) -> Any:
         vectors = finish(self)
         if "H" in vectors:
             vectors["H"][1] = 0
         return vectors
 
-    monkeypatch.setattr(bases.RecordedVectors, "finish", wrong)
+    monkeypatch.setattr(bases.RecordedPointArrays, "finish", wrong)
     proofs = key.prove_many(files[1][:2], seed=9)
     assert next(proofs) == expected[0]
     with pytest.raises(VerificationError, match=r"4\.wtns"):

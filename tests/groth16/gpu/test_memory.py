@@ -95,7 +95,7 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
     pending = []
     for part in parts:
         if finished:
-            bases.record_finished(
+            bases.record_to_point(
                 recording, part.name, scalars, out.slice(0, 8 * part.group.point_words), flag
             )
         else:
@@ -126,7 +126,7 @@ def test_a_proof_takes_no_more_than_was_planned(
 
 def test_a_recorded_proof(idle: Idle, proof: list[KeyBases]) -> None:
     """As a browser runs it: one workspace, no multiples, all within half a GiB."""
-    memory = MsmMemory.fitting(idle, proof, 512 * MIB, workspaces=(1,), copies=(1,))
+    memory = MsmMemory.fitting(idle, proof, 512 * MIB, workspaces=(1,), multiples=(1,))
     assert not memory.streamed
     check(idle, proof, memory, finished=True)
 
@@ -136,7 +136,7 @@ def test_bases_of_which_a_kernel_does_not_reach_all(idle: Idle) -> None:
     parts = key({"B2": 1 << 20, "H": 3 << 19})
     memory = MsmMemory.fitting(idle, parts, 1 << 34)
     check(idle, parts, memory, finished=False)
-    alone = MsmMemory.fitting(idle, parts, 1 << 34, workspaces=(1,), copies=(1,))
+    alone = MsmMemory.fitting(idle, parts, 1 << 34, workspaces=(1,), multiples=(1,))
     check(idle, parts, alone, finished=True)
 
 

@@ -207,7 +207,7 @@ def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
         assert affine_ints(GROUP, msm_words(kept, scalar_words(scalars), options)) == expected
     with pytest.raises(InputError, match="below the promised 2\\*\\*7"):
         msm_words(kept, scalar_words([*scalars[:8], 128]), MsmOptions(scalar_bits=7))
-    with pytest.raises(InputError, match="precompute_factor is a matter of MsmBases"):
+    with pytest.raises(InputError, match="precompute_factor applies only when MsmBases is made"):
         msm_words(kept, scalar_words(scalars), MsmOptions(precompute_factor=3))
     with pytest.raises(InputError, match="keep the options that they were made with"):
         msm_words(resident, scalar_words(scalars), MsmOptions(scalar_bits=8))

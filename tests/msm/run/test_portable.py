@@ -183,7 +183,7 @@ def run(
     }  # fmt: skip
     recording = device.stream().record()
     pending = resident.record(recording, scalars, **shared)
-    resident.record_finished(recording, scalars, out, flag, **shared)
+    resident.record_to_point(recording, scalars, out, flag, **shared)
     recording.finish().submit().wait()
     words, word = np.zeros((batch, group.point_words), np.uint64), np.zeros(4, np.uint32)
     device.download(out, words)

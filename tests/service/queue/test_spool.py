@@ -28,13 +28,13 @@ def test_pieces_are_one_payload(folder: Path) -> None:
     name = blobs.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
     with blobs.open(name) as file:
         assert file.read() == b"abcdef"
-    assert blobs.offer(name) == 6
+    assert blobs.reserve(name) == 6
     with blobs.writing() as writer:
         writer.write(b"abc")
         # Until it is whole nobody can read it.
         with pytest.raises(NotFoundError):
             blobs.open(writer.name)
-    assert blobs.offer(writer.name) == writer.bytes == 3
+    assert blobs.reserve(writer.name) == writer.bytes == 3
 
 
 def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -
         queue.sweep()
     assert not stray.exists()
     assert growing.exists()  # somebody is writing it
-    assert queue.blob_store.offer(blob) == len(SECRET)
+    assert queue.blob_store.reserve(blob) == len(SECRET)
     assert queue.job(job.id).payload_bytes == len(SECRET)
     assert len(place.files()) == 3
 

@@ -42,18 +42,21 @@ class _Run(Protocol):
 def cases(
     device: str, curve: str, group: str, sizes: Sequence[int], scalars: str = "uniform"
 ) -> Iterator[Case]:
-    """Yield MSMs of each size 2**k on one thread, with peers, and on all threads."""
-    points = _group(curve, group)
+    """Yield MSMs of each size 2**k on one thread, with peers, and on all threads.
+
+    sizes: the exponents k.
+    """
+    measured_group = _group(curve, group)
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; choose one of {', '.join(KINDS)}")
-    every = open_device(device)
-    if not in_host_memory(every):
+    opened = open_device(device)
+    if not in_host_memory(opened):
         for log2_size in sizes:
-            yield _resident_case(points, log2_size, scalars, every)
+            yield _resident_case(measured_group, log2_size, scalars, opened)
         return
-    single_threaded = open_processor(strategy=every.strategy, threads=1)
+    single_threaded = open_processor(strategy=opened.strategy, threads=1)
     for log2_size in sizes:
-        yield from _cases(points, log2_size, scalars, single_threaded, every)
+        yield from _cases(measured_group, log2_size, scalars, single_threaded, opened)
 
 
 def _group(curve: str, name: str) -> Group:
@@ -92,7 +95,7 @@ def _cases(
             "threads": device.threads,
         }
         peers = _peers(group, points, scalars, expected) if device is single_threaded else {}
-        run = _run(device, bases, scalars)
+        run = _runner(device, bases, scalars)
         yield Case(parameters, run, unit="ms", peers=peers, absent=_absent(group), traced=run)
 
 
@@ -118,7 +121,7 @@ def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -
     return Case(parameters, run, unit="ms", traced=run)
 
 
-def _run(device: HostDevice, bases: MsmBases, scalars: Words) -> _Run:
+def _runner(device: HostDevice, bases: MsmBases, scalars: Words) -> _Run:
     return lambda timeline=None: msm(device, bases.group, bases, scalars, timeline=timeline)
 
 

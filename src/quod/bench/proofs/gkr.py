@@ -31,15 +31,15 @@ Draw = Callable[[int], tuple[Words, Any]]
 """A function from a number of instances to random inputs and their public inputs."""
 
 PRODUCTS_OF_KECCAK = 11_000_000
-"""M31 products in a proof of one Keccak-f: the smallest known count of a prover that goes through
-the gates one by one."""
+"""M31 products that a proof of one Keccak-f takes: the lowest published figure of provers that work
+gate by gate."""
 
 
 def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
     commitment: str, reduction: Reduction, proofs: int | None = None, threads: int | None = None,
 ) -> Iterator[Case]:  # fmt: skip
-    """Yield proofs and their verification for each number of instances.
+    """Yield a case of proving and a case of verifying for each number of instances.
 
     proofs: the number of proofs, computed `batch` at a time; default: `batch`.
     threads: the number of CPU threads.
@@ -95,29 +95,32 @@ def cases(
 
 
 def _products(
-    device: AnyDevice, circuit: str, field: Modulus, instances: int
+    device: AnyDevice, circuit: str, modulus: Modulus, instances: int
 ) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
     """Return the peer "products", or the reason for its absence."""
-    if circuit != "keccak" or field.modulus.name != "m31":
+    if circuit != "keccak" or modulus.name != "m31":
         return {}, {"products": "they are compared only for Keccak-f over M31"}
     if not in_host_memory(device):
         return {}, {"products": "they are compared on the CPU only"}
-    return {"products": seconds_of_products(field, device, instances * PRODUCTS_OF_KECCAK)}, {}
+    return {"products": seconds_of_products(modulus, device, instances * PRODUCTS_OF_KECCAK)}, {}
 
 
 @cache
-def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """Build a circuit of one Keccak-f[1600] per instance, with the result asserted to be signs."""
-    program = Program(field)
+def keccak(modulus: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """Build a circuit of one Keccak-f[1600] per instance.
+
+    A bit is encoded as 1 or -1, and each output is asserted to be one of the two.
+    """
+    program = Program(modulus)
     state = keccak_f(program, program.inputs("state", STATE))
     for index, value in enumerate(state):
         program.assert_equal(value * value, program.constant(1), f"sign[{index}]")
     circuit = program.finished().circuit
-    signs = from_integers(field, [1, -1])
+    signs = from_integers(modulus, [1, -1])
 
     def draw(instances: int) -> tuple[Words, Any]:
         generator = np.random.default_rng(instances)
-        drawn = np.zeros((instances, 1 << circuit.log_inputs, field.words), np.uint32)
+        drawn = np.zeros((instances, 1 << circuit.log_inputs, modulus.words), np.uint32)
         drawn[:, :STATE] = signs[generator.integers(0, 2, (instances, STATE))]
         return drawn, ()
 
@@ -128,25 +131,33 @@ _LAYERS, _LOG_SIZE = 16, 16
 
 
 @cache
-def wide(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """Build 16 random layers of 2^16 values with 2^20 products and as many sums; the last is 0."""
-    kinds = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
-    return _with_draw(random_layers(field, _LAYERS, _LOG_SIZE, kinds))
+def wide(modulus: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """Build 16 layers of 2^16 values, with 2^16 random sums and 2^16 random products each.
+
+    The circuit thus has 2^20 gates of each kind. A layer without gates follows, whose values must
+    be 0.
+    """
+    gate_counts = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
+    return _with_draw(random_layers(modulus, _LAYERS, _LOG_SIZE, gate_counts))
 
 
 @cache
-def small(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """Build ten random layers of 2^8 values with 2^12 gates, half products; the last is 0."""
-    kinds = dict.fromkeys(("add", "multiply"), 205)
-    return _with_draw(random_layers(field, 10, 8, kinds))
+def small(modulus: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """Build ten layers of 2^8 values with about 2^12 random gates in all, half of them products.
+
+    A layer without gates follows, whose values must be 0.
+    """
+    gate_counts = dict.fromkeys(("add", "multiply"), 205)
+    return _with_draw(random_layers(modulus, 10, 8, gate_counts))
 
 
 def random_layers(
-    field: Modulus, layers: int, log_size: int, kinds: Mapping[str, int]
+    modulus: Modulus, layers: int, log_size: int, gate_counts: Mapping[str, int]
 ) -> LayeredCircuit:
-    """Build layers of 2**log_size values with random gates.
+    """Build `layers` layers of 2**log_size values with random gates, and an empty layer.
 
-    kinds: the number of gates per layer by kind. The last layer has no gates and must be 0.
+    gate_counts: the number of gates per layer by kind. The empty layer is the last one,
+        whose values must be 0.
     """
     generator = np.random.default_rng(1)
 
@@ -159,19 +170,20 @@ def random_layers(
 
     all_layers = []
     for index in range(layers + 1):
-        sizes = {} if index == layers else kinds
+        layer_counts = {} if index == layers else gate_counts
         all_layers.append(
-            Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS})
+            Layer(log_size, {kind: gates(kind, layer_counts.get(kind, 0)) for kind in KINDS})
         )
-    return LayeredCircuit(field, log_size, [1], all_layers)
+    # All gates have the coefficient 1, the only one of the table.
+    return LayeredCircuit(modulus, log_size, [1], all_layers)
 
 
 def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
-    field, log_size = circuit.field, circuit.log_inputs
+    modulus, log_size = circuit.field, circuit.log_inputs
 
     def draw(instances: int) -> tuple[Words, Any]:
-        drawn = random_elements(field, instances << log_size, seed=instances)
-        return drawn.reshape(instances, 1 << log_size, field.words), ()
+        drawn = random_elements(modulus, instances << log_size, seed=instances)
+        return drawn.reshape(instances, 1 << log_size, modulus.words), ()
 
     return circuit, draw
 
@@ -180,12 +192,12 @@ _DEPTH = 16
 
 
 @cache
-def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+def merkle_paths(modulus: Modulus) -> tuple[LayeredCircuit, Draw]:
     """Build the path circuit of one leaf per instance in a tree of 2^16 leaves."""
     layout = path_circuit(_DEPTH)
-    if field != layout.circuit.field:
+    if modulus != layout.circuit.field:
         raise InputError(
-            f"the hash of the tree is over {layout.circuit.field.name}, not {field.name}"
+            f"the hash of the tree is over {layout.circuit.field.name}, not {modulus.name}"
         )
 
     def draw(instances: int) -> tuple[Words, Any]:

@@ -6,14 +6,14 @@ from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.types import register_kind, suffix
 from quod.kernel.ir.nodes import Op
 
-# In ptxas's machine code, CC.CF after a subtraction is the complement of its value after an
-# addition: subc reads a borrow correctly, addc reads its complement. So carries and borrows are
-# tracked separately and converted where necessary.
+# ptxas's machine code stores a borrow complemented in CC.CF: subc accounts for that, but addc does
+# not and would add 1 - borrow. A carry value has no register, so its name in `body.names` is the
+# kind of flag, "carry" or "borrow"; the kind is converted where necessary.
 
 
 def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
     borrows = instruction == "sub"
-    flag = "borrow" if borrows else "carry"
+    flag_kind = "borrow" if borrows else "carry"
 
     def rule(body: BodyEmitter, op: Op) -> None:
         result = op.results[0]
@@ -22,28 +22,28 @@ def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool)
         if carry_in:
             *numbers, carry = operands
             operands = tuple(numbers)
-            if body.get(carry) != flag:
+            if body.get(carry) != flag_kind:
                 if not carry_out and instruction == "add":
                     _add_borrow(body, op)
                     return
-                _convert_flag(body, flag)
-        flows = carry_out and op.results[1] in body.module.used_carries
-        if flows:
-            body.names[op.results[1]] = flag
+                _convert_flag(body, flag_kind)
+        sets_flag = carry_out and op.results[1] in body.module.used_carries
+        if sets_flag:
+            body.names[op.results[1]] = flag_kind
         name = instruction
         if carry_in:
             name += "c"
         name += half
-        if flows:
+        if sets_flag:
             name += ".cc"
         body.define(result, f"{name}.{kind}", ", ".join([body.get(value) for value in operands]))
 
     return rule
 
 
-def _convert_flag(body: BodyEmitter, wanted: str) -> None:
-    """Convert CC.CF from a borrow to a carry, or the reverse, if it is not of the wanted kind."""
-    if wanted == "carry":
+def _convert_flag(body: BodyEmitter, wanted_kind: str) -> None:
+    """Convert CC.CF, which holds a flag of the other kind, to the wanted kind."""
+    if wanted_kind == "carry":
         mask = body.fresh("r", "subc.u32", "0, 0")
         body.fresh("r", "add.cc.u32", f"{mask}, 1")
     else:
@@ -59,6 +59,7 @@ def _add_borrow(body: BodyEmitter, op: Op) -> None:
     mask = body.fresh(register, f"subc.{kind}", "0, 0")
     if a.constant == 0 and b.constant == 0:
         body.define(result, f"neg.s{result.type.bits}", mask)
+        # A comparison of the result with zero reads the mask instead, see `rules`.
         body.borrow_masks[result] = mask
         return
     total = body.fresh(register, f"add.{kind}", f"{body.get(a)}, {body.get(b)}")

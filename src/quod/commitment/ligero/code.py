@@ -132,7 +132,7 @@ def circle_generator(modulus: Modulus) -> Point:
     It is a power of the point with the smallest suitable x from 2 on and, of the two such points,
     the one with odd y: (2, 1268011823) over M31.
     """
-    p, plane = modulus.value, Extension.unchecked("circle", modulus, 2, -1)
+    p, plane = modulus.value, Extension.unchecked_binomial("circle", modulus, 2, -1)
     adicity = _two_adicity(p + 1)
     for x in range(2, p):
         square = (1 - x * x) % p

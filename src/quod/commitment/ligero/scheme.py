@@ -64,7 +64,7 @@ class Ligero:
 
     def shape(self, field: FieldSpec, log2_size: int) -> LigeroShape:
         """Return the matrix of a table; raises InputError for an unsupported field or size."""
-        log2_size = check_size(field, log2_size)
+        log2_size = check_size(log2_size)
         modulus = field.modulus
         max_log_message = max_log_length(modulus) - self.log_blowup
         if modulus.bits > _MAX_BITS or max_log_message < 0:

@@ -17,7 +17,7 @@ from quod.curve.affine_law import plain_point
 from quod.curve.array import widened_scalars
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.edwards.point import EdwardsArithmetic
-from quod.curve.edwards.weierstrass_model import EdwardsModel, edwards_to_model
+from quod.curve.edwards.weierstrass_model import WeierstrassModel, edwards_to_model
 from quod.curve.multiples.instance_table import InstanceTable, digit_bits
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
@@ -235,7 +235,7 @@ def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDA
     return result
 
 
-def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
+def to_model(device: AnyDevice, model: WeierstrassModel, points: Words) -> Words:
     """Map points of the Edwards curve to its Weierstrass model: uint32 of (n, *model.shape)."""
     points = _points(model.edwards, points)
     count = len(points)

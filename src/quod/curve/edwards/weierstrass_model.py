@@ -26,7 +26,7 @@ from quod.kernel.ir.value import Value
 
 
 @frozen
-class EdwardsModel(Group):
+class WeierstrassModel(Group):
     """The Weierstrass model of an Edwards curve, as a group for kernels."""
 
     edwards: EdwardsCurve
@@ -49,12 +49,12 @@ class EdwardsModel(Group):
     def parameters(self) -> G1Parameters:
         p = self.edwards.fq.value
         big_a, big_b = self.edwards.montgomery.a, self.edwards.montgomery.b
-        square, b_square = big_a**2, big_b**2
+        a_square, b_square = big_a**2, big_b**2
         generator = self.from_edwards(self.edwards.generator)
         assert generator is not None
         return G1Parameters(
-            a=(3 - square) * pow(3 * b_square, -1, p) % p,
-            b=(2 * square - 9) * big_a * pow(27 * b_square * big_b, -1, p) % p,
+            a=(3 - a_square) * pow(3 * b_square, -1, p) % p,
+            b=(2 * a_square - 9) * big_a * pow(27 * b_square * big_b, -1, p) % p,
             generator=generator,
             cofactor=self.edwards.cofactor,
         )
@@ -78,9 +78,9 @@ class EdwardsModel(Group):
 
 
 @cache
-def model_of(curve: EdwardsCurve) -> EdwardsModel:
+def model_of(curve: EdwardsCurve) -> WeierstrassModel:
     """Return the Weierstrass model of a curve."""
-    return EdwardsModel(curve)
+    return WeierstrassModel(curve)
 
 
 @kernel
@@ -92,7 +92,7 @@ def edwards_to_model(
     prefixes: Pointer[U64],
     out: Pointer[U64],
     *,
-    model: EdwardsModel,
+    model: WeierstrassModel,
 ) -> None:
     """Map affine points of an Edwards curve to affine points of its model.
 
@@ -115,6 +115,7 @@ def edwards_to_model(
     def denominator(point: tuple[Element, Element, Value]) -> Element:
         """Return x*(1 - y), or 1 where x is zero."""
         x, y, x_is_zero = point
+        # `carried` gives both values the bounds that a select needs.
         return f.select(x_is_zero, f.carried(one), f.carried(x * (one - y)))
 
     def store(index: Value, point: tuple[Element, Element, Value], inverse: Element) -> None:

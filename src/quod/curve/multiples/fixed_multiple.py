@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.curve.groups import PairingGroup
-from quod.curve.multiples.scalar_parts import DIGIT_BITS, parts_of
+from quod.curve.multiples.scalar_parts import DIGIT_BITS, scalar_decomposition
 from quod.curve.weierstrass.jacobian import Coordinate, JacobianArithmetic, Pair
 from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic
 from quod.kernel.builder.builder import Builder
@@ -38,7 +38,7 @@ class FixedMultiple:
         self._k = k
         self._curve = curve
         self._law = JacobianArithmetic(k, curve.group)
-        self._parts = parts_of(curve.group)
+        self._parts = scalar_decomposition(curve.group)
         self._scanned = scanned
         one = curve.field.carried(curve.field.one())
         values, _, self._rebuild = flatten((one, one, one))
@@ -180,7 +180,7 @@ class FixedMultiple:
 
 
 def loaded_digits(digits: Value, row: Value, count: int, part_words: int) -> list[list[Value]]:
-    """Load the parts in row `row` of an array that `ScalarParts.words` returns."""
+    """Load the parts in row `row` of an array that `ScalarDecomposition.words` returns."""
     start = (row * (count * part_words)).cast(types.u64)
     return [
         [digits[start + (part * part_words + word)] for word in range(part_words)]

@@ -22,7 +22,7 @@ from quod.field.array import Words
 from quod.frozen import frozen
 
 DIGIT_BITS = 4
-"""Bits of a digit; digits are from -8 to 7, of which 8 multiples of a point are enough."""
+"""Bits of a digit; digits are from -8 to 7, so kernels need the multiples 1 to 8 of a point."""
 
 _HALF = 1 << (DIGIT_BITS - 1)
 # The error of rounded reciprocals is below 2**-16 of a row.
@@ -32,7 +32,7 @@ _DIGITS_PER_WORD = 32 // DIGIT_BITS
 
 
 @frozen
-class ScalarParts:
+class ScalarDecomposition:
     """The decomposition of a group's scalars into short parts.
 
     basis: spans the lattice of vectors of parts that represent the scalar 0.
@@ -72,7 +72,10 @@ class ScalarParts:
         return sum(_HALF << (DIGIT_BITS * digit_index) for digit_index in range(self.digits))
 
     def reciprocals(self, shift: int) -> tuple[int, ...]:
-        """Return factors whose products with a scalar, over 2**shift, are coefficients of rows."""
+        """Return one factor per row of the basis.
+
+        scalar * factor / 2**shift, rounded, is the multiple of the row that `split` subtracts.
+        """
         return _reciprocals(self.basis, shift)
 
     def split(self, scalar: int) -> tuple[int, ...]:
@@ -100,19 +103,22 @@ class ScalarParts:
 
 
 @cache
-def parts_of(group: Group) -> ScalarParts:
+def scalar_decomposition(group: Group) -> ScalarDecomposition:
     """Return the decomposition for a group; without a known endomorphism the scalar is one part."""
     order = group.scalars.value
     if not isinstance(group, PairingGroup):
-        return ScalarParts(((order,),), order)
+        return ScalarDecomposition(((order,),), order)
     curve = group.curve
     if group.degree == 1:
-        return ScalarParts(curve.phi.basis, order)
-    return ScalarParts(_twist_basis(curve), order)
+        return ScalarDecomposition(curve.phi.basis, order)
+    return ScalarDecomposition(_twist_basis(curve), order)
 
 
 def _twist_basis(curve: PairingCurve) -> tuple[tuple[int, ...], ...]:
-    """Return short vectors (a, b, c, d) with a + b*e + c*e**2 + d*e**3 = 0, where e = t - 1."""
+    """Return short vectors (a, b, c, d) with a + b*e + c*e**2 + d*e**3 = 0 modulo the order.
+
+    e = t - 1 is the eigenvalue of psi.
+    """
     x = curve.x
     return by_family(
         curve.family,
@@ -139,7 +145,8 @@ def _first_row(basis: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     These are the coefficients with which the rows of `basis` sum to (1, 0, ...).
     """
     size = len(basis)
-    # Columns of the transposed system: sum of c_j * basis[j] = (1, 0, ...).
+    # One equation per column of `basis`, with its right-hand side last: the sum of c_j * basis[j]
+    # is (1, 0, ...).
     rows = [
         [*(Fraction(basis[j][column_index]) for j in range(size)), Fraction(int(column_index == 0))]
         for column_index in range(size)

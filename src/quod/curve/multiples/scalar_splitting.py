@@ -1,4 +1,4 @@
-"""Splitting of secret scalars into parts inside kernels, as `ScalarParts.words` does.
+"""Splitting of secret scalars into parts inside kernels, as `ScalarDecomposition.words` does.
 
 No branch and no address depends on the scalar.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve.multiples.scalar_parts import ScalarParts
+from quod.curve.multiples.scalar_parts import ScalarDecomposition
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
@@ -16,7 +16,9 @@ _BITS = 32
 _MASK = (1 << _BITS) - 1
 
 
-def split_scalar(k: Builder, parts: ScalarParts, scalar: Sequence[Value]) -> list[list[Value]]:
+def split_scalar(
+    k: Builder, parts: ScalarDecomposition, scalar: Sequence[Value]
+) -> list[list[Value]]:
     """Return, for each part, the 32-bit words of its digits; `scalar` has 32-bit words, below r."""
     # One word more than the scalar has, so rounding loses less than 2**-32 of a row.
     shift = len(scalar) + 1

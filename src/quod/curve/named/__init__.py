@@ -1,7 +1,7 @@
-"""The named curves, one file each, which is all that Quod is told of a curve.
+"""The named curves. Everything specific to a curve is in a file of its own here.
 
-A file has the curve under the name of its file in capitals; a name here is all that a new one needs
-besides. They load when they are asked for.
+The file `bn254.py` defines `BN254`. To add a curve, add such a file, and its name to a table below.
+A file is imported when its curve is first looked up.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from quod.device.cache.compiled_code import (
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.memory.buffer import HOST
-from quod.device.protocol import ShownKernel
+from quod.device.protocol import KernelRepr
 from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
@@ -38,7 +38,7 @@ SizeClass = tuple[int, ...]
 _SIZE_CLASSES = 256
 
 
-class CpuKernel(ShownKernel):
+class CpuKernel(KernelRepr):
     """A kernel compiled for this processor.
 
     static: the arguments that were fixed when the kernel was traced.

@@ -11,7 +11,7 @@ from quod.codegen.ptx.machine import overlaps
 from quod.device.cache.compiled_code import KernelFacts
 from quod.device.cuda.driver import CudaError, Driver
 from quod.device.memory.buffer import Space
-from quod.device.protocol import ShownKernel
+from quod.device.protocol import KernelRepr
 from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -58,7 +58,7 @@ class LoadedCode:
             raise
 
 
-class CudaKernel(ShownKernel):
+class CudaKernel(KernelRepr):
     """A kernel for one GPU, whose code may still be compiling.
 
     static: arguments that were fixed when the kernel was traced.

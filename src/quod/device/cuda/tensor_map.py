@@ -22,8 +22,8 @@ from quod.errors import DeviceError
 
 _FUNCTION = "cuTensorMapEncodeTiled"
 _ALIGNMENT = 64
-_MOST = 1024
-"""The number of cached maps: a network has a few hundred matrices."""
+_MAX_CACHED = 1024
+"""The maximum number of cached entries; a network has a few hundred matrices."""
 
 _ANY_16_BITS = 1  # CU_TENSOR_MAP_DATA_TYPE_UINT16
 _SWIZZLE_128 = 3
@@ -54,7 +54,7 @@ class TensorMaps:
         maps = upload(words)
         with self._lock:
             self._known[arrays] = maps
-            while len(self._known) > _MOST:
+            while len(self._known) > _MAX_CACHED:
                 self._known.popitem(last=False)
         return maps
 
@@ -68,8 +68,8 @@ class TensorMaps:
         begin = -buffer.ctypes.data % _ALIGNMENT
         tmap = buffer[begin : begin + MAP_BYTES]
         extents = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
-        line = 2 * array.length
-        strides = (ctypes.c_uint64 * 2)(line, line * array.height)
+        row_bytes = 2 * array.length
+        strides = (ctypes.c_uint64 * 2)(row_bytes, row_bytes * array.height)
         box = (ctypes.c_uint32 * 3)(COLUMNS, array.lines, 1)
         steps = (ctypes.c_uint32 * 3)(1, 1, 1)
         code = _encoder()(

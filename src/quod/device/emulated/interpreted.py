@@ -9,7 +9,7 @@ from typing import Any
 from quod.codegen.pointers import pointer_uses
 from quod.device.cache.compiled_code import text_digest
 from quod.device.memory.buffer import HOST, Array, Space
-from quod.device.protocol import ShownKernel
+from quod.device.protocol import KernelRepr
 from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.device.runtime.recording import Memory
 from quod.kernel.definition import KernelDefinition
@@ -24,7 +24,7 @@ _LANES_AT_ONCE = 512
 """The number of instances at a time for which the interpreter takes least time per instance."""
 
 
-class InterpretedKernel(ShownKernel):
+class InterpretedKernel(KernelRepr):
     """A kernel as it was traced, for the interpreter.
 
     The kernel accesses memory of `space`; each argument begins at a multiple of `alignment` bytes,
@@ -37,10 +37,12 @@ class InterpretedKernel(ShownKernel):
     ) -> None:  # fmt: skip
         uses = pointer_uses(traced)
         self.name = definition.name
+        # `slots` has the type of each argument slot.
         self.parameters, self.slots = definition.parameters_for(static)
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(uses.stored)
+        # Indices of the pointers that are accessed before the wait for preceding launches.
         self.early = None if uses.early is None else frozenset(uses.early)
         self.traced = traced
         self.machine = machine
@@ -50,17 +52,23 @@ class InterpretedKernel(ShownKernel):
 
     @functools.cached_property
     def digest(self) -> str:
-        """Digest of the IR, which is run or from which the run text is emitted."""
+        """Digest of the IR.
+
+        The IR is what runs, or what the code that runs is emitted from.
+        """
         return text_digest(to_text(self.traced))
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
-        """Check the arguments of a launch; raise DeviceError for one that does not fit."""
+        """Check the arguments of a launch, and pack each into a slot of 8 bytes.
+
+        Raises DeviceError for an argument that does not fit its parameter.
+        """
         return self.signature.pack(arguments)
 
     def arrays(
         self, arguments: Iterable[Argument], bytes_of: Callable[[Memory], Array]
     ) -> list[Any]:
-        """Return the arguments with memory as arrays of the pointers' element types.
+        """Return all arguments; memory becomes an array of its pointer's element type.
 
         bytes_of: returns the bytes of a buffer or array.
         """
@@ -82,12 +90,12 @@ class InterpretedKernel(ShownKernel):
 
 
 def _groups_at_once(kernel: Kernel) -> int:
-    """Return how many workgroups to interpret at once.
+    """Return how many workgroups to interpret in lockstep.
 
-    One if the kernel has fences, because its workgroups may wait for one another.
+    One if the kernel has fences: its workgroups may wait for earlier ones, which must have ended.
     """
-    alone = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
-    return 1 if alone else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
+    has_fences = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
+    return 1 if has_fences else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
 
 
 def _blocks(kernel: Kernel) -> Iterator[Block]:

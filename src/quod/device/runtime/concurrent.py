@@ -13,16 +13,19 @@ _NOTHING = object()
 def run_concurrently(
     tasks: Mapping[str, Callable[[], Any]], threads: int, name: str, stop: Callable[[], None]
 ) -> dict[str, Any]:
-    """Run tasks in order on `threads` threads, called `name`, and return their results by key.
+    """Run tasks concurrently, and return their results by key.
+
+    Tasks start in order on at most `threads` threads, called `name`-0 and so on.
 
     If a task raises or the wait is interrupted, calls `stop`, starts no other task, and raises the
-    error when the running tasks have ended. Raises MemoryError if a thread ended silently.
+    error when the running tasks have ended. Raises MemoryError if a thread ended without a result
+    or an error, as CPython's threads do when memory runs out.
     """
     waiting = deque(tasks.items())
     results: dict[str, Any] = dict.fromkeys(tasks, _NOTHING)
     failures: list[BaseException] = []
 
-    def taken() -> tuple[str, Callable[[], Any]] | None:
+    def take_next() -> tuple[str, Callable[[], Any]] | None:
         try:
             return waiting.popleft()
         except IndexError:
@@ -30,9 +33,9 @@ def run_concurrently(
 
     def work() -> None:
         try:
-            while (next_one := taken()) is not None:
-                what, task = next_one
-                results[what] = task()
+            while (next_task := take_next()) is not None:
+                key, task = next_task
+                results[key] = task()
         except BaseException as error:
             failures.append(error)
             waiting.clear()

@@ -11,7 +11,7 @@ from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.device.cache.compiled_code import text_digest
 from quod.device.memory.buffer import Buffer, Space
-from quod.device.protocol import ShownKernel
+from quod.device.protocol import KernelRepr
 from quod.device.runtime.arguments import Argument, Signature
 from quod.device.runtime.launch_checks import LOG2_GROUPS
 from quod.device.webgpu.binding import WORD_BYTES, PointerRange, plan_bindings
@@ -52,7 +52,7 @@ class PackedLaunch:
         return self.variant.module.pack(groups, self.values)
 
 
-class WebGpuKernel(ShownKernel):
+class WebGpuKernel(KernelRepr):
     """A kernel for one adapter.
 
     static: the arguments that were fixed when the kernel was traced.

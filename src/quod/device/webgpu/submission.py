@@ -73,7 +73,7 @@ class WebGpuSubmission(BackgroundSubmission):
         self._name = name
         timed = timeline is not None and not isinstance(timeline, NullTimeline)
         self._with_clock = timed and session.tick_nanoseconds > 0 and not session.synchronous
-        self._alone = session.synchronous or (timed and not self._with_clock)
+        self._one_by_one = session.synchronous or (timed and not self._with_clock)
         self._encoding = Encoding(session, timed=self._with_clock)
         self._download_lease = session.lease(session.downloads)
         self._upload_lease = session.lease(session.uploads)
@@ -81,7 +81,7 @@ class WebGpuSubmission(BackgroundSubmission):
         self._uploading: list[StagingBuffer] = []
         self._steps: list[int] = []
         self._flights: deque[_PendingSubmission] = deque()
-        self._most = 1 if self._alone else _FIRST_COMMANDS
+        self._command_limit = 1 if self._one_by_one else _FIRST_COMMANDS
         # Of each step: when it began and ended, on the host's clock and on the GPU's.
         self._host_times: dict[int, tuple[int, int]] = {}
         self._gpu_times: dict[int, tuple[float, float]] = {}
@@ -108,6 +108,7 @@ class WebGpuSubmission(BackgroundSubmission):
         began = time.perf_counter_ns()
         match operation:
             case Dispatch():
+                # A dispatch without packed arguments is a fill.
                 pipeline = (
                     self._session.fill_pipeline
                     if operation.packed is None
@@ -126,9 +127,9 @@ class WebGpuSubmission(BackgroundSubmission):
             case Host():
                 self._run_on_host(operation)
         self._steps.append(step)
-        if self._encoding.count >= self._most or self._encoding.is_full:
+        if self._encoding.count >= self._command_limit or self._encoding.is_full:
             self._flush()
-        if self._alone:
+        if self._one_by_one:
             self._drain()
             self._record_host_time(step, began, time.perf_counter_ns())
 
@@ -143,7 +144,8 @@ class WebGpuSubmission(BackgroundSubmission):
                 self._mark(self._marks[recorded])
             case Await():
                 self._flush()
-                # Who is waited for may wait for what was marked here.
+                # The awaited work may itself wait for a mark of this submission, so all work
+                # submitted so far finishes first.
                 self._drain()
                 began = time.perf_counter_ns()
                 self._await(self._awaited[recorded], recorded.label)
@@ -164,15 +166,18 @@ class WebGpuSubmission(BackgroundSubmission):
         if not source.nbytes:
             return
         begin, end = span(recorded.source)
-        pending = [*self._downloads, *(row for flight in self._flights for row in flight.downloads)]
-        if any(_overlap(row.target, begin, end) for row in pending):
+        pending = [
+            *self._downloads,
+            *(download for flight in self._flights for download in flight.downloads),
+        ]
+        if any(_overlap(download.target, begin, end) for download in pending):
             self._flush()
             self._drain()
         allocation, start, size = whole_words(recorded.target)
         for at in range(0, size, CHUNK_BYTES):
             chunk_bytes = min(CHUNK_BYTES, size - at)
             began = time.perf_counter_ns()
-            staging = self._upload_lease.acquire(chunk_bytes, self._let_go, self._stopped)
+            staging = self._upload_lease.acquire(chunk_bytes, self._free_staging, self._stopped)
             data = source[at : at + chunk_bytes]
             self._session.uploads.write(staging, data)
             self._record_host_time(step, began, time.perf_counter_ns())
@@ -184,17 +189,22 @@ class WebGpuSubmission(BackgroundSubmission):
         target = host_bytes(recorded.target)
         if not target.nbytes:
             return
-        source, begin, extra = readable_words(recorded.source)
+        source, begin, lead_bytes = readable_words(recorded.source)
         for at in range(0, target.nbytes, CHUNK_BYTES):
             chunk_bytes = min(CHUNK_BYTES, target.nbytes - at)
-            size = chunk_bytes + extra
+            size = chunk_bytes + lead_bytes
             size += -size % 4
-            staging = self._download_lease.acquire(size, self._let_go, self._stopped)
+            staging = self._download_lease.acquire(size, self._free_staging, self._stopped)
             self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
-            self._downloads.append(_Download(step, staging, extra, target[at : at + chunk_bytes]))
+            self._downloads.append(
+                _Download(step, staging, lead_bytes, target[at : at + chunk_bytes])
+            )
 
-    def _let_go(self) -> bool:
-        """Submit and wait for all work, which frees its staging buffers; return False if none."""
+    def _free_staging(self) -> bool:
+        """Submit and wait for all work, which frees its staging buffers.
+
+        Returns False if there was no work.
+        """
         if not self._encoding.count and not self._flights:
             return False
         self._flush()
@@ -218,12 +228,12 @@ class WebGpuSubmission(BackgroundSubmission):
         self._downloads, self._uploading, self._steps = [], [], []
         for staging in uploading:
             self._upload_lease.release(staging)
-        for row in downloads:
-            self._session.downloads.begin_reading(row.staging)
+        for download in downloads:
+            self._session.downloads.begin_reading(download.staging)
         if times is not None:
             self._session.downloads.begin_reading(times.staging)
         self._flights.append(_PendingSubmission(receipt, downloads, times))
-        self._most = 1 if self._alone else min(_MAX_COMMANDS, 2 * self._most)
+        self._command_limit = 1 if self._one_by_one else min(_MAX_COMMANDS, 2 * self._command_limit)
         while len(self._flights) > _MAX_IN_FLIGHT:
             self._wait_for_first()
 
@@ -232,16 +242,14 @@ class WebGpuSubmission(BackgroundSubmission):
 
         def describe() -> str:
             recorded = [self._recording.steps[step] for step in steps]
-            names_text = [
+            names = [
                 f"{step.label} (kernel {step.kernel})" if isinstance(step, Launch) else step.label
                 for step in recorded
             ]
-            omitted = len(names_text) - _NAMED_STEPS
-            hint = (
-                "" if len(names_text) < 2 else "; set QUOD_WEBGPU_SYNCHRONOUS=1 to find out which"
-            )
+            omitted = len(names) - _NAMED_STEPS
+            hint = "" if len(names) < 2 else "; set QUOD_WEBGPU_SYNCHRONOUS=1 to find out which"
             suffix = f" and {omitted} more steps" if omitted > 0 else ""
-            return f"{', '.join(names_text[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
+            return f"{', '.join(names[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
 
         return describe
 
@@ -257,10 +265,10 @@ class WebGpuSubmission(BackgroundSubmission):
             self._check(receipt.doing())
         if receipt.error is not None:
             raise receipt.error
-        for row in flight.downloads:
-            self._session.read_download(row.staging, row.start, row.target)
-            self._download_lease.release(row.staging)
-            self._record_host_time(row.step, 0, time.perf_counter_ns())
+        for download in flight.downloads:
+            self._session.read_download(download.staging, download.start, download.target)
+            self._download_lease.release(download.staging)
+            self._record_host_time(download.step, 0, time.perf_counter_ns())
         if flight.times is not None:
             self._record_gpu_times(flight.times, receipt)
             self._download_lease.release(flight.times.staging)
@@ -272,6 +280,7 @@ class WebGpuSubmission(BackgroundSubmission):
     # --- times
 
     def _record_host_time(self, step: int, begin: int, end: int) -> None:
+        """Extend a step's time on the host's clock; a `begin` of 0 is unknown."""
         earlier = self._host_times.get(step)
         if earlier is not None:
             begin = min(begin or earlier[0], earlier[0]) if earlier[0] else begin
@@ -283,6 +292,8 @@ class WebGpuSubmission(BackgroundSubmission):
         for step, (begin, end) in zip(times.steps, rows, strict=True):
             earlier = self._gpu_times.get(step, (begin, end))
             self._gpu_times[step] = min(begin, earlier[0]), max(end, earlier[1])
+        # A receipt arrives after the work has ended, so the smallest offset between the clocks is
+        # the best estimate.
         offset = receipt.done_ns - float(rows.max())
         if self._clock_offset is None or offset < self._clock_offset:
             self._clock_offset = offset
@@ -295,7 +306,9 @@ class WebGpuSubmission(BackgroundSubmission):
         for number, step in enumerate(self._recording.steps):
             moments: list[int] = []
             if number in self._gpu_times and self._clock_offset is not None:
-                moments += [round(self._clock_offset + tick) for tick in self._gpu_times[number]]
+                moments += [
+                    round(self._clock_offset + gpu_ns) for gpu_ns in self._gpu_times[number]
+                ]
             moments += [moment for moment in self._host_times.get(number, ()) if moment]
             if isinstance(step, Mark):
                 moments = [self._marks[step].time_ns]

@@ -203,7 +203,7 @@ def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> in
     element_bytes = circuit.field.bytes
     for layer in circuit.layers:
         coefficient_indices = [gates.coefficient for gates in layer.gates.values()]
-        if any(circuit.random_coefficients[indices].any() for indices in coefficient_indices):
+        if any(circuit.is_random[indices].any() for indices in coefficient_indices):
             element_bytes = 4 * field.words
         total += element_bytes << layer.log_size
     return total << log_instances(instances)

@@ -1,4 +1,8 @@
-"""The five MSMs of a proof on a GPU: their memory, and which of them run concurrently."""
+"""The five MSMs of a proof on a GPU, and their memory.
+
+MSMs with separate workspaces can run concurrently; those that share one run one after the other.
+See `quod.groth16.resident.KeyBases` for the bases of an MSM.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,8 @@ from quod.msm.scalars import SCALAR_BYTES
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
 _WORKSPACES = (5, 2, 1)
 
-# The planner of an MSM gets a maximum number of multiples, so it needs no bound on bytes.
+# `MsmMemory.fitting` chooses the number of multiples within the budget, so the planner of an MSM
+# gets no bound on the bytes of its bases.
 _NO_LIMIT = 1 << 62
 
 
@@ -44,42 +49,42 @@ class MsmMemory:
     multiples: the number of precomputed multiples per base; None for as many as save time.
     workspaces: sizes of the workspaces in bytes.
     base_bytes: bytes of the resident bases.
-    passing_bytes: additional bytes that are used only while the bases are uploaded.
+    upload_bytes: additional bytes that are in use only while the bases are uploaded.
     streamed: plans of the MSMs whose bases stay in host memory.
     """
 
     multiples: int | None
     workspaces: tuple[int, ...]
     base_bytes: int
-    passing_bytes: int
+    upload_bytes: int
     streamed: dict[str, StreamPlan]
 
     @classmethod
     def fitting(
         cls,
         device: AnyDevice,
-        key: Sequence[KeyBases],
+        key_bases: Sequence[KeyBases],
         budget: int,
         *,
         workspaces: Sequence[int] = _WORKSPACES,
-        copies: Sequence[int | None] | None = None,
+        multiples: Sequence[int | None] | None = None,
         lanes: int = 1,
     ) -> MsmMemory:
         """Choose the fastest layout within `budget` bytes.
 
         workspaces: the numbers of workspaces per lane to try.
-        copies: the numbers of multiples per base to try (None: as many as save time).
+        multiples: the numbers of multiples per base to try (None: as many as save time).
         lanes: the number of concurrent proofs.
 
         If the best layout does not fit, fewer multiples are tried first, then fewer workspaces,
         then streamed bases. Raises DeviceError, with the bytes needed, if no layout fits.
         """
         resident = (
-            cls._resident(device, key, multiples, count)
-            for count in workspaces
-            for multiples in copies or _MULTIPLES
+            cls._resident(device, key_bases, multiples_per_base, workspace_count)
+            for workspace_count in workspaces
+            for multiples_per_base in multiples or _MULTIPLES
         )
-        nonempty = [bases for bases in key if len(bases.points)]
+        nonempty = [bases for bases in key_bases if len(bases.points)]
         by_size = sorted(nonempty, key=lambda bases: bases.finite.nbytes, reverse=True)
         streamed = (
             cls._streamed(device, by_size[:count], by_size[count:], budget)
@@ -88,6 +93,7 @@ class MsmMemory:
         min_bytes = _NO_LIMIT
         for choices in (resident, streamed):
             for choice in choices:
+                # With streamed bases there is a single lane.
                 lane_workspaces = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
                 needed_bytes = choice.nbytes(device) + lane_workspaces
                 if needed_bytes <= budget:
@@ -101,24 +107,31 @@ class MsmMemory:
 
     @classmethod
     def _resident(
-        cls, device: AnyDevice, key: Sequence[KeyBases], multiples: int | None, count: int
+        cls,
+        device: AnyDevice,
+        key_bases: Sequence[KeyBases],
+        multiples: int | None,
+        workspace_count: int,
     ) -> MsmMemory:
-        """Return the layout with all bases resident and `count` workspaces."""
-        plans = [_plan(device, bases, multiples) for bases in key]
+        """Return the layout with all bases resident and `workspace_count` workspaces."""
+        plans = [_plan(device, bases, multiples) for bases in key_bases]
         sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
+        # A base takes 64-bit words, and a byte that tells whether it is the point at infinity.
         base_bytes = sum(
             plan.copies * len(bases.finite) * (8 * plan.base_words + 1)
             + (0 if bases.indices is None else bases.indices.nbytes)
-            for plan, bases in zip(plans, key)
+            for plan, bases in zip(plans, key_bases)
         )
         upload_bytes = max(
             (
                 base_multiples.scratch_bytes(plan, len(bases.finite))
-                for plan, bases in zip(plans, key)
+                for plan, bases in zip(plans, key_bases)
             ),
             default=0,
         )
-        return cls(multiples, tuple(_workspace_sizes(sizes, count)), base_bytes, upload_bytes, {})
+        return cls(
+            multiples, tuple(_workspace_sizes(sizes, workspace_count)), base_bytes, upload_bytes, {}
+        )
 
     @classmethod
     def _streamed(
@@ -128,7 +141,9 @@ class MsmMemory:
         resident: Sequence[KeyBases],
         budget: int,
     ) -> MsmMemory:
-        """Return the layout that streams some bases, with the rest of the budget for them."""
+        """Return the layout that streams some bases.
+
+        The streamed MSMs share the bytes that the resident ones leave of the budget equally."""
         resident_memory = cls._resident(device, resident, 1, 1)
         budget_per_msm = (budget - resident_memory.nbytes(device)) // len(streamed)
         plans = {
@@ -141,22 +156,22 @@ class MsmMemory:
             1,
             resident_memory.workspaces,
             resident_memory.base_bytes,
-            resident_memory.passing_bytes,
+            resident_memory.upload_bytes,
             plans,
         )
 
     def batch_workspaces(
-        self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
+        self, device: AnyDevice, key_bases: Sequence[KeyBases], batches: Sequence[int]
     ) -> dict[int, int]:
         """Return, for each batch size, the workspace bytes for batches of up to that size.
 
         batches: batch sizes in ascending order. See `KeyMsms.workspace_sizes`.
         """
-        nonempty = [bases for bases in key if len(bases.finite)]
-        plans = [_plan(device, bases, self.multiples) for bases in nonempty]
+        with_finite_bases = [bases for bases in key_bases if len(bases.finite)]
+        plans = [_plan(device, bases, self.multiples) for bases in with_finite_bases]
         max_bytes, by_batch = [0] * len(plans), {}
         for batch in batches:
-            for index, (bases, plan) in enumerate(zip(nonempty, plans, strict=True)):
+            for index, (bases, plan) in enumerate(zip(with_finite_bases, plans, strict=True)):
                 plan_bytes = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
                 max_bytes[index] = max(max_bytes[index], plan_bytes)
             by_batch[batch] = sum(
@@ -167,13 +182,14 @@ class MsmMemory:
     def nbytes(self, device: AnyDevice) -> int:
         """Return the total bytes of device memory."""
         streamed = sum(plan.peak_bytes(device) for plan in self.streamed.values())
-        return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
+        return self.base_bytes + max(sum(self.workspaces), self.upload_bytes) + streamed
 
 
 def _workspace_sizes(sizes: Sequence[int], count: int) -> list[int]:
     """Return the sizes of `count` workspaces for MSMs with the given sizes, largest first.
 
-    If there are fewer workspaces than MSMs, each has the largest size, because any MSM may use it.
+    If there are fewer workspaces than MSMs, each has the largest size, because the MSMs are
+    distributed over the workspaces later.
     """
     return list(sizes) if count >= len(sizes) else [*sizes[:1]] * count
 
@@ -191,27 +207,27 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
 class KeyMsms:
     """The bases and workspaces of all MSMs of a proof."""
 
-    def __init__(self, device: AnyDevice, key: Sequence[KeyBases], memory: MsmMemory) -> None:
+    def __init__(self, device: AnyDevice, key_bases: Sequence[KeyBases], memory: MsmMemory) -> None:
         options = MsmOptions(precompute_factor=memory.multiples)
-        self._key = key
+        self._key_bases = key_bases
         self._streamed = {
             bases.name: (
                 StreamedMsm(device, bases.group, bases.points),
                 memory.streamed[bases.name],
             )
-            for bases in key
+            for bases in key_bases
             if bases.name in memory.streamed
         }
         self._resident = {
             bases.name: ResidentMsm(
                 device, bases.group, bases.finite, options, base_budget=_NO_LIMIT
             )
-            for bases in key
+            for bases in key_bases
             if bases.name not in memory.streamed and len(bases.finite)
         }
         self._indices = {
             bases.name: device.upload(bases.indices)
-            for bases in key
+            for bases in key_bases
             if bases.name in self._resident and bases.indices is not None
         }
         self._device, self._sizes = device, memory.workspaces
@@ -221,7 +237,8 @@ class KeyMsms:
         self, sizes: Sequence[int], batches: Sequence[int]
     ) -> dict[str, Workspace]:  # fmt: skip
         workspaces = [Workspace(self._device, nbytes) for nbytes in sizes]
-        # The largest MSM gets the largest workspace, which the fewest MSMs share.
+        # MSMs in descending order of size take the workspaces in turn. If there is a workspace for
+        # each MSM, each gets the one made for its size; otherwise all workspaces have one size.
         bytes_by_msm = self._bytes_by_msm(batches)
         order = sorted(bytes_by_msm, key=bytes_by_msm.__getitem__, reverse=True)
         return {name: workspaces[index % len(workspaces)] for index, name in enumerate(order)}
@@ -247,7 +264,10 @@ class KeyMsms:
         )
 
     def largest_batch(self, wanted: int) -> int:
-        """Return the largest batch, up to `wanted`, of every MSM; 1 if bases are streamed."""
+        """Return the largest batch, up to `wanted`, that every MSM can compute.
+
+        That is 1 if bases are streamed.
+        """
         if self._streamed:
             return 1
         return min((msm.plan(batch=wanted).batch for msm in self._resident.values()), default=1)
@@ -261,28 +281,29 @@ class KeyMsms:
         workspace = self._workspaces.get(name)
         return sum(other is workspace for other in self._workspaces.values()) <= 1
 
-    def has(self, name: str) -> bool:
-        """True if the MSM has a finite base and its bases are resident."""
+    def is_resident(self, name: str) -> bool:
+        """True if the MSM has bases other than infinity, and they are in device memory."""
         return name in self._resident
 
-    def record_finished(
+    def record_to_point(
         self, recording: RecordingStream, name: str, scalars: Buffer, out: Buffer, flag: Buffer
     ) -> None:
         """Record a resident MSM including its final reduction on the device.
 
         out: receives an affine point.
-        flag: 16 bytes; the first word is set to 0 if all scalars are below the group's order.
+        flag: 16 bytes; the first word is set to 0 if all scalars are below the group's order, and
+            to another value if not.
         """
         bases = self._bases(name)
         indices = self._indices.get(name)
         with recording.part(f"MSM {name}"):
-            self._resident[name].record_finished(
+            self._resident[name].record_to_point(
                 recording, scalars if indices is not None else self._scalars_of(bases, scalars),
                 out, flag, workspace=self._workspaces[name], indices=indices,
             )  # fmt: skip
 
     def _bases(self, name: str) -> KeyBases:
-        return next(bases for bases in self._key if bases.name == name)
+        return next(bases for bases in self._key_bases if bases.name == name)
 
     def _scalars_of(self, bases: KeyBases, scalars: Buffer) -> Buffer:
         """Return the scalars from the first base's scalar on."""
@@ -323,6 +344,7 @@ class RecordedPoints:
 
     def __init__(self, recorded: Mapping[str, RecordedMsm | None]) -> None:
         self._names = list(recorded)
+        # MSMs of one group and form are finished in one batch.
         by_kind: dict[object, dict[str, RecordedMsm]] = {}
         for name, msm in recorded.items():
             if msm is not None:
@@ -333,7 +355,11 @@ class RecordedPoints:
         ]
 
     def expect(self) -> None:
-        """See `RecordedMsm.expect`."""
+        """Prepare for a new submission; call it before each one except the first.
+
+        Overwrites the results of the last submission with a sentinel, so that they are not
+        mistaken for new ones; see `RecordedMsm.expect`.
+        """
         for _, msms in self._by_kind:
             msms.expect()
 
@@ -347,7 +373,7 @@ class RecordedPoints:
         return points
 
 
-class RecordedVectors(RecordedPoints):
+class RecordedPointArrays(RecordedPoints):
     """`RecordedPoints` of a batch: `finish` returns an array of points for each name.
 
     groups: the group of each MSM, by name.
@@ -361,10 +387,10 @@ class RecordedVectors(RecordedPoints):
         self._shapes = {name: (batch, *groups[name].shape) for name in recorded}
 
     def finish(self) -> dict[str, Words]:
-        sums: dict[str, Words] = {
+        arrays: dict[str, Words] = {
             name: np.zeros(shape, np.uint32) for name, shape in self._shapes.items()
         }
         for names, msms in self._by_kind:
             for name, words in zip(names, msms.finish(), strict=True):
-                sums[name] = words.view(np.uint32).reshape(self._shapes[name])
-        return sums
+                arrays[name] = words.view(np.uint32).reshape(self._shapes[name])
+        return arrays

@@ -74,7 +74,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     sums_budget = device.memory_budget - quotient.nbytes - witness.nbytes
     # The MSMs run one after the other, so one workspace suffices. Precomputed multiples would make
     # the key's data larger, which the remote device has to download.
-    memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), copies=(1,))
+    memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), multiples=(1,))
     if memory.streamed:
         raise DeviceError(
             f"the bases of {zkey.path} do not fit a memory budget of "
@@ -96,7 +96,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     flags: dict[str, Buffer] = {}
     for bases in sorted(key, key=lambda bases: _ORDER.index(bases.name)):
         name, group = bases.name, bases.group
-        if not msms.has(name):
+        if not msms.is_resident(name):
             results[name] = None
             continue
         point = results[name] = device.allocate(8 * group.point_words, zero=False)
@@ -107,7 +107,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
             recording: RecordingStream, name: str = name, source: Buffer = source,
             point: Buffer = point, flag: Buffer = flag,
         ) -> None:  # fmt: skip
-            msms.record_finished(recording, name, source, point, flag)
+            msms.record_to_point(recording, name, source, point, flag)
 
         stage(f"MSM {name}", work)
     constants, scratch_bytes = _memory(device, stages)

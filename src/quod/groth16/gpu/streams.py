@@ -16,7 +16,7 @@ from quod.device.runtime.future import Outcome
 from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 from quod.groth16.context import ProofContext
-from quod.groth16.gpu.bases import KeyMsms, RecordedPoints, RecordedVectors
+from quod.groth16.gpu.bases import KeyMsms, RecordedPointArrays, RecordedPoints
 from quod.groth16.gpu.gpu_sums import end_after, replay
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.upload import LINGER_SECONDS
@@ -61,7 +61,9 @@ class SumRecordings:
         def finished_points(recorded: dict[str, RecordedMsm | None]) -> RecordedPoints:
             if batch is None:
                 return RecordedPoints(recorded)
-            return RecordedVectors(recorded, {name: msms.group(name) for name in recorded}, batch)
+            return RecordedPointArrays(
+                recorded, {name: msms.group(name) for name in recorded}, batch
+            )
 
         early_stream = late_stream = device.stream("proof").record()
         self.early = finished_points(

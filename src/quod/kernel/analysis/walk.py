@@ -92,7 +92,7 @@ class _Walker:
 
     def _visit(self, op: Op, active: Array, mix: Mix) -> None:
         row, operands = op.definition, [self.get(operand) for operand in op.operands]
-        within = row.varies_in_subgroup
+        within = row.subgroup_operands
         if op.regions:
             self._control(op, active, mix)
         elif op.name == "call":

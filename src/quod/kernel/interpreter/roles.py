@@ -32,7 +32,7 @@ class _Waiting:
     """The condition a part waits for, and the error if it deadlocks."""
 
     is_over: Callable[[], bool]
-    never: Callable[[], InterpreterError]
+    deadlock_error: Callable[[], InterpreterError]
 
 
 class _Part:
@@ -106,16 +106,18 @@ class Parts:
 
     def _deadlock_error(self) -> InterpreterError:
         """Return the error of a deadlock, with the waits of all parts, as any may be the cause."""
-        errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
+        errors = [part.waiting.deadlock_error() for part in self._parts if part.waiting is not None]
         location = errors[0].location
         messages = dict.fromkeys(str(error) for error in errors)
         return InterpreterError("; and ".join(messages).removeprefix(f"{location}: "), location)
 
-    def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
+    def wait(
+        self, is_over: Callable[[], bool], deadlock_error: Callable[[], InterpreterError]
+    ) -> None:
         """Suspend the running part until a condition holds."""
         part = self._current
         if not is_over():
-            part.waiting = _Waiting(is_over, never)
+            part.waiting = _Waiting(is_over, deadlock_error)
             self._scheduler_turn.release()
             part.go.acquire()
             if self._is_stopped:
@@ -127,40 +129,40 @@ class Parts:
             f"may come to the named barrier {number} again before the others have come",
         )
 
-    def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
-        """Let the running part arrive at a barrier of `count` instances, and wait if `waits`."""
+    def arrive(self, op: Op, barrier: int, expected: int, *, waits: bool) -> None:
+        """Let the running part arrive at a barrier of `expected` instances, and wait if `waits`."""
         part = self._current
-        arrivals = self._arrivals.setdefault(number, np.zeros(self._run.lanes, np.bool_))
+        arrivals = self._arrivals.setdefault(barrier, np.zeros(self._run.lanes, np.bool_))
         if (arrivals & part.mask.bits).any():
-            raise self._repeated_arrival_error(op, number)
+            raise self._repeated_arrival_error(op, barrier)
         arrivals |= part.mask.bits
-        if not self.clocks.come(number, part.mask.bits, waits=waits):
-            raise self._repeated_arrival_error(op, number)
-        if np.count_nonzero(arrivals) == count:
-            del self._arrivals[number]
-            self.clocks.meet(number)
-            self._completed_uses[number] = self._completed_uses.get(number, 0) + 1
+        if not self.clocks.come(barrier, part.mask.bits, waits=waits):
+            raise self._repeated_arrival_error(op, barrier)
+        if np.count_nonzero(arrivals) == expected:
+            del self._arrivals[barrier]
+            self.clocks.meet(barrier)
+            self._completed_uses[barrier] = self._completed_uses.get(barrier, 0) + 1
         elif waits:
             uses, first_instance = (
-                self._completed_uses.get(number, 0),
+                self._completed_uses.get(barrier, 0),
                 int(np.argmax(part.mask.bits)),
             )
 
-            def never() -> InterpreterError:
-                barrier_name = f"named barrier {number}" if number else "barrier"
-                arrived = int(self._arrivals[number].sum())
+            def deadlock_error() -> InterpreterError:
+                barrier_name = f"named barrier {barrier}" if barrier else "barrier"
+                arrived = int(self._arrivals[barrier].sum())
                 return self._run.place(op.location).error(
                     first_instance,
                     f"waits for ever at the {barrier_name}, to which {arrived} instances have come",
                 )
 
-            self.wait(lambda: self._completed_uses.get(number, 0) > uses, never)
+            self.wait(lambda: self._completed_uses.get(barrier, 0) > uses, deadlock_error)
 
-    def meet_all(self, op: Op) -> None:
+    def wait_for_all(self, op: Op) -> None:
         """Let the running part wait at the barrier of the workgroup."""
-        self.come(op, _WORKGROUP, self._run.width, waits=True)
+        self.arrive(op, _WORKGROUP, self._run.width, waits=True)
 
-    def agree(self, op: Op, value: Array) -> Array:
+    def first_value(self, op: Op, value: Array) -> Array:
         """Return the value of the first part that reached this execution of the op."""
         execution = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
         return self._agreed_values.setdefault((op, execution), value)

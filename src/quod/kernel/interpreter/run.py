@@ -18,7 +18,7 @@ from quod.kernel.ops.semantics import Array
 from quod.kernel.ops.tile import WARPGROUP
 
 Lanes = Array | Pointers
-"""One value or address per instance."""
+"""The values or addresses of all lanes, one per instance."""
 
 Frame = list[Lanes]
 """The values of a running body, by slot."""
@@ -55,20 +55,25 @@ class Mask:
 
 
 class RoleParts(Protocol):
-    """A workgroup divided into roles; see `quod.kernel.interpreter.roles.Parts`."""
+    """A workgroup divided into parts that run different code (warp specialisation).
+
+    See `quod.kernel.interpreter.roles.Parts`.
+    """
 
     @property
     def clocks(self) -> Clocks: ...
 
-    def come(self, op: Op, number: int, count: int, *, waits: bool) -> None: ...
+    def arrive(self, op: Op, barrier: int, expected: int, *, waits: bool) -> None: ...
 
-    def meet_all(self, op: Op) -> None: ...
+    def wait_for_all(self, op: Op) -> None: ...
 
     def first_instance(self, op: Op) -> int: ...
 
-    def agree(self, op: Op, value: Array) -> Array: ...
+    def first_value(self, op: Op, value: Array) -> Array: ...
 
-    def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None: ...
+    def wait(
+        self, is_over: Callable[[], bool], deadlock_error: Callable[[], InterpreterError]
+    ) -> None: ...
 
 
 class Run:
@@ -86,10 +91,12 @@ class Run:
         self.waiting = waiting
         self.parts: RoleParts | None = None
         """The parts of the workgroup, if it has roles."""
-        self.declared: dict[Op, int] = {}
+        self.buffer_by_declaration: dict[Op, int] = {}
+        """The index in `buffers` of the memory that an op declares."""
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
         self.lanes = self.width * count
+        """The number of lanes, the instances of all `count` workgroups."""
         self.first = first
         self.iteration_limit = iteration_limit
         self.buffers = buffers
@@ -97,24 +104,24 @@ class Run:
         self.tiles = Tiles(-(-self.lanes // WARPGROUP))
         self.cluster = kernel.cluster
         self.everyone = Mask(np.ones(self.lanes, np.bool_))
-        every = np.arange(self.lanes, dtype=np.uint32)
-        self.local_id = every % np.uint32(self.width)
-        self.workgroup_id = every // np.uint32(self.width) + np.uint32(first)
+        lane_index = np.arange(self.lanes, dtype=np.uint32)
+        self.local_id = lane_index % np.uint32(self.width)
+        self.workgroup_id = lane_index // np.uint32(self.width) + np.uint32(first)
         self.cluster_rank = self.workgroup_id % np.uint32(self.cluster)
         self.num_workgroups = np.full(self.lanes, groups, np.uint32)
 
     @functools.cached_property
     def subgroup_start(self) -> Array:
         """The first lane of each lane's subgroup."""
-        every = np.arange(self.lanes)
-        return every - every % self.width % self.subgroup_size
+        lane_index = np.arange(self.lanes)
+        return lane_index - lane_index % self.width % self.subgroup_size
 
     @functools.cached_property
     def workgroup_end(self) -> Array:
         """The end (exclusive) of each lane's workgroup."""
-        every = np.arange(self.lanes)
-        return every - every % self.width + self.width
+        lane_index = np.arange(self.lanes)
+        return lane_index - lane_index % self.width + self.width
 
     def place(self, location: Location) -> AccessSite:
-        """Return the place of an access at that line, for errors."""
+        """Return the place of an access at a source location, for errors."""
         return AccessSite(location, self.first, self.width)

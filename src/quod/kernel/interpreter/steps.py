@@ -179,10 +179,10 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
         return Buffer(name, np.frombuffer(data, NUMPY_TYPES[element]))
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        if op not in run.declared:
+        if op not in run.buffer_by_declaration:
             run.buffers.append(make_buffer(run))
-            run.declared[op] = len(run.buffers) - 1
-        frame[results[0]] = Pointers(run.declared[op], np.zeros(run.lanes, np.int64))
+            run.buffer_by_declaration[op] = len(run.buffers) - 1
+        frame[results[0]] = Pointers(run.buffer_by_declaration[op], np.zeros(run.lanes, np.int64))
 
     return step
 
@@ -275,7 +275,7 @@ def copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         if run.parts is not None:
-            run.parts.meet_all(op)
+            run.parts.wait_for_all(op)
             return
         check_uniform_mask(op, run, mask)
         forget_accesses(run, mask)
@@ -290,7 +290,7 @@ def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         assert run.parts is not None
-        run.parts.come(op, number, count, waits=waits)
+        run.parts.arrive(op, number, count, waits=waits)
 
     return step
 
@@ -304,7 +304,7 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
         expected = bits[:, :1]
         if run.parts is not None:
-            expected = run.parts.agree(op, bits[:, mask.lanes[:1]])
+            expected = run.parts.first_value(op, bits[:, mask.lanes[:1]])
         differs = (bits != expected).reshape(-1) & mask.bits
         if np.count_nonzero(differs):
             lane = int(np.argmax(differs))

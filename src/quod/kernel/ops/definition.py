@@ -89,7 +89,7 @@ class OpDefinition:
     """When results differ between instances: if operands differ, always, never, or if the loaded
     memory may differ.
     """
-    varies_in_subgroup: tuple[int, ...] | None = None
+    subgroup_operands: tuple[int, ...] | None = None
     """The operands on which uniformity within one subgroup depends, if not on all."""
     reread: bool = False
     """True if recomputing the result is cheaper than keeping it in a register."""
@@ -156,7 +156,7 @@ class OpDefinition:
     @functools.cached_property
     def varies_plainly(self) -> bool:
         """True if the results vary exactly where an operand does, at any workgroup size."""
-        depends_on_operands = self.varies == "operands" and self.varies_in_subgroup is None
+        depends_on_operands = self.varies == "operands" and self.subgroup_operands is None
         return depends_on_operands and not self.regions and self.name != "call"
 
     def infer(self, operand_types: list[Type]) -> list[Type]:

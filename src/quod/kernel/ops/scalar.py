@@ -243,14 +243,14 @@ _row = partial(_row, effect="subgroup", cost="shuffles", capability=Capability.S
 _row(
     "shuffle", "T u32 -> T",
     "The first operand's value in another instance of the subgroup: the second operand, modulo the "
-    "subgroup's size, is that instance's index in the subgroup.", varies_in_subgroup=(1,), T=_N,
+    "subgroup's size, is that instance's index in the subgroup.", subgroup_operands=(1,), T=_N,
 )  # fmt: skip
 _row(
     "ballot", "bool -> u32",
     "Bit i is 1 if the operand is true in instance i of the subgroup.",
-    varies_in_subgroup=(),
+    subgroup_operands=(),
 )  # fmt: skip
-_row = partial(_row, varies_in_subgroup=(), step="combined", T=_N)
+_row = partial(_row, subgroup_operands=(), step="combined", T=_N)
 _row(
     "subgroup_sum", "T -> T",
     "The sum over the instances of the subgroup. Floats are added in pairs half the subgroup "

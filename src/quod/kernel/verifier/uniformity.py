@@ -11,10 +11,11 @@ from quod.kernel.ops.definition import OpDefinition
 
 
 class Uniformity:
-    """The varying values of a region, given which of its arguments vary.
+    """The varying values of a block, given which of its arguments vary.
 
     trust_loads: treat loads from uniform addresses as uniform. That holds if the instances of a
-        workgroup run in lockstep; WGSL does not allow it, so the verifier sets False.
+        workgroup run in lockstep. WGSL treats every such load as varying, so the verifier sets
+        False.
     one_subgroup: the workgroup is a single subgroup, so a ballot is uniform.
     """
 
@@ -31,7 +32,7 @@ class Uniformity:
         return value in self.varying
 
     def visit(self, block: Block) -> None:
-        """Add the varying values that the region defines."""
+        """Add the varying values that the block defines."""
         varying = self.varying
         for op in block.ops:
             # The fast path: most ops only compute.
@@ -97,14 +98,16 @@ class Uniformity:
         if definition.varies == "never":
             return False
         if definition.varies == "memory":
-            untrusted = is_private(op.operands[0].type) or not self._trust_loads
-            return untrusted or self._any(op.operands)
-        subgroup_operands = definition.varies_in_subgroup
+            # Each instance has private memory of its own.
+            may_differ = is_private(op.operands[0].type) or not self._trust_loads
+            return may_differ or self._any(op.operands)
+        subgroup_operands = definition.subgroup_operands
         if self._one_subgroup and subgroup_operands is not None:
             return self._any(op.operands[index] for index in subgroup_operands)
         return self._any(op.operands)
 
     def _loop(self, op: Op) -> None:
+        # Bounds are conditions that are known at entry: if one varies, so does the loop's index.
         diverges_at_entry = self.diverges(op)
         if diverges_at_entry:
             self._mark((*op.regions[0].arguments, *op.results))

@@ -14,9 +14,13 @@ Matrix = Sequence[Sequence[Wire]]
 
 
 def matrix_product(program: Program, left: Matrix, right: Matrix) -> list[list[Wire]]:
-    """Multiply two matrices, given as rows of wires: one layer, rows * inner * columns gates."""
-    first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
-    _check(len(first[0]) == len(second))
+    """Multiply an n x k matrix by a k x m matrix, both given as rows of wires.
+
+    Costs n * k * m gates in one layer.
+    """
+    first = _matrix("the left matrix", program, left)
+    second = _matrix("the right matrix", program, right)
+    _check_shapes(len(first[0]) == len(second))
     columns = list(zip(*second, strict=True))
     return [[_dot(program, row, column).as_value() for column in columns] for row in first]
 
@@ -26,17 +30,20 @@ def assert_matrix_product(
 ) -> None:
     """Assert that a matrix is the product of two, with a random vector r: A (B r) = C r.
 
-    Costs one gate per entry of the matrices, in two layers, instead of rows * inner * columns. A
-    wrong product passes with probability 1 / (size of the field of challenges).
+    Costs one gate per entry of the matrices, in two layers, instead of n * k * m for an
+    n x k matrix times a k x m matrix. A wrong product passes with probability 1 / (size of the
+    field of challenges).
     """
-    first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
+    first = _matrix("the left matrix", program, left)
+    second = _matrix("the right matrix", program, right)
     third = _matrix("the product", program, product)
-    _check(len(first[0]) == len(second))
-    _check(len(third) == len(first) and len(third[0]) == len(second[0]))
+    _check_shapes(len(first[0]) == len(second))
+    _check_shapes(len(third) == len(first) and len(third[0]) == len(second[0]))
     vector = [program.random() for _ in third[0]]
-    inner = [_dot(program, row, vector).as_value() for row in second]
+    # Values of a layer, because the next products read them; `assert_equal` takes sums as they are.
+    right_vector = [_dot(program, row, vector).as_value() for row in second]
     program.assert_equal(
-        [_dot(program, row, inner) for row in first],
+        [_dot(program, row, right_vector) for row in first],
         [_dot(program, row, vector) for row in third],
         name,
     )
@@ -55,6 +62,8 @@ def _matrix(what: str, program: Program, matrix: object) -> list[list[Wire]]:
     return rows
 
 
-def _check(fits: bool) -> None:
+def _check_shapes(fits: bool) -> None:
     if not fits:
-        raise InputError("the shapes of the matrices must be (n, k) and (k, m)")
+        raise InputError(
+            "the shapes of the matrices must be (n, k) and (k, m), and a product (n, m)"
+        )

@@ -30,6 +30,9 @@ def list_rows_and_columns(
 
     The segments of a window are its rows, then its columns. Compiled for one lane: an instance
     handles one window.
+
+    points: the index of each bucket's point, or NO_POINT if the bucket is empty.
+    entries: receives the point indices of all segments; needs room for one more.
     """
     window = k.global_id()
     buckets = rows * columns
@@ -59,6 +62,10 @@ def list_rows_and_columns(
 
 
 def _append(k: Builder, entries: Value, point: Value, index: Value) -> Value:
+    """Write the index of a point, and return the index of the next entry.
+
+    That is the same entry if the point is NO_POINT, so the next write overwrites it.
+    """
     entries[index] = point
     return index + k.select(point != NO_POINT, k.constant(1, types.u32), 0)
 
@@ -78,6 +85,8 @@ def weigh(
     """Compute the weighted sum of a window's rows (weights 0, 1, ...) or columns (1, 2, ...).
 
     Instance 2w computes the rows of window w, 2w + 1 its columns; `out` holds extended points.
+
+    numbers: the index in `points` of each row's and column's sum, or NO_POINT.
     """
     arithmetic = PointArithmetic(k, group)
     i = k.global_id()
@@ -85,11 +94,12 @@ def weigh(
         window, is_column = i // 2, (i % 2) == 1
         length = k.select(is_column, columns, rows)
         first = window * (rows + columns) + k.select(is_column, rows, 0)
-        last = k.select(is_column, k.constant(0, types.u32), 1)
+        # A row of weight 0 is left out, so rows run down to index 1 and columns to index 0.
+        lowest = k.select(is_column, k.constant(0, types.u32), 1)
         infinity = arithmetic.infinity()
-        with k.range(last, length, carry=(infinity, infinity)) as loop:
+        with k.range(lowest, length, carry=(infinity, infinity)) as loop:
             running, total = loop.carried
-            point_index = numbers[first + (length - 1 - (loop.index - last))]
+            point_index = numbers[first + (length - 1 - (loop.index - lowest))]
             with k.if_(point_index != NO_POINT) as branch:
                 point = arithmetic.load_affine(points, point_index)
                 branch.yield_(arithmetic.add_affine(running, point))

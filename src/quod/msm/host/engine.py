@@ -31,8 +31,10 @@ _PRODUCTS_OF_ADDITION = 6
 
 
 class HostEngine:
-    """Bases in host memory: the caller's array, or an array of all multiples; see `MsmEngine`.
+    """The engine for bases in host memory; see `MsmEngine`.
 
+    points: the caller's array; with precompute_factor, `plan.copies` arrays of bases, concatenated,
+        each 2**(windows * window_bits) times the one before.
     infinite: infinite[i] is 1 if base i is infinity, else 0.
     """
 
@@ -46,10 +48,11 @@ class HostEngine:
         self._count = len(points)
         self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
         self.has_infinite = bool(self.infinite.any())
-        self._fixed: MsmPlan | None = None
+        # The plan of the precomputed multiples, which every MSM must follow.
+        self._precomputed_plan: MsmPlan | None = None
         if (options.precompute_factor or 1) > 1 and self._count:
-            self._fixed = plan_msm(group, self._count, options)
-            self._precompute(self._fixed)
+            self._precomputed_plan = plan_msm(group, self._count, options)
+            self._precompute(self._precomputed_plan)
 
     def __len__(self) -> int:
         return self._count
@@ -64,7 +67,9 @@ class HostEngine:
     def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
         return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
 
-    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+    def msm_words(
+        self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None
+    ) -> Array:
         vectors, count = scalars.shape[:2]
         plan, device = self.plan(count, options, vectors), self.device
         what = f"an MSM of {count} scalars over {self.group.name}"
@@ -76,10 +81,10 @@ class HostEngine:
             results[start : start + len(batch)] = _Execution(self, batch_plan, timeline).run(batch)
         return results
 
-    def buffer_words(
+    def buffer_msm_words(
         self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
     ) -> Array:
-        return self.words(
+        return self.msm_words(
             scalars.view(np.uint32, (vectors, count, SCALAR_BYTES // 4)), None, timeline
         )
 
@@ -88,19 +93,22 @@ class HostEngine:
 
         Raises InputError for options that do not fit the precomputed multiples.
         """
-        if self._fixed is not None:
+        if self._precomputed_plan is not None:
             if options is not None and options != self.options:
                 raise InputError(
                     "bases with precomputed multiples keep the options that they were made with"
                 )
-            fixed = self._fixed
+            precomputed = self._precomputed_plan
             plan = MsmPlan(
-                fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
-            )
+                precomputed.group, count, precomputed.window_bits, precomputed.windows,
+                precomputed.copies, precomputed.maximum,
+            )  # fmt: skip
             return in_batches(plan, batch, self.options.batch_size)
         chosen_options = self.options if options is None else options
         if (chosen_options.precompute_factor or 1) > 1:
-            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+            raise InputError(
+                "precompute_factor applies only when MsmBases is made; pass these options there"
+            )
         return plan_msm(self.group, count, chosen_options, batch)
 
     def _precompute(self, plan: MsmPlan) -> None:
@@ -125,32 +133,33 @@ class HostEngine:
 class _Execution:
     """The computation of one batch of MSMs."""
 
-    def __init__(self, bases: HostEngine, plan: MsmPlan, timeline: Timeline | None) -> None:
-        self.bases = bases
-        self.device = bases.device
+    def __init__(self, engine: HostEngine, plan: MsmPlan, timeline: Timeline | None) -> None:
+        self.engine = engine
+        self.device = engine.device
         self.plan = plan
         self.timeline = or_null(timeline)
 
     def run(self, scalars: Array) -> Array:
         with self.timeline.stage("digits"):
-            stored = self._digits(scalars)
+            digit_rows = self._digits(scalars)
         with self.timeline.stage("sort"):
-            entries, starts, lengths = self._sort(stored)
-        del stored
+            entries, starts, lengths = self._sort(digit_rows)
+        del digit_rows
         with self.timeline.stage("accumulate") as stage:
-            self._count(stage, int(lengths.sum()))
+            self._report_cost(stage, int(lengths.sum()))
             buckets = self._sums(len(starts))
-            source = self.bases.points.reshape(-1).view(np.uint64)
+            source = self.engine.points.reshape(-1).view(np.uint64)
             buckets.add_up(source, entries, starts, lengths)
         del entries
         with self.timeline.stage("reduce") as stage:
             # Each bucket is added to a row and to a column.
-            self._count(stage, 2 * len(starts))
+            self._report_cost(stage, 2 * len(starts))
             return self._reduce(buckets)
 
-    def _count(self, stage: Stage, additions: int) -> None:
+    def _report_cost(self, stage: Stage, additions: int) -> None:
         """Report the traffic and products of additions to a timeline; each reads one point."""
         group = self.plan.group
+        # A product takes one modular reduction per coefficient over Fq.
         product = product_cost(group.coordinates, group.degree)
         square = square_cost(group.coordinates, group.degree)
         stage.add(
@@ -160,36 +169,38 @@ class _Execution:
         )
 
     def _digits(self, scalars: Array) -> Array:
-        plan, device, bases = self.plan, self.device, self.bases
-        rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
+        plan, device, engine = self.plan, self.device, self.engine
+        digit_rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
         overflow = np.zeros(1, np.uint32)
         kernel = device.compile(
             digits, lanes=device.lanes, window_bits=plan.window_bits, windows=plan.digit_windows,
-            maximum=plan.maximum, masked=bases.has_infinite,
+            maximum=plan.maximum, masked=engine.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
-        # The top digit of a valid scalar never carries, so it never equals the sentinel. An
+        # Digits are in 16-bit two's complement, so the sentinel 0xFFFF is the digit -1. A row ends
+        # with the top digit of a scalar, which is not negative if the scalar is valid. An
         # overwritten sentinel shows that the scalars were checked, which a zero in `overflow` does
         # not show.
-        mark(rows)
-        for vector, row in zip(scalars, rows, strict=True):
-            device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
+        mark(digit_rows)
+        for vector, row in zip(scalars, digit_rows, strict=True):
+            device.launch(kernel, groups, plan.count, vector, engine.infinite, row, overflow)
         if overflow[0]:
             raise _first_too_large(plan, scalars)
-        check_written(device, "digits of scalars", rows)
-        return rows
+        check_written(device, "digits of scalars", digit_rows)
+        return digit_rows
 
-    def _sort(self, stored: Array) -> tuple[Array, Array, Array]:
+    def _sort(self, digit_rows: Array) -> tuple[Array, Array, Array]:
         plan, device = self.plan, self.device
+        # Windows of the whole batch; plan.windows are those of one MSM.
         parts, buckets, windows = plan.sort_parts(device.threads), plan.buckets, plan.all_windows
         counts = np.zeros(windows * parts * buckets, np.uint32)
         shape = (plan.count, parts, plan.windows, plan.copies, buckets)
         kernel = device.compile(count_digits, lanes=1)
-        device.launch(kernel, windows * parts, *shape, stored, counts)
+        device.launch(kernel, windows * parts, *shape, digit_rows, counts)
         starts = np.empty(windows * buckets, np.uint32)
         lengths = np.empty(windows * buckets, np.uint32)
         window_entries = plan.count * plan.copies
-        if counts.sum(dtype=np.uint64) != np.count_nonzero(stored):
+        if counts.sum(dtype=np.uint64) != np.count_nonzero(digit_rows):
             raise not_written(device, "the sizes of buckets")
         mark(lengths)
         kernel = device.compile(place_buckets, lanes=1)
@@ -197,43 +208,48 @@ class _Execution:
         check_written(device, "the places of buckets", lengths)
         entries = np.empty(windows * window_entries, np.uint32)
         kernel = device.compile(scatter_digits, lanes=1)
-        stride = len(self.bases)
-        # There are fewer than 2**31 bases, so no entry is the sentinel.
+        stride = len(self.engine)
+        # An entry is the index of a base, below 2**31 - 1, and a sign in bit 31; so it never equals
+        # the sentinel, whose bits are all ones.
         largest = int(lengths.argmax())
         first_entry = entries[starts[largest] :][: min(1, lengths[largest])]
         first_entry.fill(UNWRITTEN)
-        device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
+        device.launch(kernel, windows * parts, *shape, stride, digit_rows, counts, entries)
         if (first_entry == UNWRITTEN).any():
             raise not_written(device, "the order of entries")
         return entries, starts, lengths
 
-    def _sums(self, owners: int) -> PointSums:
+    def _sums(self, sum_count: int) -> PointSums:
         plan = self.plan
         return PointSums(
-            self.device, plan.group, owners, longest=plan.longest, chunk_length=plan.chunk_length
+            self.device, plan.group, sum_count, longest=plan.longest, chunk_length=plan.chunk_length
         )  # fmt: skip
 
     def _reduce(self, buckets: PointSums) -> Array:
         plan, device, group = self.plan, self.device, self.plan.group
         windows = plan.all_windows
         segments = windows * (plan.rows + plan.columns)
+        # Each bucket is in a row and in a column. The kernel writes an entry even for an empty
+        # bucket and overwrites it with the next one; the + 1 is room for such an entry at the end.
         entries = np.empty(windows * plan.buckets * 2 + 1, np.uint32)
         starts, lengths = (np.empty(segments, np.uint32) for _ in range(2))
         kernel = device.compile(rows_and_columns.list_rows_and_columns, lanes=1)
         mark(lengths)
         device.launch(
-            kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
+            kernel, windows, plan.rows, plan.columns, buckets.point_indices, entries, starts,
+            lengths,
         )  # fmt: skip
         check_written(device, "rows and columns of buckets", lengths)
-        lines = self._sums(segments)
-        lines.add_up(buckets.points, entries, starts, lengths)
+        # For each window the sums of its rows, then of its columns.
+        line_sums = self._sums(segments)
+        line_sums.add_up(buckets.points, entries, starts, lengths)
         count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
         mark(sums)
         kernel = device.compile(rows_and_columns.weigh, group=group)
         device.launch(
-            kernel, -(-count // device.lanes), count, plan.rows, plan.columns, lines.numbers,
-            lines.points, sums,
+            kernel, -(-count // device.lanes), count, plan.rows, plan.columns,
+            line_sums.point_indices, line_sums.points, sums,
         )  # fmt: skip
         check_written(device, "weighted sums", sums)
         results = np.empty((plan.batch, group.point_words), np.uint64)

@@ -18,7 +18,8 @@ _FEW_ROWS = 64
 class PointSums:
     """Sums of `owners` segments of points.
 
-    numbers: numbers[i] is the index in `points` of owner i's sum, or `segments.NO_POINT`.
+    point_indices: point_indices[i] is the index in `points` of owner i's sum, or
+        `segments.NO_POINT`.
     points: uint64 words of affine points, to which passes of additions append.
 
     A segment of more than `longest` entries is split into chunks of at most `chunk_length`.
@@ -31,7 +32,7 @@ class PointSums:
         self._group = group
         self._longest = longest
         self._chunk_length = chunk_length
-        self.numbers = np.empty(owners, np.uint32)
+        self.point_indices = np.empty(owners, np.uint32)
         self.points: Array = np.empty(0, np.uint64)
 
     def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:
@@ -70,7 +71,7 @@ class PointSums:
         device.launch(
             cut_kernel, 1, len(starts), longest, chunk_length, first,
             segments.Segments(starts, lengths, owners), histogram, segments.SegmentChunks(*tables),
-            self.numbers, segments.Segments(*long_segments), totals,
+            self.point_indices, segments.Segments(*long_segments), totals,
         )  # fmt: skip
         check_written(device, "chunks of segments", totals)
         counts = int(totals[segments.CHUNKS]), int(totals[segments.LONG_SEGMENTS])

@@ -336,8 +336,8 @@ def _add_up_on_host(
     flat = points.reshape(-1).view(np.uint64)
     sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
     totals = np.zeros((len(starts), group.point_words), np.uint64)
-    has_sum = sums.numbers != NO_POINT
-    totals[has_sum] = sums.points.reshape(-1, group.point_words)[sums.numbers[has_sum]]
+    has_sum = sums.point_indices != NO_POINT
+    totals[has_sum] = sums.points.reshape(-1, group.point_words)[sums.point_indices[has_sum]]
     return totals.view(np.uint32).reshape(-1, *group.shape)
 
 

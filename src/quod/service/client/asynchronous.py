@@ -40,7 +40,8 @@ class AsyncClient(wire.Connection):
         """Submit up to 1,000 jobs; return the job or the error of each request, in order.
 
         The jobs are sent in as few messages of up to 3 MiB as possible. If one of several messages
-        fails, its error is returned for each of its jobs.
+        fails, its error is the outcome of each of its jobs; the error of a single message is
+        raised.
         """
         groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
         for group in groups:
@@ -48,7 +49,7 @@ class AsyncClient(wire.Connection):
                 group_outcomes = await self._do(wire.submit_many(group))
                 outcomes += group_outcomes
             except QuodError as error:
-                outcomes += wire.refused_group(groups, group, error)
+                outcomes += wire.failed_group(groups, group, error)
         return outcomes
 
     async def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
@@ -58,24 +59,24 @@ class AsyncClient(wire.Connection):
         A request with a small witness is a single call. If that call is interrupted, the server
         cancels the job, unless the request has an idempotency key.
         """
-        limit = wire.limit_of(timeout)
+        deadline = wire.deadline_after(timeout)
         if wire.is_large(request):
             call = wire.submit(request)
         else:
-            call = wire.prove(request, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
+            call = wire.prove(request, min(wire.remaining_seconds(deadline), wire.WAIT_SECONDS))
         job = await self._do(call)
-        job = job if job.state.ended else await self.wait(job.id, wire.remaining_seconds(limit))
+        job = job if job.state.ended else await self.wait(job.id, wire.remaining_seconds(deadline))
         job.require_results()
         return job
 
     async def wait(self, job: str, timeout: float | None = None) -> RemoteJob:
         """Wait up to `timeout` seconds for the end of a job; return the job as it is then."""
-        limit = wire.limit_of(timeout)
+        deadline = wire.deadline_after(timeout)
         while True:
             remote_job = await self._do(
-                wire.await_proof(job, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
+                wire.await_proof(job, min(wire.remaining_seconds(deadline), wire.WAIT_SECONDS))
             )
-            if remote_job.state.ended or wire.remaining_seconds(limit) <= 0:
+            if remote_job.state.ended or wire.remaining_seconds(deadline) <= 0:
                 return remote_job
 
     async def watch(self, job: str, after: int = 0) -> AsyncGenerator[Event, None]:
@@ -113,19 +114,19 @@ class AsyncClient(wire.Connection):
         return await self._do(wire.keys())
 
     async def preload(self, key: str, worker: str = "", timeout: float | None = None) -> None:
-        """Load a key on one worker, or on all. This call and the next ones are for operators."""
+        """Load a key on one worker, or on all. For operators."""
         await self._do(wire.preload(key, worker, timeout))
 
     async def evict(self, key: str, worker: str = "") -> None:
-        """Evict a key from one worker, or from all."""
+        """Evict a key from one worker, or from all. For operators."""
         await self._do(wire.evict(key, worker))
 
     async def resume_key(self, key: str) -> None:
-        """Resume a suspended key."""
+        """Resume a suspended key. For operators."""
         await self._do(wire.resume_key(key))
 
     async def resume_worker(self, worker: str) -> None:
-        """Resume a quarantined worker."""
+        """Resume a quarantined worker. For operators."""
         await self._do(wire.resume_worker(worker))
 
     async def close(self) -> None:

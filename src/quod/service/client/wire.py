@@ -230,7 +230,7 @@ class Connection:
         self._calls = {name: bound(self._channel, call) for name, call in CALLS.items()}
 
 
-def refused_group(
+def failed_group(
     groups: Sequence[object], group: Sequence[object], error: QuodError
 ) -> list[QuodError]:
     """Return a group's error for each of its jobs; raises the error if it is the only group."""
@@ -252,7 +252,7 @@ def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
     return multi_callable
 
 
-def limit_of(timeout: float | None) -> float:
+def deadline_after(timeout: float | None) -> float:
     """Return the deadline of a timeout in seconds on the monotonic clock; None is no deadline."""
     return float("inf") if timeout is None else time.monotonic() + timeout
 

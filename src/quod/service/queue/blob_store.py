@@ -1,8 +1,8 @@
-"""The blob store: payloads as files in a folder that only this user may read.
+"""The blob store, or spool: payloads as files in a folder that only this user may read.
 
-Payloads hold witnesses, which are secret; no message contains any of one. A file gets its name
-after its content is synced, and the folder is synced before the job that names it is committed. The
-file is deleted when the job ends.
+Payloads hold witnesses, which are secret; no error or log message contains any part of a payload. A
+file gets its name after its content is synced, and the folder is synced before the job that names
+the file is committed. The file is deleted when the job ends.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class BlobWriter:
         self.name = name
         """The value for `Submission.payload`, valid once the `with` block has ended."""
         self.bytes = 0
+        """The number of bytes written so far."""
         self._descriptor = descriptor
 
     def write(self, piece: object) -> None:
@@ -69,7 +70,7 @@ class BlobStore:
                 os.mkdir(folder_path, 0o700)
             self._descriptor = os.open(folder_path, flags)
         except OSError as error:
-            raise _queue_error(error) from None
+            raise _storage_error(error) from None
         status = os.fstat(self._descriptor)
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             os.close(self._descriptor)
@@ -81,7 +82,7 @@ class BlobStore:
         self._unsynced = False
         self._writing: set[str] = set()
         self._written: dict[str, int] = {}
-        self._offered: set[str] = set()
+        self._reserved: set[str] = set()
         self._seen: dict[tuple[str, int], float] = {}
         self._discarded: SimpleQueue[Sequence[str] | threading.Event | None] = SimpleQueue()
         self._discard_thread: threading.Thread | None = None
@@ -89,7 +90,7 @@ class BlobStore:
     def write(self, payload: bytes | Iterable[bytes]) -> str:
         """Write a payload, given whole or in chunks, to disk; return its name.
 
-        A caller that does not submit the payload deletes it with `discard`.
+        A caller that does not submit the payload must delete it with `discard`.
         Raises StorageFullError if the disk is full.
         """
         with self.writing() as writer:
@@ -132,7 +133,7 @@ class BlobStore:
                 with suppress(OSError):
                     os.unlink(name, dir_fd=self._descriptor)
             if isinstance(error, OSError):
-                raise _queue_error(error) from None
+                raise _storage_error(error) from None
             raise
         finally:
             with self._lock:
@@ -163,13 +164,13 @@ class BlobStore:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=self._descriptor)
             if isinstance(error, OSError):
-                raise _queue_error(error) from None
+                raise _storage_error(error) from None
             raise
         finally:
             with self._lock:
                 self._writing -= {name, temporary}
 
-    def offer(self, name: str) -> int:
+    def reserve(self, name: str) -> int:
         """Reserve a payload for one submission; return its size in bytes.
 
         Raises InputError unless this object wrote the payload and it was neither submitted nor
@@ -177,28 +178,31 @@ class BlobStore:
         """
         with self._lock:
             is_written = name in self._written
-        if is_written and self._bytes(name) < 0:
+        if is_written and self._size_or_missing(name) < 0:
             raise NotFoundError("the payload is no longer in the spool; send it again")
         with self._lock:
-            if name not in self._written or name in self._offered:
+            if name not in self._written or name in self._reserved:
                 raise InputError(
                     "the payload was not written by this spool for this job; write it "
                     "with blob_store.write, once for each submission"
                 )
-            self._offered.add(name)
+            self._reserved.add(name)
             return self._written[name]
 
-    def withdraw(self, names: Iterable[str]) -> None:
-        """Undo `offer` for payloads whose submission was not sent."""
+    def release(self, names: Iterable[str]) -> None:
+        """Undo `reserve` for payloads whose submission was not sent."""
         with self._lock:
-            self._offered.difference_update(names)
+            self._reserved.difference_update(names)
 
-    def settle(self, names: Iterable[str]) -> None:
-        """Hand payloads over to their jobs, which delete them with `discard` when they end."""
+    def forget(self, names: Iterable[str]) -> None:
+        """Stop tracking payloads that are deleted, or that jobs now own.
+
+        A job's payload is deleted with `discard` when the job ends.
+        """
         with self._lock:
             for name in names:
                 self._written.pop(name, None)
-                self._offered.discard(name)
+                self._reserved.discard(name)
 
     def sync(self) -> None:
         """Sync the folder if files were added; the queue does so before it commits a job."""
@@ -209,7 +213,7 @@ class BlobStore:
                 os.fsync(self._descriptor)
             except OSError as error:
                 self._unsynced = True
-                raise _queue_error(error) from None
+                raise _storage_error(error) from None
 
     def open(self, name: str) -> BinaryIO:
         """Open a payload for reading; the file stays readable if its job ends meanwhile.
@@ -230,7 +234,7 @@ class BlobStore:
             if _is_name(name):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._descriptor)
-                self.settle([name])
+                self.forget([name])
 
     def discard_soon(self, names: Sequence[str]) -> None:
         """Delete payloads in a background thread, as deletion on a busy disk is slow."""
@@ -261,17 +265,18 @@ class BlobStore:
                 # The next start or sweep deletes these payloads.
                 _log.exception("payloads of finished jobs could not be deleted")
 
-    def orphans(self, now: float, patience: float) -> list[str]:
-        """Return the files that this process is not writing and that are unchanged for `patience`
-        seconds.
+    def unchanged_files(self, now: float, patience: float) -> list[str]:
+        """Return the files whose size is unchanged between calls at least `patience` seconds apart.
 
-        They include payloads of live jobs, which the caller must exclude. Another process may be
-        writing a file, so a file counts only once its size was the same `patience` seconds ago.
-        `now` is the monotonic clock in seconds.
+        Files that this process is writing, or has written but not submitted, are left out. The
+        result includes payloads of live jobs, which the caller must exclude. The size is compared
+        because another process may be writing a file. `now` is the monotonic clock in seconds.
         """
         with self._lock:
             files_in_use = self._writing | self._written.keys()
-        files_and_sizes = [(name, self._bytes(name)) for name in os.listdir(self._descriptor)]
+        files_and_sizes = [
+            (name, self._size_or_missing(name)) for name in os.listdir(self._descriptor)
+        ]
         self._seen = {
             file_and_size: self._seen.get(file_and_size, now)
             for file_and_size in files_and_sizes
@@ -279,14 +284,15 @@ class BlobStore:
         }
         return [name for (name, _), since in self._seen.items() if now - since >= patience]
 
-    def _bytes(self, name: str) -> int:
+    def _size_or_missing(self, name: str) -> int:
+        """Return the size of a file in bytes, -1 if it is gone."""
         try:
             return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
         except OSError:
             return -1
 
     def delete_orphans(self, names: Iterable[str]) -> int:
-        """Delete files from `orphans` that no job refers to; return the number deleted."""
+        """Delete files from `unchanged_files` that no job refers to; return the number deleted."""
         count = 0
         for name in names:
             with suppress(OSError):
@@ -308,7 +314,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def _queue_error(error: OSError) -> Exception:
+def _storage_error(error: OSError) -> Exception:
     """Convert a disk error; the message has neither the content nor the file name."""
     if error.errno in _FULL_DISK_ERRORS:
         return StorageFullError(

@@ -411,13 +411,13 @@ class JobQueue:
                         "spool"
                     )
                 size = (
-                    self._spool.offer(submission.payload)
+                    self._spool.reserve(submission.payload)
                     if submission.payload
                     else len(submission.body)
                 )
                 sized_submissions.append(SizedSubmission(submission, size))
         except QuodError:
-            self._spool.withdraw(sized.submission.payload for sized in sized_submissions)
+            self._spool.release(sized.submission.payload for sized in sized_submissions)
             raise
         self._reaper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
         return sized_submissions
@@ -425,7 +425,7 @@ class JobQueue:
     def _settle_payloads(self, batch: Sequence[SizedSubmission], error: BaseException) -> None:
         """Delete payloads of a failed call, or leave them to a sweep if it may be committed."""
         payloads = [sized.submission.payload for sized in batch if sized.submission.payload]
-        (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
+        (self._spool.discard if isinstance(error, StorageFullError) else self._spool.forget)(
             payloads
         )
 

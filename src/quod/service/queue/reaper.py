@@ -161,7 +161,7 @@ class Reaper:
                 self._shredded, self._shredded_at = erased, now
 
     def _delete_orphans(self, patience: float) -> None:
-        files = self._spool.orphans(self._rules.clock.steady(), patience)
+        files = self._spool.unchanged_files(self._rules.clock.steady(), patience)
         if files:
             live_names = self._store.read(live_payloads)
             deleted = self._spool.delete_orphans(name for name in files if name not in live_names)

@@ -196,7 +196,7 @@ class Writer:
         except BaseException as error:
             self._retry_alone(calls, error, attempt, joined=bool(waiting))
             return
-        self._spool.settle(changes.kept)
+        self._spool.forget(changes.kept)
         rows = [(name, row_of(name)) for name in changes.garbage]
         self._spool.discard_soon([name for name, row in rows if row is None])
         self._rows_to_erase += [row for _, row in rows if row is not None]

@@ -28,14 +28,17 @@ def launch_flat(
         return
     widest = max((each.element for each in tensors), key=lambda element: element.bytes)
     plan = plan_elements(device, widest, elements, len(tensors))
-    count = check_count(tensors[0].name, elements, plan.vector)
+    count = access_count(tensors[0].name, elements, plan.vector)
     compiled = device.compile(kernel, lanes=plan.lanes, plan=plan)
     memory = [each.memory for each in tensors]
     device.launch(compiled, plan.groups(elements), count, *numbers, *memory)
 
 
-def check_count(name: str, elements: int, vector: int) -> int:
-    """Return the number of accesses of a tensor; InputError if a launch cannot index them."""
+def access_count(name: str, elements: int, vector: int) -> int:
+    """Return the number of accesses of a tensor, each to a vector of elements.
+
+    Raises InputError if a launch cannot index them.
+    """
     count = elements // vector
     if count > _MOST:
         raise InputError(f"{name} has {elements} elements, which are too many at once")

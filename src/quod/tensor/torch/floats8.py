@@ -21,7 +21,7 @@ from quod.tensor.torch.memory import (
     as_it_lies,
     call,
     check_alike,
-    check_beside,
+    check_same_device,
     check_shape,
     empty_like,
 )
@@ -110,7 +110,7 @@ def _allocate_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Ten
 
 
 def _allocate_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:
-    check_beside(x=x, scales=scales)
+    check_same_device(x=x, scales=scales)
     _check_floats8(x=x)
     _check_result(out_dtype)
     if not x.dim():
@@ -123,7 +123,7 @@ def _allocate(
     a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
     transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    check_beside(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    check_same_device(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
     _check_floats8(a=a, b=b)
     _check_result(out_dtype)
     shape = shape_of_product(a, b, transpose_a, transpose_b)

@@ -1,4 +1,4 @@
-"""Attention."""
+"""Attention of several heads as a PyTorch op, and its gradient."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from quod.tensor.torch.library import Operator
 from quod.tensor.torch.memory import (
     call,
     check_alike,
-    check_beside,
     check_indices,
+    check_same_device,
     check_shape,
     empty_like,
-    words,
+    int32_indices,
 )
 
 
@@ -27,16 +27,21 @@ def attention(
 ) -> Tensor:  # fmt: skip
     """Return softmax(scale * q k^T) v of each head.
 
-    See `quod.tensor.attention`, and `softmax` for tensors. `q` has the shape (..., heads, queries,
-    size), `k` and `v` (..., kv_heads, keys, size), and `lengths`, of int64, int32 or uint32, that
-    of the leading axes, or (1,) without them.
+    See `quod.tensor.attention`; `softmax` says which tensors are accepted. `q` has the shape (...,
+    heads, queries, size), `k` and `v` (..., kv_heads, keys, size). `lengths`, the number of keys of
+    each sequence, is of int64, int32 or uint32, and has the shape of the leading axes, or (1,) if
+    there are none.
     """
     return _ATTENTION(q, k, v, lengths, scale, causal)[0]
 
 
-def _allocate(
+def _check_and_allocate(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
 ) -> tuple[Tensor, Tensor]:
+    """Check the arguments, and allocate the result and the log-sum-exp of each query's row.
+
+    PyTorch also calls this function for the shapes of the results.
+    """
     _check(q, k, v, lengths)
     return empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
 
@@ -44,21 +49,21 @@ def _allocate(
 def _run(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
 ) -> Any:
-    y, log_sums = _allocate(q, k, v, lengths, scale, causal)
+    y, log_sums = _check_and_allocate(q, k, v, lengths, scale, causal)
     call(
-        tensor.attention, y, q=q, k=k, v=v, scale=scale, causal=causal, lengths=words(lengths),
-        log_sums=log_sums,
+        tensor.attention, y, q=q, k=k, v=v, scale=scale, causal=causal,
+        lengths=int32_indices(lengths), log_sums=log_sums,
     )  # fmt: skip
     return y, log_sums
 
 
-def _allocate_gradients(
+def _check_and_allocate_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
     lengths: Tensor | None, scale: float | None, causal: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     _check(q, k, v, lengths)
     check_alike(q=q, y=y, gradient=gradient)
-    check_beside(q=q, log_sums=log_sums)
+    check_same_device(q=q, log_sums=log_sums)
     check_shape("gradient", gradient, *q.shape)
     return empty_like(q), empty_like(k), empty_like(v)
 
@@ -67,22 +72,22 @@ def _run_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
     lengths: Tensor | None, scale: float | None, causal: bool,
 ) -> Any:  # fmt: skip
-    outs = _allocate_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
+    outs = _check_and_allocate_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
     return call(
         tensor.attention_backward, outs, gradient=gradient, q=q, k=k, v=v, y=y, log_sums=log_sums,
-        lengths=words(lengths), scale=scale, causal=causal,
+        lengths=int32_indices(lengths), scale=scale, causal=causal,
     )  # fmt: skip
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None) -> None:
     check_alike(q=q, k=k, v=v)
-    check_beside(q=q, lengths=lengths)
+    check_same_device(q=q, lengths=lengths)
     if lengths is not None:
         check_indices("lengths", lengths)
     if q.dim() < 3 or k.dim() != q.dim():
         raise InputError(
-            f"q and k have the axes heads, tokens and size at least, and those of sequences before "
-            f"them: {tuple(q.shape)} and {tuple(k.shape)} do not"
+            f"q and k must have at least the axes heads, tokens and size, and the same number of "
+            f"axes; they have the shapes {tuple(q.shape)} and {tuple(k.shape)}"
         )
     check_shape("k", k, *q.shape[:-3], *k.shape[-3:-1], q.shape[-1])
     check_shape("v", v, *k.shape)
@@ -92,13 +97,13 @@ _ATTENTION_BACKWARD = Operator(
     "attention_backward",
     "(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor y, Tensor log_sums, Tensor? lengths, "
     "float? scale, bool causal) -> (Tensor, Tensor, Tensor)",
-    _allocate_gradients, run=_run_gradients,
+    _check_and_allocate_gradients, run=_run_gradients,
 )  # fmt: skip
 _ATTENTION = Operator(
     "attention",
     "(Tensor q, Tensor k, Tensor v, Tensor? lengths, float? scale, bool causal)"
     " -> (Tensor, Tensor)",
-    _allocate, run=_run,
+    _check_and_allocate, run=_run,
     keeps=lambda q, k, v, lengths, scale, causal, y, log_sums: (
         q, k, v, y, log_sums, lengths, scale, causal
     ),

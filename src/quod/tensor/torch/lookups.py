@@ -9,7 +9,13 @@ from torch import Tensor
 from quod import tensor
 from quod.errors import InputError
 from quod.tensor.torch.library import Operator
-from quod.tensor.torch.memory import call, check_alike, check_beside, check_indices, words
+from quod.tensor.torch.memory import (
+    call,
+    check_alike,
+    check_indices,
+    check_same_device,
+    int32_indices,
+)
 
 
 def embedding(table: Tensor, indices: Tensor) -> Tensor:
@@ -36,17 +42,17 @@ def _allocate_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Tensor:
 
 
 def _check_indices(name: str, x: Tensor, indices: Tensor) -> None:
-    check_beside(**{name: x, "indices": indices})
+    check_same_device(**{name: x, "indices": indices})
     check_indices("indices", indices)
 
 
 def _run(table: Tensor, indices: Tensor) -> Any:
     out = _allocate(table, indices)
-    return call(tensor.embedding, out, table=table, indices=words(indices))
+    return call(tensor.embedding, out, table=table, indices=int32_indices(indices))
 
 
 def _run_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Any:
-    out, index_tensor = _allocate_gradient(gradient, indices, rows), words(indices)
+    out, index_tensor = _allocate_gradient(gradient, indices, rows), int32_indices(indices)
     return call(tensor.embedding_backward, out, gradient=gradient, indices=index_tensor, rows=rows)
 
 

@@ -13,11 +13,11 @@ from quod.tensor.torch.library import Operator
 from quod.tensor.torch.memory import (
     call,
     check_alike,
-    check_beside,
     check_indices,
+    check_same_device,
     check_shape,
     empty_like,
-    words,
+    int32_indices,
 )
 from quod.validation import choice, whole_number
 
@@ -44,8 +44,8 @@ def _allocate(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 def _run(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
     y = _allocate(logits, targets, ignore_index, reduction)
     call(
-        tensor.cross_entropy, y if y.dim() else y.view(1), logits=logits, targets=words(targets),
-        ignore_index=ignore_index, reduction=reduction,
+        tensor.cross_entropy, y if y.dim() else y.view(1), logits=logits,
+        targets=int32_indices(targets), ignore_index=ignore_index, reduction=reduction,
     )  # fmt: skip
     return y
 
@@ -54,7 +54,7 @@ def _allocate_gradient(
     gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 ) -> Tensor:
     _check(logits, targets, ignore_index, reduction)
-    check_beside(logits=logits, gradient=gradient)
+    check_same_device(logits=logits, gradient=gradient)
     return empty_like(logits)
 
 
@@ -70,7 +70,7 @@ def _run_gradient(
     finite = math.isfinite(scale)
     call(
         tensor.cross_entropy, losses, logits=logits.float() if by_row else logits,
-        targets=words(targets), ignore_index=ignore_index, reduction=reduction,
+        targets=int32_indices(targets), ignore_index=ignore_index, reduction=reduction,
         gradient=f32_gradient,
         gradient_scale=scale if finite else 1.0, check=False,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -
     """Check the arguments, and return `ignore_index` in range."""
     choice("reduction", reduction, ("mean", "sum", "none"))
     check_alike(logits=logits)
-    check_beside(logits=logits, targets=targets)
+    check_same_device(logits=logits, targets=targets)
     check_indices("targets", targets)
     check_shape("targets", targets, *logits.shape[:-1])
     # The least and the greatest int32 represent clamped targets beyond 32 bits.

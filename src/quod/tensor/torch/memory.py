@@ -23,7 +23,7 @@ def check_alike(**tensors: Tensor | None) -> None:
 
     Raises InputError for types, DeviceError for devices.
     """
-    (first_name, first_tensor), *others = check_beside(**tensors)
+    (first_name, first_tensor), *others = check_same_device(**tensors)
     if first_tensor.dtype not in TYPES:
         raise InputError(
             f"{first_name} is of {first_tensor.dtype}; tensors are of float32, float16 or bfloat16"
@@ -33,7 +33,7 @@ def check_alike(**tensors: Tensor | None) -> None:
             raise InputError(f"{name} is of {each.dtype}, and {first_name} of {first_tensor.dtype}")
 
 
-def check_beside(**tensors: Tensor | None) -> list[tuple[str, Tensor]]:
+def check_same_device(**tensors: Tensor | None) -> list[tuple[str, Tensor]]:
     """Return the tensors that are not None.
 
     Raises DeviceError unless all are on one device, InputError for a layout that is not strided.
@@ -92,7 +92,7 @@ def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
     return x, transposed
 
 
-def words(indices: Any) -> Any:
+def int32_indices(indices: Any) -> Any:
     """Convert int64 indices to int32, clamped so that indices out of range stay invalid."""
     if indices is None or indices.dtype != torch.int64:
         return indices

@@ -7,7 +7,7 @@ from torch import Tensor
 from quod import tensor
 from quod.tensor.embeddings.rotary import Pairs
 from quod.tensor.torch.library import Operator
-from quod.tensor.torch.memory import check_alike, check_beside, empty_like
+from quod.tensor.torch.memory import check_alike, check_same_device, empty_like
 
 
 def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -> Tensor:
@@ -21,7 +21,7 @@ def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -
 
 def _allocate(x: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
     check_alike(x=x)
-    check_beside(x=x, table=table)
+    check_same_device(x=x, table=table)
     return empty_like(x)
 
 

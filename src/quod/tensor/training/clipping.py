@@ -17,13 +17,13 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
-    check_stored,
+    check_writable,
     in_order_of_memory,
     numbers,
     of_numbers,
     tensor,
 )
-from quod.tensor.elementwise.launch import check_count, launch_flat
+from quod.tensor.elementwise.launch import access_count, launch_flat
 from quod.tensor.rows.plan import plan_rows, plan_sum
 from quod.tensor.scalars import positive
 from quod.tensor.training.clipping_kernels import CLIP, NORM, SQUARE_SUMS
@@ -35,8 +35,10 @@ def gradient_norm(
 ) -> Any:
     """Return the square root of the sum of the squares of all elements, in `out` or in new memory.
 
-    `gradients` is a list of tensors as in `softmax`, of any shapes and types; an empty list has the
-    norm 0. The result is f32 of shape (1,), in the memory of the first tensor's library or device.
+    `gradients` is a list of arrays (NumPy, PyTorch, or of the device, as in `quod.tensor.softmax`),
+    of any shapes and types; an empty list has the norm 0. The result is an f32 array of shape (1,),
+    of the same library and device as the first gradient, or of NumPy for an empty list.
+
     Squares are added in a fixed order, and neither overflow nor underflow unless the norm does. The
     norm is NaN if an element is NaN, and infinite if an element is infinite.
 
@@ -61,7 +63,7 @@ def clip_gradients(
     max_norm_ = positive("max_norm", max_norm)
     gradient_tensors, originals = _tensors(device, gradients)
     for gradient_tensor in gradient_tensors:
-        check_stored(gradient_tensor)
+        check_writable(gradient_tensor)
     for previous, next_tensor in pairwise(in_order_of_memory(gradient_tensors)):
         check_apart(previous, next_tensor)
     norm = _norm_of(device, gradient_tensors, originals, out)
@@ -74,10 +76,10 @@ def clip_gradients(
 
 
 def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[Given]]:
-    listed = in_order("gradients", gradients)
+    ordered = in_order("gradients", gradients)
     if hasattr(gradients, "dtype"):
         raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
-    originals = list(listed)
+    originals = list(ordered)
     tensors = [
         tensor(device, f"gradients[{index}]", gradient) for index, gradient in enumerate(originals)
     ]
@@ -102,16 +104,20 @@ def _norm_of(
         plan_sum(device, gradient_tensor.element, math.prod(gradient_tensor.shape))
         for gradient_tensor in non_empty
     ]
-    counts = [
-        check_count(gradient_tensor.name, math.prod(gradient_tensor.shape), plan.vector)
+    access_counts = [
+        access_count(gradient_tensor.name, math.prod(gradient_tensor.shape), plan.vector)
         for gradient_tensor, (plan, *_) in zip(non_empty, plans, strict=True)
     ]
-    partial_count = sum(rows for *_, rows in plans)
+    # A tensor is cut into slices, one per workgroup; each slice has a partial sum at each of three
+    # scales (Blue's algorithm, see `clipping_kernels`), so squares neither overflow nor underflow.
+    partial_count = sum(slices for *_, slices in plans)
     partial_sums = [
         device.allocate(4 * max(1, partial_count), zero=not partial_count) for _ in range(3)
     ]
     first_partial = 0
-    for gradient_tensor, count, (plan, width, rows) in zip(non_empty, counts, plans, strict=True):
+    for gradient_tensor, count, (plan, slice_width, slices) in zip(
+        non_empty, access_counts, plans, strict=True
+    ):
         compiled = device.compile(
             SQUARE_SUMS[gradient_tensor.element],
             lanes=plan.lanes,
@@ -119,9 +125,10 @@ def _norm_of(
             plan=plan,
         )
         device.launch(
-            compiled, rows, rows, width, count, first_partial, gradient_tensor.memory, *partial_sums
-        )
-        first_partial += rows
+            compiled, slices, slices, slice_width, count, first_partial, gradient_tensor.memory,
+            *partial_sums,
+        )  # fmt: skip
+        first_partial += slices
     norm_plan = plan_rows(device, f32, max(1, partial_count))
     compiled = device.compile(NORM, lanes=norm_plan.lanes, plan=norm_plan)
     device.launch(

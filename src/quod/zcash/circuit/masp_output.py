@@ -16,8 +16,8 @@ from quod.zcash.circuit.steps import (
     VALUE_BITS,
     commit_note,
     ephemeral_key_and_recipient,
-    named,
     random_multiple,
+    within_namespace,
 )
 
 ASSET_GENERATOR = b"MASP__v_"
@@ -33,31 +33,35 @@ def masp_output(system: ConstraintSystem) -> None:
     The inputs are those of `sapling_output`, `asset_identifier` (256 bits) and `asset_generator`
     (u and v), the point whose encoding is the hash of the identifier.
     """
-    identifier = named(
+    identifier = within_namespace(
         system, "asset_identifier", system.private_bits, "asset_identifier", _IDENTIFIER_BITS
     )
-    generator_hash = named(
+    generator_hash = within_namespace(
         system, "asset_generator hash", blake2s_hash, system, identifier, ASSET_GENERATOR
     )
     with system.namespace("value commitment"):
-        generator = named(
+        generator = within_namespace(
             system, "asset_generator", EdwardsPoint.of_input, system, "asset_generator"
         )
-        encoding = named(system, "asset_generator repr", generator.encoded)
-        cofactor_multiple = named(system, "asset_generator not small order", generator.eightfold)
-        value = named(system, "value", system.private_bits, "value", VALUE_BITS)
-        value_term = named(
+        encoding = within_namespace(system, "asset_generator repr", generator.encoded)
+        cofactor_multiple = within_namespace(
+            system, "asset_generator not small order", generator.eightfold
+        )
+        value = within_namespace(system, "value", system.private_bits, "value", VALUE_BITS)
+        value_term = within_namespace(
             system, "compute the value in the exponent", cofactor_multiple.times, value
         )
         blinding = random_multiple(
             system, "rcv", "computation of rcv", find_group_hash(VALUE_RANDOMNESS, b"r")
         )
-        cv = named(system, "computation of cv", value_term.add, blinding)
-        named(system, "commitment point", cv.output, "cv")
-    named(system, "asset_generator is hashed", _assert_equal_bits, system, encoding, generator_hash)
-    base = named(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
-    named(system, "g_d not small order", base.eightfold)
-    note = [*encoding, *value, *named(system, "representation of g_d", base.encoded)]
+        cv = within_namespace(system, "computation of cv", value_term.add, blinding)
+        within_namespace(system, "commitment point", cv.output, "cv")
+    within_namespace(
+        system, "asset_generator is hashed", _assert_equal_bits, system, encoding, generator_hash
+    )
+    base = within_namespace(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
+    within_namespace(system, "g_d not small order", base.eightfold)
+    note = [*encoding, *value, *within_namespace(system, "representation of g_d", base.encoded)]
     note += ephemeral_key_and_recipient(system, base)
     commit_note(system, PEDERSEN, note)
 

@@ -11,8 +11,8 @@ from quod.zcash.circuit.steps import (
     VALUE_BITS,
     commit_note,
     ephemeral_key_and_recipient,
-    named,
     random_multiple,
+    within_namespace,
 )
 from quod.zcash.circuit.windows import fixed_multiple
 from quod.zcash.generators import value_generator, value_randomness_generator
@@ -25,18 +25,18 @@ def sapling_output(system: ConstraintSystem) -> None:
     and `rcm`. The circuit does not constrain pk_d to the curve, as the protocol does not need it.
     """
     with system.namespace("value commitment"):
-        value = named(system, "value", system.private_bits, "value", VALUE_BITS)
-        value_term = named(
+        value = within_namespace(system, "value", system.private_bits, "value", VALUE_BITS)
+        value_term = within_namespace(
             system, "compute the value in the exponent", fixed_multiple, system, value_generator(),
             value,
         )  # fmt: skip
         blinding = random_multiple(
             system, "rcv", "computation of rcv", value_randomness_generator()
         )  # fmt: skip
-        cv = named(system, "computation of cv", value_term.add, blinding)
-        named(system, "commitment point", cv.output, "cv")
-    base = named(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
-    named(system, "g_d not small order", base.eightfold)
-    note = [*value, *named(system, "representation of g_d", base.encoded)]
+        cv = within_namespace(system, "computation of cv", value_term.add, blinding)
+        within_namespace(system, "commitment point", cv.output, "cv")
+    base = within_namespace(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
+    within_namespace(system, "g_d not small order", base.eightfold)
+    note = [*value, *within_namespace(system, "representation of g_d", base.encoded)]
     note += ephemeral_key_and_recipient(system, base)
     commit_note(system, b"Zcash_PH", note)

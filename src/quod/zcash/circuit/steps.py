@@ -21,7 +21,7 @@ _SCALAR_BITS = 252
 _COORDINATE_BITS = 255
 
 
-def named(
+def within_namespace(
     system: ConstraintSystem,
     name: str,
     step: Callable[P, T],
@@ -40,27 +40,34 @@ def random_multiple(
 
     computation: the namespace of the multiplication.
     """
-    bits = named(system, name, system.private_bits, name, _SCALAR_BITS)
-    return named(system, computation, fixed_multiple, system, generator, bits)
+    bits = within_namespace(system, name, system.private_bits, name, _SCALAR_BITS)
+    return within_namespace(system, computation, fixed_multiple, system, generator, bits)
 
 
 def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) -> list[Boolean]:
-    """Make epk = esk * g_d public; return the 256 bits of pk_d, a point without constraints."""
-    esk = named(system, "esk", system.private_bits, "esk", _SCALAR_BITS)
-    epk = named(system, "epk computation", base.times, esk)
-    named(system, "epk", epk.output, "epk")
-    v = named(system, "pk_d bits of v", system.private_bits, "pk_d_v", _COORDINATE_BITS)
-    return [*v, *named(system, "pk_d bit of u", system.private_bits, "pk_d_u", 1)]
+    """Make epk = esk * g_d public; return the 256 bits of pk_d.
+
+    The bits are not constrained to encode a point.
+    """
+    esk = within_namespace(system, "esk", system.private_bits, "esk", _SCALAR_BITS)
+    epk = within_namespace(system, "epk computation", base.times, esk)
+    within_namespace(system, "epk", epk.output, "epk")
+    v = within_namespace(system, "pk_d bits of v", system.private_bits, "pk_d_v", _COORDINATE_BITS)
+    return [*v, *within_namespace(system, "pk_d bit of u", system.private_bits, "pk_d_u", 1)]
 
 
 def commit_note(system: ConstraintSystem, personalisation: bytes, note: Sequence[Boolean]) -> None:
-    """Make u of the note's commitment public, with generators hashed under a personalisation."""
-    contents_hash = named(
+    """Make u of the note's commitment public.
+
+    personalisation: the domain of the hash to the curve that gives all generators; the Pedersen
+        message has the prefix NOTE_COMMITMENT.
+    """
+    contents_hash = within_namespace(
         system, "note content hash", pedersen, system, NOTE_COMMITMENT, note, personalisation
     )
     randomness = random_multiple(
         system, "rcm", "computation of commitment randomness",
         find_group_hash(personalisation, b"r"),
     )  # fmt: skip
-    cm = named(system, "randomization of note commitment", contents_hash.add, randomness)
-    named(system, "commitment", system.output, "cmu", cm.u)
+    cm = within_namespace(system, "randomization of note commitment", contents_hash.add, randomness)
+    within_namespace(system, "commitment", system.output, "cmu", cm.u)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from quod.codegen.wgsl.lowering import control, functions, memory, subgroups
 from quod.codegen.wgsl.lowering.body import LoweredPointer, Lowering
-from quod.codegen.wgsl.lowering.subgroups import declare_exchange
+from quod.codegen.wgsl.lowering.subgroups import declare_shuffle_memory
 from quod.frozen import frozen
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Kernel
@@ -16,7 +16,7 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
 
 RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
-"""The lowering rules of ops that do more than compute."""
+"""The lowering rules of ops with control flow, calls, memory or other lanes."""
 
 
 @frozen(eq=False)
@@ -59,7 +59,7 @@ def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
             names += [name] if len(parts) == 1 else [f"{name}_low", f"{name}_high"]
             lowering.values[argument] = lowering.wide.joined(type_, parts)
     tracer.block.arguments = tuple(arguments)
-    declare_exchange(lowering)
+    declare_shuffle_memory(lowering)
     lowering.block(source.block)
     tracer.close_region((), source.location)
     lowered = Kernel(

@@ -13,7 +13,7 @@ from quod.kernel.machine import Capability
 from quod.kernel.ops.scalar import COMBINING, SUBGROUP, distances
 
 
-def declare_exchange(lowering: Lowering) -> None:
+def declare_shuffle_memory(lowering: Lowering) -> None:
     """Declare the shared memory of emulated subgroups, if the kernel uses them."""
     if not lowering.machine.has(Capability.SLOW_SUBGROUPS):
         return

@@ -131,7 +131,9 @@ class GpuEngine:
     def nbytes(self) -> int:
         return 0 if self.resident is None else self.resident.nbytes
 
-    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+    def msm_words(
+        self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None
+    ) -> Array:
         vectors, count = scalars.shape[:2]
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         batch = self.batch(count, vectors, options)
@@ -141,14 +143,14 @@ class GpuEngine:
             results[start : start + len(chunk)] = session.run(chunk, timeline)
         return results
 
-    def buffer_words(
+    def buffer_msm_words(
         self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
     ) -> Array:
         resident, device = self.resident, self.device
         if resident is None:
             host = np.empty((vectors, count, SCALAR_BYTES // 4), np.uint32)
             device.download(scalars, host)
-            return self.words(host, None, timeline)
+            return self.msm_words(host, None, timeline)
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         plan = resident.plan(count, vectors)
         needed = resident.workspace_bytes(plan)

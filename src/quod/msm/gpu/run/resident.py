@@ -155,7 +155,9 @@ class ResidentMsm:
                 "bases with precomputed multiples keep the options that they were made with"
             )
         if (options.precompute_factor or 1) > 1:
-            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+            raise InputError(
+                "precompute_factor applies only when MsmBases is made; pass these options there"
+            )
         if options.window_bits in (None, self._plan.window_bits):
             # The windows stay the same; the highest digits are zero.
             narrower = plan_gpu_msm(
@@ -201,7 +203,7 @@ class ResidentMsm:
         arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
         return record_result(recording, self.device, plan, arrays, stride)
 
-    def record_finished(
+    def record_to_point(
         self,
         recording: RecordingStream,
         scalars: Buffer,

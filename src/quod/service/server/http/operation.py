@@ -16,7 +16,7 @@ from quod.service.server.http.bodies import KeyBody, body_schema
 from quod.service.server.http.context import Caller, Service
 from quod.service.server.http.streams import COMMENT_SECONDS, event_stream
 
-_STAGES_SECONDS: Final = 0.25
+_POLL_SECONDS: Final = 0.25
 
 router: Final = APIRouter(tags=["operation"])
 
@@ -44,19 +44,20 @@ async def job_status(job: str, service: Service, client: Caller) -> Response:
 async def stages(
     service: Service, client: Caller, after: Annotated[int, Query(ge=0)] = 0
 ) -> Response:
-    """Stages as they end (server-sent events), from `stages_after` on. For operators."""
+    """Stages as they end (server-sent events), after the number `after`, as in `stages_after` of
+    GET /status. For operators."""
     client.require(Role.OPERATOR)
 
     async def run() -> AsyncGenerator[tuple[list[Any], int], None]:
-        last, quiet = after, 0.0
+        last, silent_seconds = after, 0.0
         with service.streams.hold(client.name):
             while not service.draining:
                 stage_records, number = service.activity.stages(last)
-                if number != last or quiet == 0.0 or quiet >= COMMENT_SECONDS:
+                if number != last or silent_seconds == 0.0 or silent_seconds >= COMMENT_SECONDS:
                     yield stage_records, number
-                    quiet = 0.0
-                last, quiet = number, quiet + _STAGES_SECONDS
-                await asyncio.sleep(_STAGES_SECONDS)
+                    silent_seconds = 0.0
+                last, silent_seconds = number, silent_seconds + _POLL_SECONDS
+                await asyncio.sleep(_POLL_SECONDS)
 
     def text(page: tuple[list[Any], int]) -> str:
         data = JSONResponse({"stages": encode_answer(page[0])}).body
@@ -67,7 +68,7 @@ async def stages(
 
 @router.get("/metrics")
 async def metrics(service: Service, client: Caller) -> Response:
-    """Metrics for Prometheus. For the role metrics."""
+    """Metrics for Prometheus. For clients with the role `metrics`."""
     client.require(Role.METRICS)
     text = await service.read(service.observer.metrics.text)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
