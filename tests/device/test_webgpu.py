@@ -151,7 +151,7 @@ def test_more_pointers_than_bindings(webgpu_device: WebGpuDevice) -> None:
     device.download(pieces[9], out)
     assert (out == data[:576].reshape(9, 64).sum(axis=0)).all()
     apart = [device.allocate(256) for _ in range(10)]
-    with pytest.raises(DeviceError, match=r"kernel sum_of_ten takes 10 pieces of memory"):
+    with pytest.raises(DeviceError, match=r"kernel sum_of_ten takes 10 pointers"):
         device.launch(compiled, 1, *apart)
 
 

@@ -75,7 +75,7 @@ def test_empty_memory_gives_its_binding_away_first() -> None:
 
 
 def test_what_an_adapter_cannot_bind_is_refused() -> None:
-    with pytest.raises(DeviceError, match=r"kernel f takes 9 pieces of memory.*has 8 bindings"):
+    with pytest.raises(DeviceError, match=r"kernel f takes 9 pointers .*has 8 bindings"):
         plan(*[PointerRange(number, 0, 4) for number in range(9)])
     with pytest.raises(DeviceError, match=r"128.0 MiB of memory in one piece.* reach 128.0 MiB"):
         plan(PointerRange(1, 0, (128 << 20) + 4))

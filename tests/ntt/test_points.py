@@ -10,7 +10,7 @@ import pytest
 from quod.curve.array import from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.multiples.scalar_parts import scalar_decomposition
 from quod.curve.weierstrass.affine import affine_group
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -121,7 +121,7 @@ def test_a_transform_takes_no_more_than_is_said(name: str, monkeypatch: pytest.M
         levels = LagrangeLevels(device, group, top)
         base_points = _powers(group, 1 << top)
         ((_, transform),) = levels.run(base_points, wanted={top})
-    row = 4 * parts_of(group).words([1]).size
+    row = 4 * scalar_decomposition(group).words([1]).size
     # Two more of which the powers are made.
     factors = group.scalars.bytes * ((1 << top) // 2 + 2)
     taken = held[0] - base_points.nbytes - factors + 2 * transform.nbytes

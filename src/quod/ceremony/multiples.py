@@ -8,7 +8,7 @@ from quod.ceremony.secret import Secret, device_copy, wiped
 from quod.curve.array import check_points_array
 from quod.curve.group import Group
 from quod.curve.multiples.fixed_multiple import FixedMultiple
-from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.multiples.scalar_parts import scalar_decomposition
 from quod.curve.multiples.scalar_splitting import split_scalar
 from quod.curve.weierstrass.operations import normalise_within
 from quod.curve.weierstrass.point import PointArithmetic
@@ -76,7 +76,7 @@ def scalar_multiples(
     with k.if_(i < count):
         words = group.scalars.words
         scalar = k.load(scalars, i.cast(types.u64) * words, words)
-        digits = split_scalar(k, parts_of(group), scalar)
+        digits = split_scalar(k, scalar_decomposition(group), scalar)
         point = curve.extend(curve.load_affine(points, i))
         curve.store_extended(out, i, times(point, digits))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.multiples.fixed_multiple import FixedMultiple, loaded_digits
-from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.multiples.scalar_parts import scalar_decomposition
 from quod.curve.multiples.scalar_splitting import split_scalar
 from quod.curve.weierstrass.point import PointArithmetic
 from quod.curve.weierstrass.point_kernels import curve_normalise
@@ -103,7 +103,7 @@ def factor_digits(
     k: Builder, count: U32, factors: Pointer[U64], out: Pointer[U32], *, group: Group
 ) -> None:
     """Write the digits of factors[i], in Montgomery form, to row i of `out`."""
-    f, parts, i = prime_field(k, group.scalars), parts_of(group), k.global_id()
+    f, parts, i = prime_field(k, group.scalars), scalar_decomposition(group), k.global_id()
     with k.if_(i < count):
         digits = split_scalar(k, parts, message_words(f, f.load(factors, i)))
         word_offset = i.cast(types.u64) * (parts.count * parts.part_words)
@@ -112,7 +112,7 @@ def factor_digits(
 
 def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
     """Load the digits of one factor."""
-    parts = parts_of(group)
+    parts = scalar_decomposition(group)
     return loaded_digits(digits, row, parts.count, parts.part_words)
 
 
@@ -127,7 +127,7 @@ class LagrangeLevels:
         self._device = device
         self._group = group
         self._top = top
-        self._parts = parts_of(group)
+        self._parts = scalar_decomposition(group)
         fr, count = group.scalars, max((1 << top) // 2, 1)
         inverse_root = pow(root_of_unity(fr, "snarkjs", top), -1, fr.value)
         self._factors = device.allocate(
@@ -139,7 +139,7 @@ class LagrangeLevels:
     @staticmethod
     def check_memory(device: AnyDevice, group: Group, top: int) -> None:
         """Raise DeviceError if the largest transform exceeds the device's memory budget."""
-        parts = parts_of(group)
+        parts = scalar_decomposition(group)
         words = 2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
         needed = (words << top) + (2 * parts.count * parts.part_words << top)
         device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)

@@ -142,8 +142,8 @@ def _merge_two_groups(
     ]
     if not pairs:
         raise DeviceError(
-            f"kernel {kernel} takes {pointers} pieces of memory, and the adapter has "
-            f"{limits.storage_buffers} bindings for them; give it several in one buffer"
+            f"kernel {kernel} takes {pointers} pointers into different buffers; the adapter has "
+            f"{limits.storage_buffers} bindings, so place several arrays in one buffer"
         )
     _, number = min(pairs)
     placed[number].join(placed.pop(number + 1))
