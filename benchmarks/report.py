@@ -129,16 +129,23 @@ def selected_row(line: Selected, results: dict[str, Result]) -> Row:
 def selected_cells(line: Selected, results: dict[str, Result]) -> list[str]:
     """Return a row of docs/benchmarks.md, in the order of `SELECTED`."""
     row = selected_row(line, results)
-    peer_time = row["peer_median"]
     return [
         line.computation.format(**row["parameters"]),
         machine_name(results[line.place.machine]),
         row["device"],
         f"{shown_number(row['median'])} {row['unit']}",
-        row["peer"] or "",
-        "" if peer_time is None else f"{shown_number(peer_time)} {row['unit']}",
-        "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+        *peer_cells(row, unit=f" {row['unit']}"),
         short_commit(row["commit"]),
+    ]
+
+
+def peer_cells(row: Row, unit: str = "") -> list[str]:
+    """Return a row's peer, the peer's time and the ratio; empty cells where there is no peer."""
+    time, ratio = row["peer_median"], row["ratio"]
+    return [
+        row["peer"] or "",
+        "" if time is None else f"{shown_number(time)}{unit}",
+        "" if ratio is None else f"{ratio:.2f}x",
     ]
 
 
@@ -195,9 +202,7 @@ def cells(row: Row) -> list[str]:
         shown_number(row["median"]),
         row["unit"],
         f"{row['spread']:.0%}",
-        row["peer"] or "",
-        "" if row["peer_median"] is None else shown_number(row["peer_median"]),
-        "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+        *peer_cells(row),
         row["commit"],
         row.get("code") or ("sources" if row.get("sources") else ""),
     ]
