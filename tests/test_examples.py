@@ -208,6 +208,7 @@ def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:
     assert right == int(said[1])
 
 
+@pytest.mark.thorough
 def test_a_perceptron_is_verified_in_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -
     agrees(SCHEME, device, statement(variables, claims), model)
 
 
+@pytest.mark.thorough
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(1, 1), model)
 

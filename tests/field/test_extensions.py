@@ -180,9 +180,9 @@ def test_refused_bases_and_names() -> None:
 @pytest.mark.parametrize(
     ("degree", "root", "message"),
     [
-        (2.0, 5, "a degree from 2 to 16 and a root .* not 2.0 and 5"),
-        (10**9, 5, "a degree from 2 to 16 and a root .* not 1000000000 and 5"),
-        (2, "5", "a degree from 2 to 16 and a root .* not 2 and '5'"),
+        (2.0, 5, "a degree from 2 to 16 and a radicand .* not 2.0 and 5"),
+        (10**9, 5, "a degree from 2 to 16 and a radicand .* not 1000000000 and 5"),
+        (2, "5", "a degree from 2 to 16 and a radicand .* not 2 and '5'"),
         (2, 4, "reducible over m31"),
     ],
 )

@@ -28,7 +28,6 @@ from quod.groth16 import ProvingKey
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
 from tests.support.submissions import are_under_way
-from tests.support.thorough import one_and_others
 from tests.support.traces import share_traces
 
 # Of two blocks and a piece of a third.
@@ -234,7 +233,8 @@ class HostMultiples(FixedBase):
         self._target.upload(points, into=out)
 
 
-@pytest.mark.parametrize("mode", one_and_others(sorted(get_args(Mode))))
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", sorted(get_args(Mode)))
 def test_bases_that_pass_through_give_the_same_proof(
     expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream],
     mode: Mode,
