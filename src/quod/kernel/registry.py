@@ -18,7 +18,7 @@ from quod.kernel.machine import Machine
 
 
 def _advice(name: str, annotation: Any) -> str:
-    """Return advice on giving a static parameter a value, by its annotation."""
+    """Return advice on giving a static parameter a value, with an example of its annotated type."""
     type_ = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "int")
     value = "4"
     if type_.rpartition(".")[2] == "Modulus":

@@ -23,9 +23,9 @@ class _Format:
     """A narrow float format.
 
     bits: its width.
-    digits: mantissa bits.
+    digits: the number of mantissa bits.
     bias: the exponent bias.
-    most: the result of overflow, as bits without the sign.
+    most: the result of overflow, as bits without the sign bit.
     """
 
     bits: int
@@ -35,7 +35,7 @@ class _Format:
 
     @property
     def rebiased(self) -> int:
-        """The difference to the exponent bias of f32, shifted to the exponent's position."""
+        """The exponent bias of f32 minus that of the format, at the exponent's position in f32."""
         return (127 - self.bias) << 23
 
     @property
@@ -54,9 +54,9 @@ _E5M2 = _Format(8, 2, 15, 0x7B)
 
 
 def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
-    """Convert a finite number, zero-extended to a word, to f32 bits without the sign.
-
-    Also returns its magnitude and its exponent bits, shifted to their positions in an f32.
+    """Convert a finite number, zero-extended to a word, to f32 bits without the sign bit.
+    Also returns its own bits without the sign, and its exponent bits, both shifted to their
+    positions in an f32.
     """
     size = (bits & (of.sign - 1)) << (23 - of.digits)
     exponent = size & ((1 << (of.bits - 1 - of.digits)) - 1 << 23)

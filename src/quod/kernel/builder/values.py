@@ -201,7 +201,7 @@ class ValueBuilder(TileBuilder):
         """Unpack the four e4m3 or e5m2 in a u32 to f32, lowest byte first."""
         _check_float8("k.unpack_float8", element, word)
         if element is types.e5m2:
-            # Each is the upper half of an f16.
+            # An e5m2 is the upper byte of an f16.
             even, odd = (
                 self.unpack_f16(shifted_word & 0xFF00FF00) for shifted_word in (word << 8, word)
             )
