@@ -28,9 +28,7 @@ Step = Callable[[Frame, Run, Mask], None]
 
 def _addresses(start: int, rows: int, columns: int, block_stride: int | None) -> Array:
     """Return the byte offset of each element of a matrix in a swizzled tile.
-    block_stride: the bytes between blocks of 64 rows, if a line holds a column of such a block;
-    None
-     if a line holds a row.
+    block_stride: the bytes between blocks of 64 rows if lines hold columns, None if they hold rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
     if block_stride is None:

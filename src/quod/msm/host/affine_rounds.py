@@ -90,7 +90,10 @@ class _Chunk:
 
 
 class _Accumulator:
-    """The accumulation of one workgroup, with its state in shared memory."""
+    """The accumulation of one workgroup, with its state in shared memory.
+    Methods take `first`, the position of the workgroup's first chunk, and `sets`, the number of
+    sets of `CHAINS` rows that still have entries.
+    """
 
     def __init__(
         self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
@@ -117,7 +120,7 @@ class _Accumulator:
         return _Chunk(self.starts[readable], length, exists, position)
 
     def fetch(self, first: Value, sets: Value, round_index: Value) -> None:
-        """Read entry `number` of every chunk and prefetch its point.
+        """Read the entry of every chunk for this round and prefetch its point.
 
         A chunk without such an entry gets NO_ENTRY.
         """
@@ -161,9 +164,9 @@ class _Accumulator:
 
     # --- the rounds
 
-    def chain_rows(self, pair: Value) -> list[Value]:
-        """Return the rows, one per chain, that are computed together."""
-        return [pair * CHAINS + chain for chain in range(CHAINS)]
+    def chain_rows(self, set_index: Value) -> list[Value]:
+        """Return the rows of a set, one per chain; a set is computed at once."""
+        return [set_index * CHAINS + chain for chain in range(CHAINS)]
 
     def begin(self, first: Value, sets: Value) -> Value:
         """Set each sum to the first point of its chunk; return whether a sum is infinity."""
@@ -191,15 +194,15 @@ class _Accumulator:
         with k.range(0, sets, carry=start) as loop:
             before, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
-            chosen = []
+            denominators = []
             for row in rows:
                 active, offset, _ = self.entry_of(row)
                 x_words = f.load_words_at(self.points, offset)
                 suspicious = suspicious | (active & f.words_are_zero(x_words))
                 x = f.from_words(x_words)
-                chosen.append(f.select(active, x - self.x.load(row), one))
-            self.difference_bound = max(map(_bound, chosen))
-            differences = f.unify(chosen, self.difference_bound)
+                denominators.append(f.select(active, x - self.x.load(row), one))
+            self.difference_bound = max(map(_bound, denominators))
+            differences = f.unify(denominators, self.difference_bound)
             for row, difference in zip(rows, differences, strict=True):
                 self.denominator.store(row, difference)
             for row, product in zip(rows, before, strict=True):
@@ -277,8 +280,8 @@ class _Accumulator:
     ) -> Value:
         """Compute the sums from the last row to the first; return whether a sum became infinity."""
         k, f = self.k, self.f
-        never = k.constant(False, types.bool_)
-        with k.range(0, sets, carry=(inverses, never)) as loop:
+        no_lane = k.constant(False, types.bool_)
+        with k.range(0, sets, carry=(inverses, no_lane)) as loop:
             before, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
             differences = [self.denominator.load(row) for row in rows]
@@ -312,7 +315,7 @@ class _Accumulator:
                 with k.if_(careful & is_active) as branch:
                     branch.yield_(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
                 with branch.otherwise():
-                    branch.yield_(never)
+                    branch.yield_(no_lane)
                 infinite = infinite | branch.results
             loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
         became_infinite: Value = loop.results[1]

@@ -27,7 +27,7 @@ class Histogram:
 
     One lane of a subgroup, the voter, adds for all lanes with its key, so that many equal keys do
     not contend for one counter. A caller that counts several keys per instance passes a different
-    voter for each, so that no lane's keys go without aggregation. On devices with slow subgroup
+    voter for each, so that different lanes' keys are aggregated. On devices with slow subgroup
     operations every lane adds alone, because ballots would take longer than the contention.
     """
 
