@@ -130,7 +130,8 @@ class CarryChains:
     def _row(
         self, sum_: list[Value | None], at: int, multiplicand: Words, factor: Value
     ) -> list[Value | None]:
-        """Add a row of products and its carry, for which the next word must have room."""
+        """Add a row of products; its carry goes to the word after the row, which must not
+        overflow."""
         if not multiplicand:
             return sum_
         words, carry = self.multiply_row(sum_, at, multiplicand, factor)
@@ -160,7 +161,8 @@ class CarryChains:
         y, y_sign = self._difference(b[half:], b[:half])
         middle = self.product(x, y)
         sign = x_sign ^ y_sign
-        # -m is ~m + 1: where the sign is set, all words are flipped and a carry comes in.
+        # -m is ~m + 1: where the sign is set, all words are flipped, and the chain begins with a
+        # carry.
         flipped = [word ^ sign for word in middle]
         _, carry = self.k.emit_many("add_cc", (sign, sign))
         words = []

@@ -126,6 +126,7 @@ class MontgomeryProducts:
     """Sums of Montgomery products modulo one prime, of normalised limbs."""
 
     min_halved = 8
+    """The smallest number of limbs for which `apart` splits a product in halves."""
 
     def __init__(self, k: Builder, modulus: Modulus, shape: LimbShape) -> None:
         self.k = k
