@@ -20,8 +20,8 @@ _PREDICATED_EFFECTS = ("none", "read", "write")
 
 
 def _branch(body: BodyEmitter, op: Op) -> str:
-    parts_warps = body.uniformity.diverges(op) and not body.module.makes_roles(op)
-    return "bra" if parts_warps else "bra.uni"
+    diverges = body.uniformity.diverges(op) and not body.module.makes_roles(op)
+    return "bra" if diverges else "bra.uni"
 
 
 def _move(body: BodyEmitter, target: str, value: Value, source: str) -> None:
@@ -137,12 +137,12 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     counter, *targets = _start_loop(body, region.arguments, (start, *op.operands[3:]))
     stop_text, increment = body.get(stop), body.get(step)
     inside, done = body.new_label("loop"), body.new_label("done")
-    runs = start.constant is not None and stop.constant is not None and (
+    runs_at_least_once = start.constant is not None and stop.constant is not None and (
         start.constant < stop.constant
     )  # fmt: skip
-    if not runs:
-        empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
-        body.line(f"@{empty} {jump} {done};")
+    if not runs_at_least_once:
+        is_empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
+        body.line(f"@{is_empty} {jump} {done};")
     body.start(inside)
     body.emit_block(region)
     body.at(op.location)

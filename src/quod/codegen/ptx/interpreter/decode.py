@@ -58,7 +58,7 @@ class Slots:
     special: dict[str, int] = field(default_factory=dict)
     words: dict[str, dict[int, int]] = field(default_factory=dict)
     """The slots of a parameter's words by their offsets."""
-    _known: dict[object, int] = field(default_factory=dict)
+    _slots_by_key: dict[object, int] = field(default_factory=dict)
 
     def parameter(self, name: str, offset: int, bits: int) -> int | None:
         """Return the slot of `bits` bits of a parameter; None if it has none at the offset."""
@@ -77,16 +77,16 @@ class Slots:
         return slot if self.bits[slot] == bits else None
 
     def _new(self, key: object, bits: int, value: int) -> int:
-        if key not in self._known:
-            self._known[key] = len(self.template)
+        if key not in self._slots_by_key:
+            self._slots_by_key[key] = len(self.template)
             self.bits[len(self.template)] = bits
             self.template.append(UNSIGNED[bits](value))
-        return self._known[key]
+        return self._slots_by_key[key]
 
     def register(self, name: str) -> int | None:
         """Return the slot of a register; None if no register has that name."""
-        if name in self._known:
-            return self._known[name]
+        if name in self._slots_by_key:
+            return self._slots_by_key[name]
         if name in SPECIAL:
             self.special[name] = self._new(name, 32, 0)
             return self.special[name]
