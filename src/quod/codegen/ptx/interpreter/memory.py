@@ -233,8 +233,8 @@ class Memory:
             instruction, "global", start[lanes], lanes
         ):
             self._copies.begin(
-                buffer, starts, self.shared, targets[buffer_lanes], buffer_lanes, types.u32, size // 4,
-                place, read[buffer_lanes],
+                buffer, starts, self.shared, targets[buffer_lanes], buffer_lanes, types.u32,
+                size // 4, place, read[buffer_lanes],
             )  # fmt: skip
 
     def commit(self, mask: Array) -> None:
