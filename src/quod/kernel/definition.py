@@ -405,13 +405,13 @@ def _instance_counts(
     if not unknown and len(names) == axes:
         return names
     if option is not None:
-        what = f"names {len(names)} parameters, and the grid has {axes} axes"
+        problem = f"names {len(names)} parameters, and the grid has {axes} axes"
         if unknown:
-            what = "names no parameter that is U32 or U64"
-        what += ", so that it cannot be the number of instances"
+            problem = "names no parameter that is U32 or U64"
+        problem += ", so that it cannot be the number of instances"
         if not unknown and 1 < len(names) <= 3:
-            what += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
-        raise TraceError(f"instances={option!r} {what}", location)
+            problem += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
+        raise TraceError(f"instances={option!r} {problem}", location)
     return ()
 
 

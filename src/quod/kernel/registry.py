@@ -42,8 +42,8 @@ class RegisteredKernel:
 
     def check_static(self) -> None:
         """Raise KernelError if a static parameter has no value, or if a static name is unknown."""
-        wanted = inspect.signature(self.definition.function).parameters
-        parameters = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
+        declared = inspect.signature(self.definition.function).parameters
+        parameters = {name: row for name, row in declared.items() if row.kind is row.KEYWORD_ONLY}
         missing = [
             name
             for name, row in parameters.items()

@@ -307,9 +307,9 @@ def _overflow(
     name = f"@llvm.u{operation}.with.overflow.{mangled(kind)}"
     pair = f"{{ {kind}, {boolean} }}"
     body.module.declare(f"{pair} {name}({kind}, {kind})")
-    both = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
-    total = body.fresh(f"extractvalue {pair} {both}, 0")
-    return total, body.fresh(f"extractvalue {pair} {both}, 1")
+    result_pair = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
+    total = body.fresh(f"extractvalue {pair} {result_pair}, 0")
+    return total, body.fresh(f"extractvalue {pair} {result_pair}, 1")
 
 
 def _convert(body: BodyEmitter, op: Op) -> None:
@@ -432,7 +432,7 @@ def _barrier(body: BodyEmitter, op: Op) -> None:
 
 
 _LOGICAL = {"unsigned": "lshr", "signed": "ashr"}
-_LEFT = {"unsigned": "shl", "signed": "shl"}
+_LEFT_SHIFTS = {"unsigned": "shl", "signed": "shl"}
 
 RULES: dict[str, Rule] = {
     "add": _sign_independent("add", "fadd"),
@@ -454,7 +454,7 @@ RULES: dict[str, Rule] = {
     "or": _sign_independent("or"),
     "xor": _sign_independent("xor"),
     "not": _not,
-    "shl": _shift(_LEFT),
+    "shl": _shift(_LEFT_SHIFTS),
     "shr": _shift(_LOGICAL),
     "mul_hi": _mul_hi,
     "mul_wide": _mul_wide,

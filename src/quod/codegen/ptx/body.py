@@ -131,8 +131,8 @@ class BodyEmitter:
 
     def guard(self, begin: int, end: int, predicate: str) -> None:
         """Prefix the lines between two positions with a predicate."""
-        for at in range(begin, end):
-            self.lines[at] = f"  {predicate} {self.lines[at][2:]}"
+        for index in range(begin, end):
+            self.lines[index] = f"  {predicate} {self.lines[index][2:]}"
 
     def new_label(self, hint: str) -> str:
         self._labels += 1

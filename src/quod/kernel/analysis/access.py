@@ -89,8 +89,8 @@ def _width(access: Access) -> int:
 
 def traffic(access: Access) -> Traffic | None:
     """Return the traffic of an access to device memory; None if no lane is active."""
-    active = max((int(access.active[at : at + WARP].sum())
-                  for at in range(0, len(access.active), WARP)), default=0)  # fmt: skip
+    active = max((int(access.active[lane : lane + WARP].sum())
+                  for lane in range(0, len(access.active), WARP)), default=0)  # fmt: skip
     if not active:
         return None
     width = _width(access)
@@ -105,7 +105,8 @@ def traffic(access: Access) -> Traffic | None:
         addresses = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
         sectors = len(np.unique(addresses // SECTOR))
         requests = sum(
-            len(np.unique((offsets + at) // SECTOR)) for at in range(0, access.bytes, width)
+            len(np.unique((offsets + byte_offset) // SECTOR))
+            for byte_offset in range(0, access.bytes, width)
         )
         distinct = len(np.unique(addresses)) * access.element_bytes
         distances = np.unique(np.diff(offsets))
@@ -140,8 +141,8 @@ def conflicts(access: Access) -> Conflicts | None:
     worst: Conflicts | None = None
     for offsets in _warps(access):
         turns = least = padded = swizzled = 0
-        for at in range(0, access.bytes, width):
-            words = (offsets + at) // _WORD
+        for byte_offset in range(0, access.bytes, width):
+            words = (offsets + byte_offset) // _WORD
             # Offsets may be negative: adding whole rows of banks keeps the banks.
             words = words - min(0, int(words.min())) // _BANKS * _BANKS
             distinct = len(np.unique(words[:, None] + np.arange(words_per_lane)))

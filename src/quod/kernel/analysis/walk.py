@@ -148,8 +148,8 @@ class _Walker:
             # Only eight instances per matrix supply an address.
             active = active & (np.arange(self._size) % WARP < 8 * count)
             count = 4
-        for at in reversed(op.definition.pointers):
-            self._record_access(kind, op, op.operands[at : at + 2], count, active, mix)
+        for operand in reversed(op.definition.pointers):
+            self._record_access(kind, op, op.operands[operand : operand + 2], count, active, mix)
         self._set(op.results, [varying("data", op.location)] * len(op.results))
 
     def _load(self, op: Op, active: Array, mix: Mix) -> None:
@@ -163,9 +163,9 @@ class _Walker:
 
     def _record_access(
         self, verb: AccessKind, op: Op,
-        place: Sequence[Value], count: int, active: Array, mix: Mix,
+        element: Sequence[Value], count: int, active: Array, mix: Mix,
     ) -> Lanes:  # fmt: skip
-        pointer, index = place
+        pointer, index = element
         assert isinstance(pointer.type, PointerType)
         size = pointer.type.element.bytes
         address = self._address(op, pointer, index)
@@ -228,8 +228,11 @@ class _Walker:
         """Return the number of warps with active lanes both inside and outside a mask."""
         warps = range(0, self._size, WARP)
         return sum(
-            bool((mask & active)[at : at + WARP].any() and (~mask & active)[at : at + WARP].any())
-            for at in warps
+            bool(
+                (mask & active)[start : start + WARP].any()
+                and (~mask & active)[start : start + WARP].any()
+            )
+            for start in warps
         )
 
     def _record_divergence(
@@ -298,10 +301,10 @@ class _Walker:
             for region in op.regions:
                 self.visit(region, all_lanes)
             following = [self.get(value) for value in last.yielded]
-            settled = [_joined_iterations(a, b, op) for a, b in zip(state, following, strict=True)]
-            if all(_equal_offsets(a, b) for a, b in zip(state, settled, strict=True)):
+            joined = [_joined_iterations(a, b, op) for a, b in zip(state, following, strict=True)]
+            if all(_equal_offsets(a, b) for a, b in zip(state, joined, strict=True)):
                 break
-            state = settled
+            state = joined
         self._fixed_point_depth -= 1
         self._set(arguments, state)
 

@@ -88,9 +88,9 @@ class CapturedVariables:
             self.check()
             trace()
             return
-        before = list(_variables_reached(self._function))
+        reads = list(_variables_reached(self._function))
         trace()
-        self._reads = [read for read in before if read.is_same()]
+        self._reads = [read for read in reads if read.is_same()]
 
     def check(self) -> None:
         """Raise TraceError, naming the variable, if one has changed since the first trace."""

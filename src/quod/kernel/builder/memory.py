@@ -90,15 +90,15 @@ class MemoryBuilder(ABC):
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Store values at pointer[index] and the elements after it."""
         element = self._element(pointer, "stored through")
-        wanted = types.loaded_type(element)
+        expected_type = types.loaded_type(element)
         self._refuse_constant(pointer)
         if not values:
             raise TraceError("a store needs at least one value")
         for value in values:
             check_value(value, "store")
-            if value.type is not wanted:
+            if value.type is not expected_type:
                 raise TraceError(
-                    f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
+                    f"{an(expected_type)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
         if element in types.NARROW_FLOATS:

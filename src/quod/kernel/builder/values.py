@@ -224,7 +224,9 @@ class ValueBuilder(TileBuilder):
         if len(values) != 4:
             raise TraceError(f"k.pack_float8 takes four f32, not {len(values)}")
         if self.machine.has(Capability.FLOATS8):
-            low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
+            low, high = (
+                self.emit(_PACKING[element], values[first : first + 2]) for first in (0, 2)
+            )
             return low | high << 16
         word, *upper_bytes = (self._narrow(f"{element}_bits", value) for value in values)
         for index, bits in enumerate(upper_bytes, 1):

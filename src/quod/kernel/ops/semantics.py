@@ -230,8 +230,8 @@ def power_of_two(a: Array) -> Array:
 def normal_power_of_two(a: Array) -> Array:
     """Compute 2**a as `power_of_two` does, flushing subnormal results to 0."""
     result = power_of_two(a)
-    least = np.finfo(a.dtype).tiny
-    flushed: Array = np.where(result < least, result.dtype.type(0), result)
+    min_normal = np.finfo(a.dtype).tiny
+    flushed: Array = np.where(result < min_normal, result.dtype.type(0), result)
     return flushed
 
 

@@ -384,12 +384,12 @@ def call(op: Op) -> None:
     function = op.attributes.get("function")
     if not isinstance(function, Function):
         raise _fail(op, "call names no function")
-    for what, wanted, actual in (
+    for what, expected, actual in (
         ("takes", types_of(function.block.arguments), types_of(op.operands)),
         ("gives", function.result_types, types_of(op.results)),
     ):
-        if wanted != actual:
-            raise _fail(op, f"{function.name} {what} {names_of(wanted)}, not {names_of(actual)}")
+        if expected != actual:
+            raise _fail(op, f"{function.name} {what} {names_of(expected)}, not {names_of(actual)}")
 
 
 def _regions(op: Op, count: int) -> None:
@@ -397,10 +397,11 @@ def _regions(op: Op, count: int) -> None:
         raise _fail(op, f"{op.name} has {count} regions, not {len(op.regions)}")
 
 
-def _signature(op: Op, what: str, values: Sequence[Value], wanted: Sequence[Type]) -> None:
-    if types_of(values) != list(wanted):
+def _signature(op: Op, what: str, values: Sequence[Value], expected: Sequence[Type]) -> None:
+    if types_of(values) != list(expected):
         raise _fail(
-            op, f"{what} of {op.name} must be {names_of(wanted)}, not {names_of(types_of(values))}"
+            op,
+            f"{what} of {op.name} must be {names_of(expected)}, not {names_of(types_of(values))}",
         )
 
 
@@ -436,13 +437,13 @@ def checked_loop(op: Op) -> None:
     _yields(op, body, carried)
 
 
-def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
+def _yields(op: Op, region: Block, expected: Sequence[Type]) -> None:
     if not region.ops or region.ops[-1].name != "yield":
         raise _fail(op, f"a region of {op.name} ends without a yield")
     actual = types_of(region.yielded)
-    if actual != list(wanted):
+    if actual != list(expected):
         raise VerificationFailure(
-            f"a region of {op.name} must yield {names_of(wanted)}, not {names_of(actual)}",
+            f"a region of {op.name} must yield {names_of(expected)}, not {names_of(actual)}",
             region.ops[-1].location,
         )
 

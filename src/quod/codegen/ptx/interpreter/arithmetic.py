@@ -248,8 +248,8 @@ def _bit_field(type_: str) -> Evaluate:
     def extract(a: Array, position: Array, length: Array) -> Array:
         start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
         moved = shift(False, f"{type_[0]}{bits}")(a, start)
-        kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
-        mask = np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit)
+        clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
+        mask = np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit)
         field = moved & mask
         if type_[0] == "s":
             last = np.minimum(
@@ -267,9 +267,9 @@ def _bit_field_insert(a: Array, b: Array, position: Array, length: Array) -> Arr
     bits = a.dtype.itemsize * 8
     unit = a.dtype.type(1)
     start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
-    kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
+    clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
     mask = shift(True, f"b{bits}")(
-        np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit), start
+        np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit), start
     )
     inserted: Array = (b & ~mask) | (shift(True, f"b{bits}")(a, start) & mask)
     return inserted
@@ -346,10 +346,10 @@ def convert(to: str, source: str, rounding: str | None) -> Evaluate:
             integral = np.rint(x) if rounding == "rni" else np.trunc(x)
             low, high = seen(limits.min), seen(limits.max + 1)
             inside = (integral >= low) & (integral < high)
-            taken = np.where(inside, integral, 0).astype(target)
-            taken = np.where(integral >= high, target(limits.max), taken)
-            taken = np.where(integral < low, target(limits.min), taken)
-            return np.where(np.isnan(x), nan_result, taken.view(result_type))
+            converted = np.where(inside, integral, 0).astype(target)
+            converted = np.where(integral >= high, target(limits.max), converted)
+            converted = np.where(integral < low, target(limits.min), converted)
+            return np.where(np.isnan(x), nan_result, converted.view(result_type))
 
         return to_integer
     rounded: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(

@@ -89,18 +89,18 @@ def _warp_barrier(instruction: Instruction, operands: Operands) -> Code:
 
 def _check_members(instruction: Instruction, run: Run, members: Array, mask: Array) -> None:
     """Raise InterpreterError unless all live lanes of a member mask execute the instruction."""
-    place = run.memory.place(instruction.location)
+    site = run.memory.place(instruction.location)
     outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
     if outside.any():
-        raise place.error(int(np.argmax(outside)), "is not in its own member mask")
+        raise site.error(int(np.argmax(outside)), "is not in its own member mask")
     named = np.zeros(int(run.warps[-1]) + 1, np.uint32)
     named[run.warps[mask]] = members[mask]
     different = mask & (named[run.warps] != members)
     if different.any():
-        raise place.error(int(np.argmax(different)), "has a member mask of its own")
+        raise site.error(int(np.argmax(different)), "has a member mask of its own")
     absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
     if absent.any():
-        raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
+        raise site.error(int(np.argmax(absent)), "does not come where its warp waits for it")
 
 
 def move_registers(instruction: Instruction, operands: Operands) -> Code:
@@ -162,12 +162,13 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
             | ~mask[source_instances]
         )
         if absent.any():
-            at = int(np.argmax(absent))
+            instance = int(np.argmax(absent))
             raise run.memory.place(instruction.location).error(
-                at, f"takes the register of lane {source[at]} of its warp, which is not there"
+                instance,
+                f"takes the register of lane {source[instance]} of its warp, which is not there",
             )
-        taken = frame[value][np.where(mask, instances, 0)]
-        frame[to] = where(mask, taken, frame[to])
+        values = frame[value][np.where(mask, instances, 0)]
+        frame[to] = where(mask, values, frame[to])
         if inside_to is not None:
             frame[inside_to] = where(mask, inside, frame[inside_to])
 
@@ -192,13 +193,13 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
         holds = ~frame[predicate] if negated else frame[predicate]
-        holds_by_lane, here = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
+        holds_by_lane, is_present = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
         holds_by_lane[run.warps, run.lanes] = holds & mask
-        here[run.warps, run.lanes] = mask
+        is_present[run.warps, run.lanes] = mask
         if mode == "ballot":
             answer = (holds_by_lane << np.arange(32, dtype=np.uint32)).sum(1, dtype=np.uint32)
         else:
-            all_hold, any_holds = (holds_by_lane == here).all(1), holds_by_lane.any(1)
+            all_hold, any_holds = (holds_by_lane == is_present).all(1), holds_by_lane.any(1)
             answer = {"all": all_hold, "any": any_holds, "uni": all_hold | ~any_holds}[mode]
         frame[to] = where(mask, answer[run.warps], frame[to])
 
