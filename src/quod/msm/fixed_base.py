@@ -231,8 +231,10 @@ def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array
         shape.windows, high_count, 1, *group.shape
     )
     shape_of_entries = (shape.windows, high_count, low_count, *group.shape)
-    left, right = (
+    first_terms, second_terms = (
         np.broadcast_to(part, shape_of_entries).reshape(-1, *group.shape) for part in (low, high)
     )  # fmt: skip
-    table: Array = operations.add(device, group, left, right).reshape(-1).view(np.uint64)
+    table: Array = (
+        operations.add(device, group, first_terms, second_terms).reshape(-1).view(np.uint64)
+    )
     return table

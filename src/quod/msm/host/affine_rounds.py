@@ -192,7 +192,7 @@ class _Accumulator:
         one = f.one()
         start = (tuple([f.carried(one)] * CHAINS), k.constant(False, types.bool_))
         with k.range(0, sets, carry=start) as loop:
-            before, suspicious = loop.carried
+            prefix_products, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
             denominators = []
             for row in rows:
@@ -205,9 +205,9 @@ class _Accumulator:
             differences = f.unify(denominators, self.difference_bound)
             for row, difference in zip(rows, differences, strict=True):
                 self.denominator.store(row, difference)
-            for row, product in zip(rows, before, strict=True):
+            for row, product in zip(rows, prefix_products, strict=True):
                 self.prefix.store(row, product)
-            products = f.multiply_many(list(zip(before, differences, strict=True)))
+            products = f.multiply_many(list(zip(prefix_products, differences, strict=True)))
             loop.next((tuple(f.carried_many(products)), suspicious))
         result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
         return result
@@ -223,7 +223,7 @@ class _Accumulator:
         one = f.fit(f.one())
         with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
             products = []
-            for row, before in zip(self.chain_rows(loop.index), loop.carried, strict=True):
+            for row, prefix in zip(self.chain_rows(loop.index), loop.carried, strict=True):
                 active, offset, negated = self.entry_of(row)
                 x_words, y_words = self.words(offset)
                 x, y = f.from_words(x_words), self.signed(y_words, negated)
@@ -234,8 +234,8 @@ class _Accumulator:
                 doubled = f.select(active & (kind == _DOUBLE), y1 + y1, difference)
                 denominator = f.unify([doubled], self.difference_bound)[0]
                 self.denominator.store(row, denominator)
-                self.prefix.store(row, before)
-                products.append(f.carried(before * denominator))
+                self.prefix.store(row, prefix)
+                products.append(f.carried(prefix * denominator))
             loop.next(tuple(products))
         result: tuple[CoordinateElement, ...] = loop.results
         return result
@@ -260,12 +260,14 @@ class _Accumulator:
     def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
         """Return the inverses of the chains' products, with a single inversion."""
         f = self.f
-        before = [products[0]]
+        prefix_products = [products[0]]
         for product in products[1:]:
-            before.append(f.carried(before[-1] * product))
-        remaining = f.inverse(before.pop())
+            prefix_products.append(f.carried(prefix_products[-1] * product))
+        remaining = f.inverse(prefix_products.pop())
         inverses = []
-        for product, preceding_product in zip(products[:0:-1], reversed(before), strict=True):
+        for product, preceding_product in zip(
+            products[:0:-1], reversed(prefix_products), strict=True
+        ):
             inverses.append(remaining * preceding_product)
             remaining = f.carried(remaining * product)
         return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
@@ -282,10 +284,10 @@ class _Accumulator:
         k, f = self.k, self.f
         no_lane = k.constant(False, types.bool_)
         with k.range(0, sets, carry=(inverses, no_lane)) as loop:
-            before, infinite = loop.carried
+            prefix_products, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
             differences = [self.denominator.load(row) for row in rows]
-            remaining = f.fit_many(before)
+            remaining = f.fit_many(prefix_products)
             prefixes = [self.prefix.load(row) for row in rows]
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
@@ -358,10 +360,10 @@ class _Accumulator:
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
             zero = f.carried(f.zero())
-            for memory, doubled, second, kept in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
+            for memory, doubled, second, first in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
                 result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
                 result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
-                result = f.carried(f.select(kind == _KEEP_FIRST, kept, result))
+                result = f.carried(f.select(kind == _KEEP_FIRST, first, result))
                 _Rows(k, memory, result).store(row, result)
         return kind == _CANCEL
 

@@ -268,10 +268,10 @@ class _Level:
         k, f = self._k, self._f
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
-            product, (left, right) = loop.carried
+            product, (left_x, right_x) = loop.carried
             next_x = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
             self._slots.store_product(pairs_before + loop.index, product)
-            loop.next((f.carried(product * (right - left)), next_x))
+            loop.next((f.carried(product * (right_x - left_x)), next_x))
         return loop.results[0]
 
     def _backward(

@@ -259,5 +259,5 @@ class GpuEngine:
 
     def _check(self, count: int, needed: int) -> None:
         """Raise DeviceError if an MSM and the bases exceed the memory budget."""
-        what = f"an MSM of {count} scalars over {self.group.name}"
-        self.device.check_budget(what, needed + self.nbytes)
+        description = f"an MSM of {count} scalars over {self.group.name}"
+        self.device.check_budget(description, needed + self.nbytes)

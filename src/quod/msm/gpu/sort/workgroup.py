@@ -59,10 +59,10 @@ class Histogram:
         if not self._aggregates:
             return self._add_alone(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
-        before, shares_key, key_mask = self._add(key, active, voter)
+        old_count, shares_key, key_mask = self._add(key, active, voter)
         lower = key_mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
-        aggregated = k.shuffle(before, voter) + k.emit("popcount", (lower,))
-        return k.select(shares_key, aggregated, before)
+        aggregated = k.shuffle(old_count, voter) + k.emit("popcount", (lower,))
+        return k.select(shares_key, aggregated, old_count)
 
     def _add_alone(self, key: Value, active: Value) -> Value:
         """Add one for this instance alone; return the counter's previous value."""
@@ -71,8 +71,8 @@ class Histogram:
             branch.yield_(k.atomic_add(self.table, key, 1))
         with branch.otherwise():
             branch.yield_(k.constant(0, types.u32))
-        before: Value = branch.results
-        return before
+        old_count: Value = branch.results
+        return old_count
 
     def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
         """Add one, with the voter adding for all lanes that share its key.
@@ -90,8 +90,8 @@ class Histogram:
             branch.yield_(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
             branch.yield_(k.constant(0, types.u32))
-        before: Value = branch.results
-        return before, shares_key, key_mask
+        old_count: Value = branch.results
+        return old_count, shares_key, key_mask
 
 
 class Scan:
