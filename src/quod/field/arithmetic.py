@@ -18,13 +18,13 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Operand, Value
 
 Coefficients = int | tuple[int, ...]
-"""A constant of a field: an integer, or for an extension one integer a coefficient."""
+"""A constant of a field: an integer, or for an extension one integer per coefficient."""
 
 _MAX_UNROLLED_MULTIPLICATIONS = 32
-"""The largest number of one bits of an exponent whose multiplications `power` unrolls.
+"""The largest number of one bits of an exponent for which `power` unrolls the multiplications.
 
-The exponent of a square root modulo the prime of BLS12-381 has 229. Unrolled they would be 300,000
-lines of PTX, which take minutes to assemble."""
+The exponent of a square root modulo the prime of BLS12-381 has 229. As many unrolled
+multiplications would be 300,000 lines of PTX, which take minutes to assemble."""
 
 
 class Operators(Protocol):
@@ -91,7 +91,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def sum_of_products(self, pairs: Sequence[tuple[E, E]]) -> E:
-        """Return the sum of a * b over all pairs, with one reduction a coefficient."""
+        """Return the sum of a * b over all pairs, with one reduction per coefficient."""
 
     @abstractmethod
     def inverse(self, a: E) -> E:
@@ -181,7 +181,7 @@ class FieldArithmetic(ABC, Generic[E]):
             return self._power_by_bits(a, exponent)
         result = self.carried(a)
         bits = bin(exponent)[3:]
-        # A run of equal steps is a loop; each one bit ends a run.
+        # The squarings up to the next one bit are a loop, and a multiplication follows.
         for run in bits.split("1")[:-1]:
             result = self.carried(self.multiply(self.square_times(result, len(run) + 1), a))
         return self.square_times(result, len(bits.rpartition("1")[2]))

@@ -205,7 +205,7 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
     if seed is not None:
         check_seed(seed)
     generator = None if seed is None else np.random.default_rng(seed)
-    surplus = 32 * modulus.words - modulus.bits
+    surplus_bits = 32 * modulus.words - modulus.bits
     array = np.zeros((0, modulus.words), np.uint32)
     while len(array) < count:
         missing = count - len(array)
@@ -215,10 +215,10 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
         candidates = (
             np.frombuffer(raw, "<u4").astype(np.uint32).reshape(candidate_count, modulus.words)
         )
-        words, bits = divmod(surplus, 32)
-        if words:
-            candidates[:, -words:] = 0
-        candidates[:, modulus.words - words - 1] &= np.uint32(0xFFFFFFFF >> bits)
+        zero_words, masked_bits = divmod(surplus_bits, 32)
+        if zero_words:
+            candidates[:, -zero_words:] = 0
+        candidates[:, modulus.words - zero_words - 1] &= np.uint32(0xFFFFFFFF >> masked_bits)
         array = np.concatenate([array, candidates[canonical(modulus, candidates)][:missing]])
     return array
 
@@ -283,13 +283,13 @@ def _convert_form(
         # The kernels take whole 64-bit words.
         source = np.concatenate([source, np.zeros((1, 1), np.uint32)])
     out = unwritten(*source.shape)
-    fills_words = modulus.value >> (32 * (modulus.words - 1)) == UNWRITTEN
-    if fills_words:
-        # The last word of an element may equal the sentinel, but not all of its words.
+    can_equal_sentinel = modulus.value >> (32 * (modulus.words - 1)) == UNWRITTEN
+    if can_equal_sentinel:
+        # The last word of an element may equal the sentinel, but not all words of an element can.
         out.fill(UNWRITTEN)
     compiled = device.compile(definition, spec=modulus)
     device.launch(compiled, -(-count // device.lanes), count, source, out)
-    if not fills_words:
+    if not can_equal_sentinel:
         check_written(device, "elements in another form", out[:count])
     elif (out == UNWRITTEN).all(axis=1).any():
         raise not_written(device, "elements in another form")

@@ -36,7 +36,7 @@ but hardly in MSMs, and their kernels take up to twenty times as long to compile
 (docs/design/optimisations.md)."""
 U64_CANDIDATES = ("29/64:rolled", "30/64:rolled")
 
-_BUDGET = 0.02
+_BUDGET = 0.02  # seconds for each modulus and choice
 _calibration_lock = threading.Lock()
 
 _CHECKED_STEPS = 3
@@ -140,14 +140,14 @@ def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
     """Compile and verify `product_chain` in these limbs; raise QuodError if results are wrong."""
     compiled = device.compile(product_chain, limbs=limbs, modulus=modulus)
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
-    before = words_to_integers(modulus, stored)
+    inputs = words_to_integers(modulus, stored)
     device.launch(compiled, 1, stored, _CHECKED_STEPS)
     inverse_radix_power = pow(modulus.montgomery_radix, -_CHECKED_STEPS, modulus.value)
     expected = [
         x
         if index % 2 == 0
-        else x * before[index - 1] ** _CHECKED_STEPS * inverse_radix_power % modulus.value
-        for index, x in enumerate(before)
+        else x * inputs[index - 1] ** _CHECKED_STEPS * inverse_radix_power % modulus.value
+        for index, x in enumerate(inputs)
     ]
     if words_to_integers(modulus, stored) != expected:
         raise QuodError(f"products modulo {modulus.name} in limbs {limbs} are wrong")

@@ -334,7 +334,9 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._elements(self.base.sums_of_products(sums))
 
     def _quadratic_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
-        """Return elements (c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, 2*c0*c1."""
+        """Return squares of elements c0 + c1*x, where x^2 = beta, by two products each.
+        Their coefficients are (c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1 and 2*c0*c1.
+        """
         base, beta = self.base, self._beta
         factors = []
         for a in elements:
@@ -343,10 +345,10 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             factors.append((base.add(c0, c1), base.add(c0, self._weighted(c1, beta))))
         products = base.multiply_many(factors)
         results = []
-        for cross, c0 in zip(products[::2], products[1::2], strict=True):
+        for cross, first in zip(products[::2], products[1::2], strict=True):
             if beta != -1:
-                c0 = base.subtract(c0, self._weighted(cross, 1 + beta))
-            results.append(self.from_coefficients(c0, base.double(cross)))
+                first = base.subtract(first, self._weighted(cross, 1 + beta))
+            results.append(self.from_coefficients(first, base.double(cross)))
         return results
 
     @property
@@ -464,8 +466,8 @@ def _product_forms(extension: Extension) -> list[list[LinearForm]]:
 def _square_forms(extension: Extension) -> list[list[LinearForm]]:
     """Return the `_product_forms` of a * a, with each product of two coefficients once."""
     table, n = _multiplication_table(extension), range(extension.degree)
-    times = [[0 if j < i else 1 if j == i else 2 for j in n] for i in n]
-    return [[tuple(times[i][j] * table[i][j][m] for j in n) for i in n] for m in n]
+    multiplicity = [[0 if j < i else 1 if j == i else 2 for j in n] for i in n]
+    return [[tuple(multiplicity[i][j] * table[i][j][m] for j in n) for i in n] for m in n]
 
 
 def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) -> ExtensionField:

@@ -163,14 +163,16 @@ PALLAS_FR = Modulus.unchecked(
 )
 CURVE25519_FQ = Modulus.unchecked("curve25519.fq", (1 << 255) - 19)
 
-_OF_PAIRINGS = (BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR)
-_OTHERS = (
+_PAIRING_MODULI = (BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR)
+_OTHER_MODULI = (
     M31, BABY_BEAR, KOALA_BEAR, GOLDILOCKS, M61, SECP256K1_FQ, SECP256K1_FR, PALLAS_FQ, PALLAS_FR,
     CURVE25519_FQ,
 )  # fmt: skip
 
 NAMED: dict[str, Modulus] = NameTable(
-    "quod.field.NAMED", "a field", {modulus.name: modulus for modulus in (*_OF_PAIRINGS, *_OTHERS)}
+    "quod.field.NAMED",
+    "a field",
+    {modulus.name: modulus for modulus in (*_PAIRING_MODULI, *_OTHER_MODULI)},
 )
 """All named prime fields."""
 
@@ -180,6 +182,9 @@ def _elsewhere(name: str) -> str | None:
 
 
 MODULI: dict[str, Modulus] = NameTable(
-    "quod.field.MODULI", "a field", {modulus.name: modulus for modulus in _OF_PAIRINGS}, _elsewhere
+    "quod.field.MODULI",
+    "a field",
+    {modulus.name: modulus for modulus in _PAIRING_MODULI},
+    _elsewhere,
 )
 """The fields of pairing-friendly curves, whose kernels are registered."""

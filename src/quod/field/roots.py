@@ -101,8 +101,8 @@ def root_generator(modulus: Modulus, family: RootFamily) -> int:
     if family not in get_args(RootFamily):
         families = alternatives(get_args(RootFamily))
         raise InputError(f"the family of roots of unity must be {families}, not {family!r}")
-    generator_of = smallest_non_residue if family == "snarkjs" else multiplicative_generator
-    return generator_of(modulus)
+    find_generator = smallest_non_residue if family == "snarkjs" else multiplicative_generator
+    return find_generator(modulus)
 
 
 @cache

@@ -62,7 +62,7 @@ class Extension:
                 f"the polynomial of {self.name} has degree {degree}, but extensions of "
                 f"{self.base.name} have a degree of at most {max_degree}"
             )
-        if coefficients[-1] != self._of_base(1):
+        if coefficients[-1] != self._embedded_integer(1):
             raise InputError(
                 f"the polynomial of {self.name} is not monic; divide it by its last coefficient"
             )
@@ -138,7 +138,7 @@ class Extension:
             )
         return tuple(coefficients)
 
-    def _of_base(self, number: int) -> Coefficient:
+    def _embedded_integer(self, number: int) -> Coefficient:
         size = self.base.degree
         return number if size == 1 else (number, *([0] * (size - 1)))
 

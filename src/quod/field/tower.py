@@ -269,10 +269,10 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
     def _multiply(self, a: Fq12, b: Fq12) -> Fq12:
         low, high = self.multiply6(a[0], b[0]), self.multiply6(a[1], b[1])
-        both = self.multiply6(self.add6(a[0], a[1]), self.add6(b[0], b[1]))
+        product_of_sums = self.multiply6(self.add6(a[0], a[1]), self.add6(b[0], b[1]))
         return (
             self.add6(low, self.multiply_by_v(high)),
-            self.subtract6(both, self.add6(low, high)),
+            self.subtract6(product_of_sums, self.add6(low, high)),
         )
 
     def square(self, a: Fq12) -> Fq12:
@@ -282,11 +282,11 @@ class TowerField(Fq12Arithmetic[Fq12]):
 
     def _square(self, a: Fq12) -> Fq12:
         cross = self.multiply6(a[0], a[1])
-        both = self.multiply6(
+        product_of_sums = self.multiply6(
             self.add6(a[0], a[1]), self.add6(a[0], self.multiply_by_v(a[1]))
         )  # fmt: skip
         cross_terms = self.add6(cross, self.multiply_by_v(cross))
-        return self.subtract6(both, cross_terms), self.add6(cross, cross)
+        return self.subtract6(product_of_sums, cross_terms), self.add6(cross, cross)
 
     def inverse(self, a: Fq12) -> Fq12:
         """1/a, and 0 for 0."""
@@ -312,20 +312,20 @@ class TowerField(Fq12Arithmetic[Fq12]):
     def _multiply_013(self, a: Fq12, c0: Fq2, c1: Fq2, c3: Fq2) -> Fq12:
         """a * (c0 + (c1 + c3*v)*w)."""
         low, high = self.scale6(a[0], c0), self.multiply6_by_two(a[1], c1, c3)
-        both = self.multiply6_by_two(self.add6(a[0], a[1]), c0 + c1, c3)
+        product_of_sums = self.multiply6_by_two(self.add6(a[0], a[1]), c0 + c1, c3)
         return (
             self.add6(low, self.multiply_by_v(high)),
-            self.subtract6(both, self.add6(low, high)),
+            self.subtract6(product_of_sums, self.add6(low, high)),
         )
 
     def _multiply_023(self, a: Fq12, c0: Fq2, c2: Fq2, c3: Fq2) -> Fq12:
         """a * (c0 + c2*v + c3*v*w)."""
         low = self.multiply6_by_two(a[0], c0, c2)
         high = self.multiply_by_v(self.scale6(a[1], c3))
-        both = self.multiply6_by_two(self.add6(a[0], a[1]), c0, c2 + c3)
+        product_of_sums = self.multiply6_by_two(self.add6(a[0], a[1]), c0, c2 + c3)
         return (
             self.add6(low, self.multiply_by_v(high)),
-            self.subtract6(both, self.add6(low, high)),
+            self.subtract6(product_of_sums, self.add6(low, high)),
         )
 
     def frobenius(self, a: Fq12, power: int) -> Fq12:

@@ -179,11 +179,11 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         n0, n1, n2 = (self.of(norm, lane) for lane in (0, 2, 4))
         # n0^2 - xi*n1*n2, xi*n2^2 - n0*n1, n1^2 - n0*n2
         squared = self._chosen([0], n0, self._chosen([2], n2, n1))
-        weighed = self._chosen([2], xi(squared), squared)
+        weighted = self._chosen([2], xi(squared), squared)
         left = self._chosen([0], n1, n0)
         right = self._chosen([2], n1, n2)
         minus = -self._chosen([0], xi(right), right)
-        cofactors = bounded(fq2.sum_of_products([(squared, weighed), (left, minus)]))
+        cofactors = bounded(fq2.sum_of_products([(squared, weighted), (left, minus)]))
         t0, t1, t2 = (self.of(cofactors, lane) for lane in (0, 2, 4))
         determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
         inverse = bounded(cofactors * bounded(fq2.inverse(determinant)))

@@ -54,7 +54,7 @@ R = TypeVar("R")
 _MAX_QUOTES = 8
 
 # Attributes of compiled kernels that devices access at a launch.
-_OF_COMPILED = ("pack", "slots", "signature", "stored", "digest", "lanes", "static")
+_COMPILED_ATTRIBUTES = ("pack", "slots", "signature", "stored", "digest", "lanes", "static")
 
 
 @frozen(eq=False)
@@ -114,7 +114,7 @@ class KernelDefinition:
         return bind(self, device, lanes, static)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _OF_COMPILED:
+        if name in _COMPILED_ATTRIBUTES:
             raise KernelError(
                 f"the kernel {self.name} is not compiled; launch the result of "
                 f"device.compile({self.name})"
@@ -150,7 +150,7 @@ class KernelDefinition:
 
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """Trace the kernel for one machine; return its simplified and verified IR."""
-        # Imported here, as a process that finds its code in the cache does not need it.
+        # Imported here, as a process that finds compiled code in the cache never traces.
         from quod.kernel.verifier.verify import verify
 
         with collector.paused():
@@ -326,7 +326,7 @@ def _define(
     return KernelDefinition(
         function.__name__, function, parameters, location,
         None if workgroup is None else math.prod(extents),
-        _counting(parameters, instances, count, location), count, shape,
+        _instance_counts(parameters, instances, count, location), count, shape,
         _constant(parameters, constant, location),
     )  # fmt: skip
 
@@ -355,9 +355,9 @@ def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
     if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
         # The signature of methods and wrappers as seen by callers.
         items = inspect.signature(function).parameters.values()
-        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-        return [parameter.name for parameter in items if parameter.kind in by_place], [
+        return [parameter.name for parameter in items if parameter.kind in positional], [
             signs[parameter.kind] + parameter.name for parameter in items if parameter.kind in signs
         ]
     # Much faster than `signature`, and a proving process defines forty kernels.
@@ -392,26 +392,26 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-def _counting(
+def _instance_counts(
     parameters: dict[str, ParameterType], option: Names | None, axes: int, location: Location
 ) -> tuple[str, ...]:
     """Return the parameters with the number of instances per axis: the given names, else ``n``.
 
     Empty if there is no ``n``; TraceError for a given name that is not an unsigned parameter.
     """
-    usual = ("n",) if axes == 1 else ()
-    names = usual if option is None else (option,) if isinstance(option, str) else option
+    default_names = ("n",) if axes == 1 else ()
+    names = default_names if option is None else (option,) if isinstance(option, str) else option
     unknown = [name for name in names if parameters.get(name) not in types.UNSIGNED]
     if not unknown and len(names) == axes:
         return names
     if option is not None:
-        what = f"names {len(names)} parameters, and the grid has {axes} axes"
+        problem = f"names {len(names)} parameters, and the grid has {axes} axes"
         if unknown:
-            what = "names no parameter that is U32 or U64"
-        what += ", so that it cannot be the number of instances"
+            problem = "names no parameter that is U32 or U64"
+        problem += ", so that it cannot be the number of instances"
         if not unknown and 1 < len(names) <= 3:
-            what += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
-        raise TraceError(f"instances={option!r} {what}", location)
+            problem += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
+        raise TraceError(f"instances={option!r} {problem}", location)
     return ()
 
 
@@ -440,9 +440,9 @@ def _annotated_type(
 ) -> ParameterType:
     if get_origin(hint) is Pointer:
         element = _evaluated(get_args(hint)[0], names, name, location)
-        of = _annotated_type(element, names, name, location)
-        if isinstance(of, Type):
-            return types.pointer(of)
+        element_type = _annotated_type(element, names, name, location)
+        if isinstance(element_type, Type):
+            return types.pointer(element_type)
     if isinstance(hint, type) and issubclass(hint, Struct):
         return StructType(hint, _fields(hint, name, location))
     for extra in getattr(hint, "__metadata__", ()):
@@ -463,7 +463,7 @@ def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, Pa
         annotations = vars(cls).get("__annotations__", {})
         hints |= {field: (hint, names) for field, hint in annotations.items()}
     fields: dict[str, ParameterType] = {}
-    # Keep the order of the class's arguments, with which the kernel's instance is constructed.
+    # In the order of the constructor's arguments, as the kernel's instance is constructed by it.
     for field in field_names(struct) or ():
         hint, names = hints[field]
         label = f"{name}.{field}"

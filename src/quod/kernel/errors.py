@@ -13,10 +13,10 @@ from quod.frozen import frozen
 OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
 """The path prefix of Quod's own source files."""
 _PACKAGE = os.path.dirname(__file__) + os.sep
-# Kernels that live in the package: their lines are a user's lines.
+# Kernels in this package whose lines count as user code.
 _EXAMPLES = _PACKAGE + "examples.py"
 _DEFINITION = _PACKAGE + "definition.py"
-# Libraries for kernels: an error raised in one belongs to the line that calls it.
+# Libraries that kernels call: an error raised in one is reported at the line that calls it.
 _LIBRARIES = tuple(
     OWN_FILES + name for name in ("field" + os.sep, "curve" + os.sep, "validation.py")
 )

@@ -45,7 +45,7 @@ class Launcher(Generic[K]):
         self._instances = instances
         self._shape = shape or (kernel.lanes, *[1] * (len(instances) - 1))
         names = list(kernel.parameters)
-        self._at = [names.index(name) for name in instances]
+        self._instance_positions = [names.index(name) for name in instances]
 
     def groups(self, *instances: int) -> Groups:
         """Return the workgroups for a number of instances per axis: a tuple for several axes.
@@ -53,10 +53,10 @@ class Launcher(Generic[K]):
         Raises DeviceError if a number of instances is out of the parameter's range.
         """
         pairs = zip(self._instances, instances, self._shape, strict=True)
-        counts = tuple(self._along(*pair) for pair in pairs)
+        counts = tuple(self._workgroups_along(*pair) for pair in pairs)
         return counts[0] if len(counts) == 1 else counts
 
-    def _along(self, name: str, instances: int, extent: int) -> int:
+    def _workgroups_along(self, name: str, instances: int, extent: int) -> int:
         type_ = self.kernel.slots[name]
         try:
             number = operator.index(instances)
@@ -77,7 +77,7 @@ class Launcher(Generic[K]):
         missing, unknown or invalid.
         """
         ordered = self._ordered(arguments, named)
-        groups = self.groups(*(ordered[at] for at in self._at))
+        groups = self.groups(*(ordered[at] for at in self._instance_positions))
         self.device.launch(self.kernel, groups, *ordered)
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

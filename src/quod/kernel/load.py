@@ -17,26 +17,28 @@ def load(name: str) -> KernelDefinition:
 
     Raises InputError if the file or the kernel does not exist, or if executing the file fails.
     """
-    stem, _, wanted = name.rpartition(".py:")
+    stem, _, kernel_name = name.rpartition(".py:")
     path = Path(f"{stem}.py")
     try:
-        there_is = path.is_file()
+        exists = path.is_file()
     except OSError as error:
         raise InputError(f"could not be read ({error.strerror})", path=str(path)) from error
-    if not there_is:
+    if not exists:
         raise InputError(f"there is no file {path}; a kernel of a file is named path.py:name")
     module = _run(path)
-    member = getattr(module, wanted, None)
+    member = getattr(module, kernel_name, None)
     if isinstance(member, KernelDefinition):
         return member
     if member is not None:
-        raise InputError(f"{wanted} in {path} is not a kernel; write @kernel above its definition")
-    there = sorted(
+        raise InputError(
+            f"{kernel_name} in {path} is not a kernel; write @kernel above its definition"
+        )
+    kernel_names = sorted(
         key for key, value in vars(module).items() if isinstance(value, KernelDefinition)
     )
-    close = nearest(wanted, there, 0.5)
-    hint = f"did you mean {close}?" if close else f"it has {', '.join(there) or 'none'}"
-    raise InputError(f"there is no kernel {wanted or 'without a name'} in {path}; {hint}")
+    close = nearest(kernel_name, kernel_names, 0.5)
+    hint = f"did you mean {close}?" if close else f"it has {', '.join(kernel_names) or 'none'}"
+    raise InputError(f"there is no kernel {kernel_name or 'without a name'} in {path}; {hint}")
 
 
 def _run(path: Path) -> ModuleType:

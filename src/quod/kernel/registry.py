@@ -18,7 +18,7 @@ from quod.kernel.machine import Machine
 
 
 def _advice(name: str, annotation: Any) -> str:
-    """Return advice on giving a static parameter a value, by its annotation."""
+    """Return advice on giving a static parameter a value, with an example of its annotated type."""
     type_ = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "int")
     value = "4"
     if type_.rpartition(".")[2] == "Modulus":
@@ -42,8 +42,8 @@ class RegisteredKernel:
 
     def check_static(self) -> None:
         """Raise KernelError if a static parameter has no value, or if a static name is unknown."""
-        wanted = inspect.signature(self.definition.function).parameters
-        parameters = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
+        declared = inspect.signature(self.definition.function).parameters
+        parameters = {name: row for name, row in declared.items() if row.kind is row.KEYWORD_ONLY}
         missing = [
             name
             for name, row in parameters.items()

@@ -222,7 +222,7 @@ def msm(
     several vectors of scalars and for bases of another group.
     """
     check_one_vector(scalars)
-    resident = _bases_of(device, group, bases)
+    resident = _resident_bases(device, group, bases)
     return affine_ints(group, msm_words(resident, scalars, options, timeline))
 
 
@@ -235,8 +235,8 @@ def check_one_vector(scalars: Array) -> None:
         )
 
 
-def _bases_of(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
-    """Put an array of bases on a device, without multiples, which do not pay for one MSM.
+def _resident_bases(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
+    """Put an array of bases on a device, without multiples, which cost more than one MSM saves.
 
     Raises InputError for `MsmBases` of another group.
     """
@@ -276,6 +276,6 @@ def msm_many(
     for vector in vectors:
         if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
             raise InputError("vectors of a batch must all be uint32 of one shape (n, words)")
-    resident = _bases_of(device, group, bases)
+    resident = _resident_bases(device, group, bases)
     words = msm_words(resident, np.stack(list(vectors)), options, timeline)
     return [affine_ints(group, point) for point in words]

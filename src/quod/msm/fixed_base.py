@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 # The table of a wider window does not fit a cache.
 _MAX_WINDOW_BITS = 13
 
-# Field products to add an entry to a multiple, to compute a table entry, and to compute one of the
-# multiples whose sums are the entries.
-_MULTIPLE, _ENTRY, _SEED = 6, 25, 800
+# Field products to add an entry to a multiple; to compute a table entry as a sum of two seeds; and
+# to compute a seed: a multiple of a window's base by the low or by the high bits of a digit.
+_MULTIPLE_PRODUCTS, _ENTRY_PRODUCTS, _SEED_PRODUCTS = 6, 25, 800
 
 # The number of scalars of one pass, few enough that their digits and entries take little memory.
 _CHUNK = 1 << 17
@@ -88,13 +88,14 @@ class _Shape:
 
     @property
     def half(self) -> int:
-        """The number of entries of a window."""
+        """The number of table entries per window, half of 2**window_bits because digits are
+        signed."""
         return 1 << (self.window_bits - 1)
 
     def cost(self, count: int) -> float:
         """Estimate the field products for the table and `count` multiples."""
-        table = self.half * _ENTRY + 2 * sqrt(self.half) * _SEED
-        return self.windows * (count * _MULTIPLE + table)
+        table = self.half * _ENTRY_PRODUCTS + 2 * sqrt(self.half) * _SEED_PRODUCTS
+        return self.windows * (count * _MULTIPLE_PRODUCTS + table)
 
 
 class FixedBase:
@@ -165,9 +166,11 @@ class _HostTable:
             maximum=group.scalars.value - 1, masked=False,
         )  # fmt: skip
         words = scalars.reshape(-1).view(np.uint64)
-        none = np.zeros(1, np.uint8)
+        unused_mask = np.zeros(1, np.uint8)
         mark(stored)
-        device.launch(kernel, -(-count // device.lanes), count, words, none, stored, overflow)
+        device.launch(
+            kernel, -(-count // device.lanes), count, words, unused_mask, stored, overflow
+        )
         check_written(device, "digits of scalars", stored)
         entries = np.empty(shape.windows * count, np.uint32)
         starts, lengths = np.empty(count, np.uint32), unwritten(count)
@@ -199,15 +202,18 @@ def _shape_for(group: Group, count: int) -> _Shape:
 
 
 def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
-    """Return the 64-bit words of all entries: sums of multiples by the low and high digit bits."""
+    """Return the 64-bit words of all entries.
+    An entry is the sum of two multiples of its window's base: by the low bits of the digit (1 to
+    `low_count`) and by the high bits.
+    """
     powers = unwritten(shape.windows, *group.shape)
     powers[0] = base[0]
     kernel = device.compile(double_repeatedly, lanes=1, group=group)
     device.launch(kernel, 1, 1, shape.windows, shape.window_bits, powers)
     check_written(device, "powers of two of a point", powers)
-    lows = 1 << shape.window_bits // 2
-    highs = max(1, shape.half // lows)
-    lows = shape.half // highs
+    low_count = 1 << shape.window_bits // 2
+    high_count = max(1, shape.half // low_count)
+    low_count = shape.half // high_count
 
     def multiples(factors: range) -> Words:
         """Return each window's base times each factor, window by window."""
@@ -220,11 +226,15 @@ def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array
             np.tile(scalars, (shape.windows, 1)),
         )
 
-    low = multiples(range(1, lows + 1)).reshape(shape.windows, 1, lows, *group.shape)
-    high = multiples(range(0, highs * lows, lows)).reshape(shape.windows, highs, 1, *group.shape)
-    shape_of_entries = (shape.windows, highs, lows, *group.shape)
-    left, right = (
+    low = multiples(range(1, low_count + 1)).reshape(shape.windows, 1, low_count, *group.shape)
+    high = multiples(range(0, high_count * low_count, low_count)).reshape(
+        shape.windows, high_count, 1, *group.shape
+    )
+    shape_of_entries = (shape.windows, high_count, low_count, *group.shape)
+    first_terms, second_terms = (
         np.broadcast_to(part, shape_of_entries).reshape(-1, *group.shape) for part in (low, high)
     )  # fmt: skip
-    table: Array = operations.add(device, group, left, right).reshape(-1).view(np.uint64)
+    table: Array = (
+        operations.add(device, group, first_terms, second_terms).reshape(-1).view(np.uint64)
+    )
     return table

@@ -94,8 +94,8 @@ def is_above(k: Builder, words: Sequence[Value], maximum: int) -> Value:
     """Return whether the integer of little-endian words is above the constant `maximum`."""
     size = words[0].type.bits
     above = k.constant(False, types.bool_)
-    for place, word in enumerate(words):
-        limit = maximum >> (size * place) & (1 << size) - 1
+    for word_index, word in enumerate(words):
+        limit = maximum >> (size * word_index) & (1 << size) - 1
         above = (word > limit) | ((word == limit) & above)
     return above
 

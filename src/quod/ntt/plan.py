@@ -421,16 +421,18 @@ class NttPlan:
         lanes = self._lanes
         if self.log2_size < 2 * (lanes.bit_length() - 1):
             lanes = 1
-        middle = self.log2_size - 2 * (lanes.bit_length() - 1)
+        middle_bits = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
-        groups, half_reversal = batch << middle, _reversed_halves(middle)
+        groups, half_reversal = batch << middle_bits, _reversed_halves(middle_bits)
         last_transform = self._last_transform(data)
         # Bit reversal leaves all elements in place if there are only two.
         canaries = (
             exchanged(last_transform[1], last_transform[self.size // 2]) if self.size > 2 else []
         )
         with checked(self.device, canaries):
-            self.device.launch(compiled, groups, data, half_reversal, self.log2_size, 1 << middle)
+            self.device.launch(
+                compiled, groups, data, half_reversal, self.log2_size, 1 << middle_bits
+            )
 
     def _last_transform(self, data: Data) -> NDArray[np.uint32]:
         """Return a view of the last transform's elements."""

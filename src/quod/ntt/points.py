@@ -31,7 +31,7 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.gpu.factors import build_progressions
 
-# The number of points that share an inversion.
+# The number of points that share an inversion, if there are enough for all lanes.
 _SHARING = 64
 
 
@@ -58,15 +58,15 @@ def point_butterflies(
     Neighbouring instances have pairs with the same k, so that they have the same scalar.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    times = FixedMultiple(k, curve, scanned=False) if multiplied else None
+    multiply_by_factor = FixedMultiple(k, curve, scanned=False) if multiplied else None
     with k.if_(i < count):
         pair = first + i // blocks
         low = i % blocks * (half * 2) + pair
         a, b = curve.load_extended(source, low), curve.load_extended(source, low + half)
         curve.store_extended(out, low, curve.add(a, b))
         difference = curve.carried(curve.add(a, curve.negate(b)))
-        if times is not None:
-            difference = times(difference, _row(digits, pair * stride, group))
+        if multiply_by_factor is not None:
+            difference = multiply_by_factor(difference, _row(digits, pair * stride, group))
         curve.store_extended(out, low + half, difference)
 
 
@@ -82,10 +82,10 @@ def point_multiples(
 ) -> None:
     """Multiply affine points[i] by the scalar in row 0 of `digits`; out[i] is extended."""
     curve, i = PointArithmetic(k, group), k.global_id()
-    times = FixedMultiple(k, curve, scanned=False)
+    multiply_by_factor = FixedMultiple(k, curve, scanned=False)
     with k.if_(i < count):
         point = curve.extend(curve.load_affine(points, i))
-        curve.store_extended(out, i, times(point, _row(digits, i * 0, group)))
+        curve.store_extended(out, i, multiply_by_factor(point, _row(digits, i * 0, group)))
 
 
 @kernel

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream
 
 
-_GPU_ALIGNMENT = 16
+_GPU_ALIGNMENT = 16  # bytes
 
 
 def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
@@ -58,7 +58,8 @@ def quotient_coefficients(plan: NttPlan, evaluations: Data, out: Data) -> None:
 
         h = (c - d)/(1 - s)    for d = a*b modulo x**size - s,
 
-    since a*b = l + x**size * h gives c = l + h and d = l + s*h. This takes as many transforms as
+    since a*b = l + x**size * h, with l of degree below size, and x**size is 1 on the domain and s
+    on the coset: so c = l + h and d = l + s*h. This takes as many transforms as
     `coset_quotient`: a*b is interpolated instead of evaluating c.
 
     Raises the errors of `coset_quotient`, and on a GPU InputError if b and c would not begin at
@@ -102,7 +103,9 @@ def record_coset_quotient(
     check_data(out, plan.modulus, plan.log2_size, batch)
     vectors = 3 * batch
     plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
-    plan.record(recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_shift(plan))
+    plan.record(
+        recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_coset_shift(plan)
+    )
     modulus, size = plan.modulus, batch * plan.size
     vector_bytes = size * modulus.bytes
     # Kernel arguments begin at multiples of this, which b and c of a few elements do not.
@@ -133,7 +136,7 @@ def record_quotient_coefficients(
     if vector_bytes % _GPU_ALIGNMENT:
         raise InputError(f"{size} elements of {modulus.name} do not fill {_GPU_ALIGNMENT} bytes")
     a, b, c = (evaluations.slice(i * vector_bytes, (i + 1) * vector_bytes) for i in range(3))
-    device, shift = plan.device, _shift(plan)
+    device, shift = plan.device, _coset_shift(plan)
     plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
     ab = evaluations.slice(0, 2 * vector_bytes)
     plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
@@ -158,12 +161,12 @@ def _difference_weights(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int,
     c_scale, d_scale: factors by which c and d are too large.
     """
     p, size = plan.modulus.value, plan.size
-    factor = pow((1 - pow(_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
+    factor = pow((1 - pow(_coset_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
     return factor * pow(c_scale, -1, p) % p, -factor * pow(d_scale, -1, p) % p
 
 
 def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
-    modulus, size, shift, device = plan.modulus, plan.size, _shift(plan), plan.device
+    modulus, size, shift, device = plan.modulus, plan.size, _coset_shift(plan), plan.device
     check_data(evaluations, modulus, plan.log2_size, 3)
     check_data(out, modulus, plan.log2_size, 1)
     vector_bytes = size * modulus.bytes
@@ -199,7 +202,7 @@ def _last_element(modulus: Modulus, data: Data) -> int:
     return integer
 
 
-def _shift(plan: NttPlan) -> int:
+def _coset_shift(plan: NttPlan) -> int:
     return quotient_coset_shift(plan.modulus, plan.family, plan.log2_size)
 
 
@@ -207,7 +210,7 @@ def _scalars_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     modulus, size, p = plan.modulus, plan.size, plan.modulus.value
     check_data(out, modulus, plan.log2_size, 1)
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
-    plan.forward(evaluations, batch=3, ordering="RN", coset=_shift(plan))
+    plan.forward(evaluations, batch=3, ordering="RN", coset=_coset_shift(plan))
     scale, inverse_radix = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
     factors = scale * scale * inverse_radix, -scale * inverse_radix
     weights = from_integers(modulus, factors)

@@ -43,16 +43,18 @@ class WideArithmetic(WideForms):
         if isinstance(a, Wide) and isinstance(b, Wide):
             if not self.native:
                 (a0, a1), (b0, b1) = self.halves(a), self.halves(b)
-                low, middle = self._step(a0, b0, carry, subtract)
-                high, out = self._step(a1, b1, middle, subtract)
+                low, middle = self._add_step(a0, b0, carry, subtract)
+                high, out = self._add_step(a1, b1, middle, subtract)
                 return Wide(a.type, (low, high)), out
-            total, out = self._step(self.whole(a), self.whole(b), carry, subtract)
+            total, out = self._add_step(self.whole(a), self.whole(b), carry, subtract)
             return Wide(a.type, native=total), out
         assert isinstance(a, Value)
         assert isinstance(b, Value)
-        return self._step(a, b, carry, subtract)
+        return self._add_step(a, b, carry, subtract)
 
-    def _step(self, a: Value, b: Value, carry: Value | None, subtract: bool) -> tuple[Value, Value]:
+    def _add_step(
+        self, a: Value, b: Value, carry: Value | None, subtract: bool
+    ) -> tuple[Value, Value]:
         """Return a + b + carry or a - b - borrow of single values, and the carry or borrow out."""
         k = self.k
 
@@ -182,7 +184,7 @@ class WideArithmetic(WideForms):
             return self.shift_by_value("shl", a, n)
         count = int(n.constant)
         if self.native and a.halves is None and count != HALF:
-            shifted = self.k.emit("shl", (self.whole(a), self._amount_like(a, count)))
+            shifted = self.k.emit("shl", (self.whole(a), self._constant_like(a, count)))
             return Wide(a.type, native=shifted)
         low, high = self.halves(a)
         if count == 0:
@@ -197,21 +199,21 @@ class WideArithmetic(WideForms):
             return self.shift_by_value("shr", a, n)
         count = int(n.constant)
         if self.native and a.halves is None and count != HALF:
-            shifted = self.k.emit("shr", (self.whole(a), self._amount_like(a, count)))
+            shifted = self.k.emit("shr", (self.whole(a), self._constant_like(a, count)))
             return Wide(a.type, native=shifted)
         low, high = self.halves(a)
         if count == 0:
             return a
         top = self._shift_top(a.type, high, count % HALF) if count % HALF else high
         if count >= HALF:
-            return Wide(a.type, (top, self._fill(a.type, high)))
+            return Wide(a.type, (top, self._sign_fill(a.type, high)))
         return Wide(a.type, ((low >> count) | (high << (HALF - count)), top))
 
     def _amount(self, amount: Wide) -> Value:
         """Return the amount of a shift, modulo 64."""
         return self.low(amount) & 63
 
-    def _amount_like(self, a: Wide, count: int) -> Value:
+    def _constant_like(self, a: Wide, count: int) -> Value:
         return self.k.constant(count, a.type)
 
     def _shift_top(self, type_: Type, high: Value, count: int) -> Value:
@@ -221,7 +223,7 @@ class WideArithmetic(WideForms):
             return high >> count
         return k.bitcast(k.bitcast(high, types.i32) >> count, types.u32)
 
-    def _fill(self, type_: Type, high: Value) -> Value:
+    def _sign_fill(self, type_: Type, high: Value) -> Value:
         return self.word(0) if type_ is types.u64 else self._shift_top(type_, high, 31)
 
     def shift_by_value(self, name: str, a: Wide, n: Value) -> Wide:
@@ -231,21 +233,21 @@ class WideArithmetic(WideForms):
             amount = k.cast(n, a.type)
             return Wide(a.type, native=k.emit(name, (self.whole(a), amount)))
         low, high = self.halves(a)
-        shift, is_far, is_none = n & 31, n >= HALF, (n & 31) == 0
+        shift, is_far, is_zero = n & 31, n >= HALF, (n & 31) == 0
         complement = (HALF - shift) & 31
         if name == "shl":
-            crossing_bits = k.select(is_none, 0, low >> complement)
+            crossing_bits = k.select(is_zero, 0, low >> complement)
             shifted_half = low << shift
             shifted_far = (self.word(0), shifted_half)
             shifted_near = (shifted_half, (high << shift) | crossing_bits)
         else:
-            crossing_bits = k.select(is_none, 0, high << complement)
+            crossing_bits = k.select(is_zero, 0, high << complement)
             if a.type is types.u64:
                 shifted_half = high >> shift
             else:
                 signed = k.bitcast(high, types.i32) >> k.bitcast(shift, types.i32)
                 shifted_half = k.bitcast(signed, types.u32)
-            shifted_far = (shifted_half, self._fill(a.type, high))
+            shifted_far = (shifted_half, self._sign_fill(a.type, high))
             shifted_near = ((low >> shift) | crossing_bits, shifted_half)
         new_low, new_high = (
             k.select(is_far, x, y) for x, y in zip(shifted_far, shifted_near, strict=True)

@@ -45,10 +45,10 @@ def _compare_exchange(body: BodyEmitter, element: str, address: str, operands: l
 
 
 def _atomic(change: Change) -> Rule:
-    return lambda body, op: _changed(body, op, change)
+    return lambda body, op: _emit_atomic(body, op, change)
 
 
-def _changed(body: BodyEmitter, op: Op, change: Change) -> None:
+def _emit_atomic(body: BodyEmitter, op: Op, change: Change) -> None:
     pointer, index, *values = op.operands
     element = memory_name(element_of(pointer))
     if body.lanes == 1:
@@ -59,10 +59,10 @@ def _changed(body: BodyEmitter, op: Op, change: Change) -> None:
     addresses = varying_addresses(body, pointer, index)
     pointers = body.vector("ptr")
     if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(element_of(pointer).bytes), "ptr")
+        scratch_addresses = body.splat_text(body.scratch(element_of(pointer).bytes), "ptr")
         masks = body.vector("i1")
         addresses = body.fresh(
-            f"select {masks} {body.mask}, {pointers} {addresses}, {pointers} {elsewhere}"
+            f"select {masks} {body.mask}, {pointers} {addresses}, {pointers} {scratch_addresses}"
         )
     kind = body.vector(element)
     vectors = [body.get(value, varying=True) for value in values]
@@ -87,10 +87,10 @@ def _copy_async(body: BodyEmitter, op: Op) -> None:
     if not any(map(body.is_varying, op.operands)):
         target, origin = scalar_address(body, shared, to), scalar_address(body, source, start)
         for offset in count:
-            place = offset_address(body, origin, name, offset)
-            loaded = body.fresh(f"load {name}, ptr {place}, align {align}")
-            place = offset_address(body, target, name, offset)
-            body.line(f"store {name} {loaded}, ptr {place}, align {align}")
+            element_address = offset_address(body, origin, name, offset)
+            loaded = body.fresh(f"load {name}, ptr {element_address}, align {align}")
+            element_address = offset_address(body, target, name, offset)
+            body.line(f"store {name} {loaded}, ptr {element_address}, align {align}")
         return
     targets, origins = varying_addresses(body, shared, to), varying_addresses(body, source, start)
     for offset in count:

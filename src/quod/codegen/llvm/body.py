@@ -55,17 +55,18 @@ class BodyEmitter:
         self.names: dict[Value, str] = {}
         self.mask: str | None = None
         self.beginning: dict[str, str] = {}
-        """Masks of loops whose active lanes are a prefix of the lanes, if no index wraps around.
+        """An i32 lane whose index has not wrapped around: the last if lane 0's has, else lane 0.
 
-        Maps to the i32 lane whose index has not wrapped: the last one if it has, else 0.
+        By mask, for masks of loops whose active lanes are a prefix of the lanes unless an index
+        wraps.
         """
         self.label = "entry"
         self.workgroup = ""
         self.strides = LaneStrides(uniformity)
         self.known_lanes = KnownLanes(module.lanes)
         self._rules = rules
-        self._vectors: list[dict[Value, str]] = [{}]
-        self._firsts: list[dict[Value, str]] = [{}]
+        self._splats: list[dict[Value, str]] = [{}]
+        self._lane0_values: list[dict[Value, str]] = [{}]
         self._lines: list[str] = []
         self._allocations: list[str] = []
         self._count = 0
@@ -161,17 +162,17 @@ class BodyEmitter:
         return self.names[value]
 
     def _splat(self, value: Value) -> str:
-        for splats in reversed(self._vectors):
+        for splats in reversed(self._splats):
             if value in splats:
                 return splats[value]
         name = self.splat_text(self.names[value], scalar_name(value.type))
-        self._vectors[-1][value] = name
+        self._splats[-1][value] = name
         return name
 
     @property
     def first_lanes(self) -> ChainMap[Value, str]:
         """The scalars equal to lane 0 of values; additions hold in this region and nested ones."""
-        return ChainMap(*reversed(self._firsts))
+        return ChainMap(*reversed(self._lane0_values))
 
     def splat_text(self, operand: str, scalar: str) -> str:
         """Emit a vector with one scalar in every lane."""
@@ -187,15 +188,15 @@ class BodyEmitter:
 
         Returns the operand texts of its yielded values, as vectors where `varying` says so.
         """
-        self._vectors.append({})
-        self._firsts.append({})
+        self._splats.append({})
+        self._lane0_values.append({})
         for op in block.ops:
             if not op.definition.unwritten:
                 self._rules.of(op)(self, op)
         pairs = zip(block.yielded, varying, strict=True)
         yielded = [self.get(value, varying=differs) for value, differs in pairs]
-        self._vectors.pop()
-        self._firsts.pop()
+        self._splats.pop()
+        self._lane0_values.pop()
         return yielded
 
     def emit_call(self, op: Op) -> None:

@@ -9,18 +9,18 @@ from quod.kernel.ir.nodes import Block, Op
 from quod.kernel.ir.value import Value
 
 
-def _masks(body: BodyEmitter) -> str:
+def _mask_type(body: BodyEmitter) -> str:
     return f"<{body.lanes} x i1>"
 
 
 def _combine(body: BodyEmitter, mask: str | None, condition: str) -> str:
     if mask is None:
         return condition
-    return body.fresh(f"and {_masks(body)} {mask}, {condition}")
+    return body.fresh(f"and {_mask_type(body)} {mask}, {condition}")
 
 
-def _any(body: BodyEmitter, mask: str) -> str:
-    bits = body.fresh(f"bitcast {_masks(body)} {mask} to i{body.lanes}")
+def _any_lane(body: BodyEmitter, mask: str) -> str:
+    bits = body.fresh(f"bitcast {_mask_type(body)} {mask} to i{body.lanes}")
     return body.fresh(f"icmp ne i{body.lanes} {bits}, 0")
 
 
@@ -48,7 +48,7 @@ def _emit_if(body: BodyEmitter, op: Op) -> None:
 def _emit_divergent_if(body: BodyEmitter, op: Op, condition: str) -> None:
     outer_mask = body.mask
     then_region, else_region = op.regions
-    negated = body.fresh(f"xor {_masks(body)} {condition}, splat (i1 true)")
+    negated = body.fresh(f"xor {_mask_type(body)} {condition}, splat (i1 true)")
     then_values = _emit_side(body, op, then_region, _combine(body, outer_mask, condition))
     else_values = None
     if len(else_region.ops) > 1 or op.results:
@@ -58,7 +58,7 @@ def _emit_divergent_if(body: BodyEmitter, op: Op, condition: str) -> None:
         return
     for result, a, b in zip(op.results, then_values, else_values, strict=True):
         kind = body.type_of(result)
-        text = f"select {_masks(body)} {condition}, {kind} {a}, {kind} {b}"
+        text = f"select {_mask_type(body)} {condition}, {kind} {a}, {kind} {b}"
         body.names[result] = body.fresh(text)
 
 
@@ -68,7 +68,7 @@ def _emit_side(body: BodyEmitter, op: Op, region: Block, mask: str) -> list[str]
         return [body.get(value, varying=True) for value in region.yielded]
     run_label, after_label = body.new_label("run"), body.new_label("after")
     entry_label = body.label
-    body.line(f"br i1 {_any(body, mask)}, label %{run_label}, label %{after_label}")
+    body.line(f"br i1 {_any_lane(body, mask)}, label %{run_label}, label %{after_label}")
     body.start(run_label)
     body.mask = mask
     values = body.emit_block(region, [True] * len(op.results))
@@ -119,7 +119,9 @@ def _emit_next_values(
         if active is not None:
             kind = body.type_of(value)
             old_value = body.names[value]
-            name = body.fresh(f"select {_masks(body)} {active}, {kind} {name}, {kind} {old_value}")
+            name = body.fresh(
+                f"select {_mask_type(body)} {active}, {kind} {name}, {kind} {old_value}"
+            )
         values.append(name)
     return values
 
@@ -170,8 +172,8 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     if active is None:
         running, active_mask = in_range, None
     else:
-        active_mask = body.fresh(f"and {_masks(body)} {active}, {in_range}")
-        running = _any(body, active_mask)
+        active_mask = body.fresh(f"and {_mask_type(body)} {active}, {in_range}")
+        running = _any_lane(body, active_mask)
         if first_wrapped is not None:
             body.beginning[active_mask] = first_wrapped
         body.mask = active_mask
@@ -183,7 +185,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     if active is not None:
         initial_mask = outer_mask or "splat (i1 true)"
         text = (
-            f"{active} = phi {_masks(body)} [ {initial_mask}, %{entry_label} ], "
+            f"{active} = phi {_mask_type(body)} [ {initial_mask}, %{entry_label} ], "
             f"[ {active_mask}, %{body.label} ]"
         )
         body.patch(active_line, text)
@@ -216,8 +218,8 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
     if active is None:
         body.line(f"br i1 {condition}, label %{body_label}, label %{exit_label}")
     else:
-        active_mask = body.fresh(f"and {_masks(body)} {active}, {condition}")
-        body.line(f"br i1 {_any(body, active_mask)}, label %{body_label}, label %{exit_label}")
+        active_mask = body.fresh(f"and {_mask_type(body)} {active}, {condition}")
+        body.line(f"br i1 {_any_lane(body, active_mask)}, label %{body_label}, label %{exit_label}")
         body.mask = active_mask
     body.start(body_label)
     next_values = _emit_next_values(body, head.arguments, region, active_mask)
@@ -225,7 +227,7 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
     if active is not None:
         initial_mask = outer_mask or "splat (i1 true)"
         text = (
-            f"{active} = phi {_masks(body)} [ {initial_mask}, %{entry_label} ], "
+            f"{active} = phi {_mask_type(body)} [ {initial_mask}, %{entry_label} ], "
             f"[ {active_mask}, %{body.label} ]"
         )
         body.patch(active_line, text)

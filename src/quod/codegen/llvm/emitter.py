@@ -49,14 +49,14 @@ _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
 
 
-def _late(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _in_callee_saved(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Yield each LLVM type with whether its value is passed in a callee-saved register."""
-    taken = 0
+    registers_used = 0
     for name in names:
         mask = _MASK.fullmatch(name)
         registers = -(-int(mask[1]) // 64) if mask else 1 if _NUMBER.fullmatch(name) else 0
-        taken += registers
-        yield name, bool(registers) and taken > _CALLER_SAVED
+        registers_used += registers
+        yield name, bool(registers) and registers_used > _CALLER_SAVED
 
 
 class ModuleEmitter:
@@ -117,8 +117,8 @@ class ModuleEmitter:
         if text.startswith("llvm."):
             text = f"_{text}"
         number = len(self._functions)
-        plain = text == name and name not in ("", self.kernel.name)
-        return f'@"{text}"' if plain and not number else f'@"{text}#{number}"'
+        is_unchanged = text == name and name not in ("", self.kernel.name)
+        return f'@"{text}"' if is_unchanged and not number else f'@"{text}#{number}"'
 
     def _emit_function(
         self, name: str, function: Function, varying: tuple[bool, ...], masked: bool
@@ -163,14 +163,14 @@ class ModuleEmitter:
 
         On x86-64 the last four integer argument registers are callee-saved in other conventions.
         If a number of less than 64 bits is passed in one, LLVM (22.1) treats only the lower half as
-        used: a caller may keep another value in the register and find it changed. Such numbers are
-        therefore widened to 64 bits.
+        used: a caller may keep another value in the upper half and find it changed. Such numbers
+        are therefore widened to 64 bits.
         """
         if not self._is_x86:
             return list(names)
         return [
-            "i64" if late and name != "ptr" and _NUMBER.fullmatch(name) else name
-            for name, late in _late(names)
+            "i64" if is_callee_saved and name != "ptr" and _NUMBER.fullmatch(name) else name
+            for name, is_callee_saved in _in_callee_saved(names)
         ]
 
     def convention(self, *signature: Sequence[str]) -> str:
@@ -179,8 +179,8 @@ class ModuleEmitter:
             return "fastcc"
         # regcall passes and returns the most vectors in registers. Masks in callee-saved registers
         # have the same problem as narrow numbers.
-        pairs = (pair for names in signature for pair in _late(names))
-        masks = any(late and _MASK.fullmatch(name) for name, late in pairs)
+        pairs = (pair for names in signature for pair in _in_callee_saved(names))
+        masks = any(is_callee_saved and _MASK.fullmatch(name) for name, is_callee_saved in pairs)
         return "fastcc" if masks else "x86_regcallcc"
 
     def mask_type(self, masked: bool) -> list[str]:

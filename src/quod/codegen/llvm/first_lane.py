@@ -30,9 +30,9 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
     if unwrapped_lane is None or stride is None or stride <= 0:
         return body.fresh(f"zext i32 {first} to i64")
     distance = unwrapped_lane if stride == 1 else body.fresh(f"mul i32 {unwrapped_lane}, {stride}")
-    further = body.fresh(f"add i32 {first}, {distance}")
+    unwrapped_index = body.fresh(f"add i32 {first}, {distance}")
     wide_index, wide_distance = (
-        body.fresh(f"zext i32 {word} to i64") for word in (further, distance)
+        body.fresh(f"zext i32 {word} to i64") for word in (unwrapped_index, distance)
     )
     return body.fresh(f"sub i64 {wide_index}, {wide_distance}")
 
@@ -89,7 +89,7 @@ def _widened(op: Op) -> Sequence[Value]:
 _OPERANDS: dict[str, Callable[[Op], Sequence[Value]]] = {
     "add": _all, "sub": _all, "mul": _all, "shl": _shifted, "convert": _widened,
 }  # fmt: skip
-"""The ops that are recomputed for lane 0 alone, with the operands this needs."""
+"""The ops that are recomputed for lane 0 alone, with the operands that are needed for that."""
 
 
 def _is_widened(op: Op) -> bool:

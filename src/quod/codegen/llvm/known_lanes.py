@@ -20,11 +20,11 @@ class KnownLanes:
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
-        self._found: dict[Value, Lanes | None] = {}
+        self._known: dict[Value, Lanes | None] = {}
 
     def of(self, value: Value) -> Lanes | None:
         """Return a value's number in each lane, or None if not known."""
-        return settled(value, self._found, _operands, self._computed)
+        return settled(value, self._known, _operands, self._computed)
 
     def _computed(self, value: Value) -> Lanes | None:
         if value.constant is not None:
@@ -35,7 +35,7 @@ class KnownLanes:
         if op.name == "local_id":
             return np.arange(self._lanes, dtype=np.uint32)
         evaluate = OPS[op.name].evaluate
-        operands = [self._found[operand] for operand in _operands(value)]
+        operands = [self._known[operand] for operand in _operands(value)]
         if evaluate is None or any(operand is None for operand in operands):
             return None
         with np.errstate(all="ignore"):

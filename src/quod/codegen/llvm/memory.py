@@ -67,10 +67,10 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
     addresses = _vector_addresses(body, pointer, index)
     kind = body.vector("ptr")
     if body.mask is not None:
-        elsewhere = body.splat_text(body.scratch(count * element_of(pointer).bytes), "ptr")
+        scratch_addresses = body.splat_text(body.scratch(count * element_of(pointer).bytes), "ptr")
         masks = body.vector("i1")
         addresses = body.fresh(
-            f"select {masks} {body.mask}, {kind} {addresses}, {kind} {elsewhere}"
+            f"select {masks} {body.mask}, {kind} {addresses}, {kind} {scratch_addresses}"
         )
     return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
 
@@ -84,7 +84,7 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
     kind = body.type_of(index, varying=True)
     vector = body.get(index, varying=True)
     if body.lane0_is_active:
-        at = index64_of_lane0(body, index)
+        first_index = index64_of_lane0(body, index)
     else:
         bits = f"i{body.lanes}"
         mask = body.fresh(f"bitcast {body.vector('i1')} {body.mask} to {bits}")
@@ -92,11 +92,11 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
         narrow = body.fresh(f"call {bits} @llvm.cttz.{bits}({bits} {mask}, i1 true)")
         convert = "zext" if body.lanes < 64 else "trunc"
         lane = narrow if body.lanes == 64 else body.fresh(f"{convert} {bits} {narrow} to i64")
-        at = body.fresh(f"extractelement {kind} {vector}, i64 {lane}")
+        first_index = body.fresh(f"extractelement {kind} {vector}, i64 {lane}")
         if index.type.bits != 64:
-            at = body.fresh(f"zext i32 {at} to i64")
-        at = body.fresh(f"sub i64 {at}, {lane}")
-    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {at}")
+            first_index = body.fresh(f"zext i32 {first_index} to i64")
+        first_index = body.fresh(f"sub i64 {first_index}, {lane}")
+    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {first_index}")
 
 
 def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying: bool) -> str:
@@ -387,9 +387,11 @@ def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
 def _rows_of_2(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
     rows = [""] * 8
     for parity, pairs in enumerate((_LOW_PAIRS, _HIGH_PAIRS)):
-        both = _shuffle(body, full, words[0], words[1], pairs)
+        interleaved = _shuffle(body, full, words[0], words[1], pairs)
         for pair in range(4):
-            rows[parity + 2 * pair] = _shuffle(body, full, both, "poison", [2 * pair, 2 * pair + 1])
+            rows[parity + 2 * pair] = _shuffle(
+                body, full, interleaved, "poison", [2 * pair, 2 * pair + 1]
+            )
     return rows
 
 
@@ -403,10 +405,10 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
     element = memory_name(element_of(pointer))
     size, count = element_of(pointer).bytes, op.attributes["count"]
     # The first element of each cache line, and the last element, which may be in one more line.
-    places = sorted({*range(0, count, max(1, 64 // size)), count - 1})
+    element_indices = sorted({*range(0, count, max(1, 64 // size)), count - 1})
     for address in addresses:
-        for place in places:
-            line = offset_address(body, address, element, place)
+        for element_index in element_indices:
+            line = offset_address(body, address, element, element_index)
             body.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 

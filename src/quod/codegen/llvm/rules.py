@@ -23,7 +23,7 @@ def _binary(instruction: dict[str, str]) -> Rule:
     return rule
 
 
-def _same(instruction: str, floating: str = "") -> Rule:
+def _sign_independent(instruction: str, floating: str = "") -> Rule:
     return _binary(
         {"unsigned": instruction, "signed": instruction, "bool": instruction, "float": floating}
     )
@@ -155,22 +155,27 @@ def _signed_division(quotient: bool) -> Rule:
             return f"splat (i{result.type.bits} {value})" if vector else str(value)
 
         is_zero = body.fresh(f"icmp eq {kind} {b}, {number(0)}")
-        least = body.fresh(f"icmp eq {kind} {a}, {number(-(1 << (result.type.bits - 1)))}")
-        is_minus = body.fresh(f"icmp eq {kind} {b}, {number(-1)}")
-        beyond = body.fresh(f"and {boolean} {least}, {is_minus}")
-        unsafe = body.fresh(f"or {boolean} {is_zero}, {beyond}")
+        is_minimum = body.fresh(f"icmp eq {kind} {a}, {number(-(1 << (result.type.bits - 1)))}")
+        is_minus_one = body.fresh(f"icmp eq {kind} {b}, {number(-1)}")
+        overflows = body.fresh(f"and {boolean} {is_minimum}, {is_minus_one}")
+        unsafe = body.fresh(f"or {boolean} {is_zero}, {overflows}")
         safe = body.fresh(f"select {boolean} {unsafe}, {kind} {number(1)}, {kind} {b}")
         remainder = body.fresh(f"srem {kind} {a}, {safe}")
         differ = body.fresh(f"xor {kind} {remainder}, {safe}")
         negative = body.fresh(f"icmp slt {kind} {differ}, {number(0)}")
         inexact = body.fresh(f"icmp ne {kind} {remainder}, {number(0)}")
-        down = body.fresh(f"and {boolean} {inexact}, {negative}")
+        rounds_down = body.fresh(f"and {boolean} {inexact}, {negative}")
         if quotient:
             rounded = body.fresh(f"sdiv {kind} {a}, {safe}")
-            correction, otherwise = body.fresh(f"sext {boolean} {down} to {kind}"), number(-1)
+            correction, otherwise = (
+                body.fresh(f"sext {boolean} {rounds_down} to {kind}"),
+                number(-1),
+            )
         else:
             rounded, otherwise = remainder, a
-            correction = body.fresh(f"select {boolean} {down}, {kind} {safe}, {kind} {number(0)}")
+            correction = body.fresh(
+                f"select {boolean} {rounds_down}, {kind} {safe}, {kind} {number(0)}"
+            )
         floored = body.fresh(f"add {kind} {rounded}, {correction}")
         chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {floored}"
         body.names[result] = body.fresh(chosen)
@@ -302,9 +307,9 @@ def _overflow(
     name = f"@llvm.u{operation}.with.overflow.{mangled(kind)}"
     pair = f"{{ {kind}, {boolean} }}"
     body.module.declare(f"{pair} {name}({kind}, {kind})")
-    both = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
-    total = body.fresh(f"extractvalue {pair} {both}, 0")
-    return total, body.fresh(f"extractvalue {pair} {both}, 1")
+    result_pair = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
+    total = body.fresh(f"extractvalue {pair} {result_pair}, 0")
+    return total, body.fresh(f"extractvalue {pair} {result_pair}, 1")
 
 
 def _convert(body: BodyEmitter, op: Op) -> None:
@@ -368,12 +373,12 @@ def _dot4(body: BodyEmitter, op: Op) -> None:
     kind, varying = body.type_of(result), body.is_varying(result)
     first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
 
-    def by(bits: int) -> str:
+    def amount_text(bits: int) -> str:
         return f"splat (i32 {bits})" if "<" in kind else str(bits)
 
     def signed(word: str, byte: int) -> str:
-        top = body.fresh(f"shl {kind} {word}, {by(24 - 8 * byte)}") if byte < 3 else word
-        return body.fresh(f"ashr {kind} {top}, {by(24)}")
+        top = body.fresh(f"shl {kind} {word}, {amount_text(24 - 8 * byte)}") if byte < 3 else word
+        return body.fresh(f"ashr {kind} {top}, {amount_text(24)}")
 
     for byte in range(4):
         product = body.fresh(f"mul {kind} {signed(first, byte)}, {signed(second, byte)}")
@@ -384,15 +389,15 @@ def _dot4(body: BodyEmitter, op: Op) -> None:
 def _f16_bits(body: BodyEmitter, kind: str, text: str) -> str:
     """Emit the bits of the f16 nearest to an f32, as words of a type."""
 
-    def of(name: str) -> str:
+    def with_elements(name: str) -> str:
         return kind.replace("i32", name)
 
-    rounded = body.fresh(f"fptrunc {of('float')} {text} to {of('half')}")
-    narrow = body.fresh(f"bitcast {of('half')} {rounded} to {of('i16')}")
-    wide = body.fresh(f"zext {of('i16')} {narrow} to {kind}")
-    missing = body.fresh(f"fcmp uno {of('float')} {text}, {text}")
+    rounded = body.fresh(f"fptrunc {with_elements('float')} {text} to {with_elements('half')}")
+    narrow = body.fresh(f"bitcast {with_elements('half')} {rounded} to {with_elements('i16')}")
+    wide = body.fresh(f"zext {with_elements('i16')} {narrow} to {kind}")
+    is_nan = body.fresh(f"fcmp uno {with_elements('float')} {text}, {text}")
     nan = "splat (i32 32767)" if "<" in kind else "32767"
-    return body.fresh(f"select {of('i1')} {missing}, {kind} {nan}, {kind} {wide}")
+    return body.fresh(f"select {with_elements('i1')} {is_nan}, {kind} {nan}, {kind} {wide}")
 
 
 def _pack_f16(body: BodyEmitter, op: Op) -> None:
@@ -427,12 +432,12 @@ def _barrier(body: BodyEmitter, op: Op) -> None:
 
 
 _LOGICAL = {"unsigned": "lshr", "signed": "ashr"}
-_LEFT = {"unsigned": "shl", "signed": "shl"}
+_LEFT_SHIFTS = {"unsigned": "shl", "signed": "shl"}
 
 RULES: dict[str, Rule] = {
-    "add": _same("add", "fadd"),
-    "sub": _same("sub", "fsub"),
-    "mul": _same("mul", "fmul"),
+    "add": _sign_independent("add", "fadd"),
+    "sub": _sign_independent("sub", "fsub"),
+    "mul": _sign_independent("mul", "fmul"),
     "div": _by_sign(_division("udiv"), _signed_division(quotient=True)),
     "rem": _by_sign(_division("urem"), _signed_division(quotient=False)),
     "min": _intrinsic({"unsigned": "llvm.umin", "signed": "llvm.smin", "float": "llvm.minimum"}),
@@ -445,11 +450,11 @@ RULES: dict[str, Rule] = {
     "abs": _absolute,
     "floor": _intrinsic({"float": "llvm.floor"}),
     "ceil": _intrinsic({"float": "llvm.ceil"}),
-    "and": _same("and"),
-    "or": _same("or"),
-    "xor": _same("xor"),
+    "and": _sign_independent("and"),
+    "or": _sign_independent("or"),
+    "xor": _sign_independent("xor"),
     "not": _not,
-    "shl": _shift(_LEFT),
+    "shl": _shift(_LEFT_SHIFTS),
     "shr": _shift(_LOGICAL),
     "mul_hi": _mul_hi,
     "mul_wide": _mul_wide,

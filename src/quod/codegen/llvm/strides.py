@@ -20,14 +20,14 @@ class LaneStrides:
         self._uniformity = uniformity
         self._known: dict[Value, int | None] = {}
         self._carried: set[Value] = set()
-        self._whole: dict[Value, bool] = {}
+        self._unwrapped: dict[Value, bool] = {}
 
     def of(self, value: Value) -> int | None:
         return settled(value, self._known, self._operands, self._find)
 
     def count(self, index: Value, start: Value, step: Value) -> None:
         """Register a loop's index: with a uniform step it keeps the stride of its start."""
-        self._whole[index] = self.never_wraps(start)
+        self._unwrapped[index] = self.never_wraps(start)
         if self.of(step) == 0:
             self._known[index] = self.of(start)
 
@@ -38,18 +38,21 @@ class LaneStrides:
     def never_wraps(self, value: Value) -> bool:
         """Return whether no lane's index has wrapped around below zero: nothing is subtracted.
 
-        Sums of the index's own width may have overflowed, but not before a widening.
+        Sums may have overflowed in the index's own width, but not in a narrower one before a
+        widening.
         """
-        return settled(value, self._whole, self._kept, self._is_whole)
+        return settled(value, self._unwrapped, self._unwrapped_operands, self._is_unwrapped)
 
-    def _is_whole(self, value: Value) -> bool:
+    def _is_unwrapped(self, value: Value) -> bool:
         if value.op is None:
             return value not in self._carried
-        takes_away = value.op.name not in _WHOLE or self._widens_a_sum(value.op)
-        return not takes_away and all(self._whole[operand] for operand in self._kept(value))
+        may_wrap = value.op.name not in _UNWRAPPED_OPERANDS or self._widens_a_sum(value.op)
+        return not may_wrap and all(
+            self._unwrapped[operand] for operand in self._unwrapped_operands(value)
+        )
 
-    def _kept(self, value: Value) -> tuple[Value, ...]:
-        rule = None if value.op is None else _WHOLE.get(value.op.name)
+    def _unwrapped_operands(self, value: Value) -> tuple[Value, ...]:
+        rule = None if value.op is None else _UNWRAPPED_OPERANDS.get(value.op.name)
         return () if value.op is None or rule is None else rule(value.op)
 
     def _widens_a_sum(self, op: Op) -> bool:
@@ -57,9 +60,9 @@ class LaneStrides:
         if op.name != "convert":
             return False
         (operand,) = op.operands
-        is_number = operand.op is not None and operand.op.name == "local_id"
+        is_local_id = operand.op is not None and operand.op.name == "local_id"
         is_wider = op.results[0].type.bits > operand.type.bits
-        return is_wider and self._uniformity.is_varying(operand) and not is_number
+        return is_wider and self._uniformity.is_varying(operand) and not is_local_id
 
     def _operands(self, value: Value) -> tuple[Value, ...]:
         """Return the operands that determine a value's stride."""
@@ -127,7 +130,7 @@ def _every(op: Op) -> tuple[Value, ...]:
     return op.operands
 
 
-_WHOLE: dict[str, Callable[[Op], tuple[Value, ...]]] = {
+_UNWRAPPED_OPERANDS: dict[str, Callable[[Op], tuple[Value, ...]]] = {
     "local_id": _nothing,
     "workgroup_id": _nothing,
     "const": _nothing,

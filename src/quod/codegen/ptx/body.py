@@ -91,7 +91,7 @@ class BodyEmitter:
         self._counts = dict.fromkeys(REGISTER_TYPES, 0)
         self._labels = 0
         self._private: list[str] = []
-        self._known: list[dict[tuple[str, str], str]] = [{}]
+        self._shared_registers: list[dict[tuple[str, str], str]] = [{}]
 
     # --- text
 
@@ -131,8 +131,8 @@ class BodyEmitter:
 
     def guard(self, begin: int, end: int, predicate: str) -> None:
         """Prefix the lines between two positions with a predicate."""
-        for at in range(begin, end):
-            self.lines[at] = f"  {predicate} {self.lines[at][2:]}"
+        for index in range(begin, end):
+            self.lines[index] = f"  {predicate} {self.lines[index][2:]}"
 
     def new_label(self, hint: str) -> str:
         self._labels += 1
@@ -160,10 +160,10 @@ class BodyEmitter:
         For address arithmetic, which is not in the IR and so is not shared there.
         """
         key = (instruction, operands)
-        for registers in reversed(self._known):
+        for registers in reversed(self._shared_registers):
             if key in registers:
                 return registers[key]
-        register = self._known[-1][key] = self.fresh(kind, instruction, operands)
+        register = self._shared_registers[-1][key] = self.fresh(kind, instruction, operands)
         return register
 
     def define(self, value: Value, instruction: str, operands: str) -> None:
@@ -204,13 +204,13 @@ class BodyEmitter:
 
     def emit_block(self, block: Block) -> None:
         """Emit the ops of a region; the caller handles the yielded values."""
-        self._known.append({})
+        self._shared_registers.append({})
         for op in block.ops:
             if op.definition.unwritten:
                 continue
             self._location = op.location
             self._rules.of(op)(self, op)
-        self._known.pop()
+        self._shared_registers.pop()
 
     def emit_call(self, op: Op) -> None:
         """Emit the call of a device function, or inline it."""
@@ -253,16 +253,16 @@ class BodyEmitter:
                 facts.assume(result, inner.multiple(value))
         self.uniformity, self.facts = uniformity, facts
 
-    def load_parameter(self, value: Value, place: str, *, in_memory: bool) -> None:
+    def load_parameter(self, value: Value, address: str, *, in_memory: bool) -> None:
         """Load a parameter or result; a bool is a byte `in_memory` (a kernel's), else a word."""
         if value.type is types.bool_:
-            word = self.fresh("r", "ld.param.u8" if in_memory else "ld.param.b32", place)
+            word = self.fresh("r", "ld.param.u8" if in_memory else "ld.param.b32", address)
             self.define(value, "setp.ne.u32", f"{word}, 0")
         else:
             kind = suffix(value.type) if in_memory and value.type.kind != "pointer" else (
                 bits_or_float(value.type)
             )  # fmt: skip
-            self.define(value, f"ld.param.{kind}", place)
+            self.define(value, f"ld.param.{kind}", address)
 
     def as_parameter(self, value: Value) -> str:
         """Return the register to pass for a value."""

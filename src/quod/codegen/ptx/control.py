@@ -20,8 +20,8 @@ _PREDICATED_EFFECTS = ("none", "read", "write")
 
 
 def _branch(body: BodyEmitter, op: Op) -> str:
-    parts_warps = body.uniformity.diverges(op) and not body.module.makes_roles(op)
-    return "bra" if parts_warps else "bra.uni"
+    diverges = body.uniformity.diverges(op) and not body.module.makes_roles(op)
+    return "bra" if diverges else "bra.uni"
 
 
 def _move(body: BodyEmitter, target: str, value: Value, source: str) -> None:
@@ -43,9 +43,9 @@ def _emit_if(body: BodyEmitter, op: Op) -> None:
     (condition,) = op.operands
     then, otherwise = op.regions
     if condition.constant is not None:
-        taken = then if condition.constant else otherwise
-        body.emit_block(taken)
-        for result, value in zip(op.results, taken.yielded, strict=True):
+        taken_region = then if condition.constant else otherwise
+        body.emit_block(taken_region)
+        for result, value in zip(op.results, taken_region.yielded, strict=True):
             body.names[result] = body.register(value)
         return
     predicate = body.get(condition)
@@ -136,13 +136,13 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     jump, kind = _branch(body, op), suffix(index.type)
     counter, *targets = _start_loop(body, region.arguments, (start, *op.operands[3:]))
     stop_text, increment = body.get(stop), body.get(step)
-    inside, done = body.new_label("loop"), body.new_label("done")
-    runs = start.constant is not None and stop.constant is not None and (
+    inside, done_label = body.new_label("loop"), body.new_label("done")
+    runs_at_least_once = start.constant is not None and stop.constant is not None and (
         start.constant < stop.constant
     )  # fmt: skip
-    if not runs:
-        empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
-        body.line(f"@{empty} {jump} {done};")
+    if not runs_at_least_once:
+        is_empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
+        body.line(f"@{is_empty} {jump} {done_label};")
     body.start(inside)
     body.emit_block(region)
     body.at(op.location)
@@ -150,7 +150,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     body.line(f"add.{kind} {counter}, {counter}, {increment};")
     continues = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {stop_text}")
     body.line(f"@{continues} {jump} {inside};")
-    _finish_loop(body, op, carried, done, targets)
+    _finish_loop(body, op, carried, done_label, targets)
 
 
 def _emit_while(body: BodyEmitter, op: Op) -> None:
@@ -172,9 +172,9 @@ def _emit_while(body: BodyEmitter, op: Op) -> None:
 
 
 def _finish_loop(
-    body: BodyEmitter, op: Op, carried: Sequence[Value], done: str, targets: Sequence[str]
+    body: BodyEmitter, op: Op, carried: Sequence[Value], done_label: str, targets: Sequence[str]
 ) -> None:
-    body.start(done)
+    body.start(done_label)
     for result, argument, target in zip(op.results, carried, targets, strict=True):
         body.names[result] = target
         body.facts.assume(result, body.facts.multiple(argument))

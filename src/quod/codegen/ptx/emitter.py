@@ -61,15 +61,15 @@ def translate(kernel: Kernel, machine: Machine) -> PtxModule:
 def _stores_to_tiles(kernel: Kernel) -> bool:
     """Return whether instances may store to shared arrays that tile copies or products access."""
     roots, blocks = array_roots(kernel)
-    of_tiles, stored = set[Value](), set[Value]()
+    tile_arrays, stored_arrays = set[Value](), set[Value]()
     for op in (op for block in blocks for op in walk(block)):
         stores = op.definition.access not in (None, "load")
         if stores or op.definition.is_asynchronous:
-            arrays = stored if stores else of_tiles
+            arrays = stored_arrays if stores else tile_arrays
             for value in op.operands:
                 if isinstance(value.type, PointerType) and value.type.space == "shared":
                     arrays |= roots.get(value, set())
-    return not stored.isdisjoint(of_tiles)
+    return not stored_arrays.isdisjoint(tile_arrays)
 
 
 class ModuleEmitter:
@@ -152,16 +152,16 @@ class ModuleEmitter:
     def module(self) -> PtxModule:
         entry = ENTRY_PREFIX + _clean(self.kernel.name)
         self._emit_entry(entry)
-        dynamic = self._shared_bytes if self._shared_bytes > DEFAULT_SHARED_BYTES else 0
-        head = self._head(dynamic)
+        dynamic_bytes = self._shared_bytes if self._shared_bytes > DEFAULT_SHARED_BYTES else 0
+        head = self._head(dynamic_bytes)
         slots = parameter_layout([value.type for value in self.kernel.block.arguments])
         lines = (*[None] * len(head), *self._where)
         return PtxModule(
-            "\n".join([*head, *self._text]) + "\n", entry, tuple(slots), dynamic, lines,
+            "\n".join([*head, *self._text]) + "\n", entry, tuple(slots), dynamic_bytes, lines,
             self._moves_registers,
         )  # fmt: skip
 
-    def _head(self, dynamic: int) -> list[str]:
+    def _head(self, dynamic_bytes: int) -> list[str]:
         major, minor = self._version
         lines = [
             f"// {self.kernel.name}: workgroups of {self.kernel.workgroup_size}",
@@ -170,7 +170,7 @@ class ModuleEmitter:
             ".address_size 64",
             "",
         ]
-        if dynamic:
+        if dynamic_bytes:
             lines += [f".extern .shared .align {self._shared_alignment} .b8 shared_memory[];", ""]
         elif self._shared_bytes:
             size, alignment = self._shared_bytes, self._shared_alignment
@@ -208,7 +208,7 @@ class ModuleEmitter:
         self._append(")", kernel.location)
         self._append(f".maxntid {kernel.workgroup_size}", kernel.location)
         if kernel.resident or self._moves_registers:
-            # Without it the assembler does not know the register count that setmaxnreg starts from.
+            # Without .minnctapersm the assembler does not know the initial count for setmaxnreg.
             self._append(f".minnctapersm {max(kernel.resident, 1)}", kernel.location)
         if kernel.cluster > 1:
             self._append(".explicitcluster", kernel.location)
@@ -239,12 +239,12 @@ class ModuleEmitter:
         body.at(function.location)
         slots, size = result_layout(function)
         for slot, value in zip(slots, block.yielded, strict=True):
-            stored = body.as_parameter(value)
+            stored_arrays = body.as_parameter(value)
             kind = parameter_type(value.type)
-            body.line(f"st.param.{kind} [result+{slot.offset}], {stored};")
+            body.line(f"st.param.{kind} [result+{slot.offset}], {stored_arrays};")
         body.line("ret;")
-        gives = f"(.param .align {BASE_ALIGNMENT} .b8 result[{size}]) " if size else ""
-        self._append(f".func {gives}{name}(", function.location)
+        result_declaration = f"(.param .align {BASE_ALIGNMENT} .b8 result[{size}]) " if size else ""
+        self._append(f".func {result_declaration}{name}(", function.location)
         for number, text in enumerate(declared):
             self._append(text + ("," if number < len(declared) - 1 else ""), function.location)
         self._append(")", function.location)

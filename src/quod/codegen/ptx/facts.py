@@ -19,7 +19,7 @@ MOST = 1 << 63
 BASE_ALIGNMENT = 16
 """The alignment of buffers and shared arrays, in bytes."""
 
-_DEPTH = 48  # longer chains are no index arithmetic
+_MAX_DEPTH = 48  # ops; longer chains are not index arithmetic
 
 
 def power_of_two(number: int) -> int:
@@ -48,7 +48,7 @@ class Facts:
     def assume_carried(
         self, carried: Sequence[Value], initial: Sequence[Value], following: Sequence[Value]
     ) -> None:
-        """Set the multiples of a loop's carried values, as a fixed point over its rounds."""
+        """Set the multiples of a loop's carried values, as a fixed point over iterations."""
         outer_multiples = dict(self._multiples)
         multiples = [self.multiple(value) for value in initial]
         while True:
@@ -83,8 +83,8 @@ class Facts:
 
     def _find_multiple(self, value: Value, depth: int) -> int:
         op = value.op
-        if op is None or depth > _DEPTH or value.type.kind in ("float", "bool", "carry"):
-            return _natural(value)
+        if op is None or depth > _MAX_DEPTH or value.type.kind in ("float", "bool", "carry"):
+            return _type_multiple(value)
         number = value.constant
         if number is not None:
             return power_of_two(int(number))
@@ -97,7 +97,7 @@ class Facts:
             )
         rule = _MULTIPLES.get(op.name)
         if rule is None:
-            return _natural(value)
+            return _type_multiple(value)
         if op.name == "pointer_add":
             assert isinstance(value.type, PointerType)
             step = self.multiple(op.operands[1], depth + 1) * value.type.element.bytes
@@ -107,7 +107,7 @@ class Facts:
 
     def _find_maximum(self, value: Value, type_maximum: int, depth: int) -> int:
         op = value.op
-        if op is None or depth > _DEPTH or value.type.kind != "unsigned":
+        if op is None or depth > _MAX_DEPTH or value.type.kind != "unsigned":
             return type_maximum
         number = value.constant
         if number is not None:
@@ -127,7 +127,7 @@ class Facts:
         return type_maximum if bound is None or bound > type_maximum else bound
 
 
-def _natural(value: Value) -> int:
+def _type_multiple(value: Value) -> int:
     """Return the multiple implied by a value's type: a pointer is aligned to its element."""
     return value.type.element.bytes if isinstance(value.type, PointerType) else 1
 

@@ -7,7 +7,7 @@ from quod.kernel.ir.nodes import Block, Function, Kernel, walk
 INLINE_OPS = 1024
 """The maximum ops of a function that is inlined at several call sites.
 
-A call passes 12 words in registers and the others, mostly field elements, through memory.
+A call passes 12 words in registers and the others, mostly of field elements, through memory.
 """
 
 INLINE_TOTAL = 1 << 14
@@ -17,20 +17,20 @@ INLINE_TOTAL = 1 << 14
 def inlined_functions(kernel: Kernel) -> set[int]:
     """Return the ids of the functions to inline: those marked, called once, or small.
 
-    If small functions make the kernel too large, those that add the most ops are called instead.
+    If inlining small functions makes the kernel too large, those that add the most ops are called.
     """
     order = _callees_first(kernel)
     called: set[int] = set()
     while True:
         inlined, sites = _choose(kernel, order, called)
         sizes = _sizes(order, inlined)
-        apart = sum(sizes[id(function)] for function in order if id(function) not in inlined)
+        called_ops = sum(sizes[id(function)] for function in order if id(function) not in inlined)
         repeated = [
             function
             for function in order
             if id(function) in inlined and not function.inline and sites[id(function)] > 1
         ]
-        if not repeated or _size(kernel.block, sizes, inlined) + apart <= INLINE_TOTAL:
+        if not repeated or _size(kernel.block, sizes, inlined) + called_ops <= INLINE_TOTAL:
             return inlined
         growth = {
             id(function): sizes[id(function)] * (sites[id(function)] - 1) for function in repeated

@@ -125,8 +125,8 @@ def ptx_machine(
         features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
     if arch == _WITH_WARPGROUPS:
         features |= {Capability.WARPGROUPS}
-    most = row.shared_bytes
-    limit = most if shared_bytes_limit is None else min(most, shared_bytes_limit)
+    max_bytes = row.shared_bytes
+    limit = max_bytes if shared_bytes_limit is None else min(max_bytes, shared_bytes_limit)
     return Machine(
         "ptx", workgroup_size, features, max(limit, DEFAULT_SHARED_BYTES), arch, SUBGROUP_SIZE
     )

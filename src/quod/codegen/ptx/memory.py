@@ -21,7 +21,7 @@ WIDEST = 16
 """The width of the widest access in bytes."""
 
 _LINE = 128  # bytes of a cache line
-_FURTHEST = 1 << 31  # beyond the offsets that an address operand takes
+_OFFSET_LIMIT = 1 << 31  # beyond the offsets that an address operand takes
 
 
 def _pointer_type(pointer: Value) -> PointerType:
@@ -121,18 +121,18 @@ def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
 
 def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bool) -> str:
     """Emit the address `index` elements of `size` bytes after `base`."""
-    at = body.get(index)
+    index_text = body.get(index)
     if shared:
         if index.type.bits == 64:
-            at = body.shared_result("r", "cvt.u32.u64", at)
+            index_text = body.shared_result("r", "cvt.u32.u64", index_text)
         if size == 1:
-            return body.shared_result("r", "add.u32", f"{base}, {at}")
-        return body.shared_result("r", "mad.lo.u32", f"{at}, {size}, {base}")
+            return body.shared_result("r", "add.u32", f"{base}, {index_text}")
+        return body.shared_result("r", "mad.lo.u32", f"{index_text}, {size}, {base}")
     if index.type.bits == 32:
-        return body.shared_result("rd", "mad.wide.u32", f"{at}, {size}, {base}")
+        return body.shared_result("rd", "mad.wide.u32", f"{index_text}, {size}, {base}")
     if size > 1:
-        at = body.shared_result("rd", "shl.b64", f"{at}, {size.bit_length() - 1}")
-    return body.shared_result("rd", "add.u64", f"{base}, {at}")
+        index_text = body.shared_result("rd", "shl.b64", f"{index_text}, {size.bit_length() - 1}")
+    return body.shared_result("rd", "add.u64", f"{base}, {index_text}")
 
 
 def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
@@ -146,14 +146,14 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
     offset = constant * size
     if variable_index is not None:
         base = _scaled(body, base, variable_index, size, shared=shared)
-    if offset >= _FURTHEST:
+    if offset >= _OFFSET_LIMIT:
         register, name = ("r", "add.u32") if shared else ("rd", "add.u64")
         base = body.shared_result(register, name, f"{base}, {offset}")
         offset = 0
     return Address(base, offset, multiple, residue * size)
 
 
-def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
+def _accesses(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
     """Split a run of elements into accesses; yields (first, count) of each."""
     start = 0
     while start < count:
@@ -171,7 +171,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
     address = address_of(body, pointer, index)
     suffix = _memory_suffix(element)
     register = "r" if element is types.bool_ else register_kind(element)
-    for first, width in _pieces(address, len(op.results), element.bytes):
+    for first, width in _accesses(address, len(op.results), element.bytes):
         registers = [body.new(register) for _ in range(width)]
         vector, target = _vector(registers)
         access_address = address.text(first * element.bytes)
@@ -200,7 +200,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
         stored = [body.fresh("r", "selp.b32", f"1, 0, {body.get(value)}") for value in values]
     else:
         stored = [body.register(value) for value in values]
-    for first, width in _pieces(address, len(values), element.bytes):
+    for first, width in _accesses(address, len(values), element.bytes):
         vector, source = _vector(stored[first : first + width])
         access_address = address.text(first * element.bytes)
         body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {access_address}, {source};")
@@ -213,8 +213,8 @@ def _atomic(operation: str) -> Rule:
         pointer, index, *values = op.operands
         (result,) = op.results
         space = _SPACES[_pointer_type(pointer).space]
-        place = address_of(body, pointer, index).text()
-        operands = ", ".join([place, *(body.register(value) for value in values)])
+        address = address_of(body, pointer, index).text()
+        operands = ", ".join([address, *(body.register(value) for value in values)])
         body.define(result, f"atom.{space}.{operation}{result.type.bits}", operands)
 
     return rule
@@ -226,11 +226,11 @@ def _fence(body: BodyEmitter, op: Op) -> None:
 
 def _copy_async(body: BodyEmitter, op: Op) -> None:
     """Emit cp.async; copies of 16 bytes bypass L1, as each byte is read once."""
-    target, at, source, start, *condition = op.operands
+    target, target_index, source, source_index, *condition = op.operands
     body.require(op, (7, 0), 80)
     size = _pointer_type(source).element.bytes * int(op.attributes["count"])
-    to = address_of(body, target, at).text()
-    from_ = address_of(body, source, start).text()
+    to = address_of(body, target, target_index).text()
+    from_ = address_of(body, source, source_index).text()
     cache = "cg" if size == WIDEST else "ca"
     # cp.async zero-fills beyond the source size, which is 0 where the condition is false.
     read = [body.fresh("r", "selp.b32", f"{size}, 0, {body.get(c)}") for c in condition]

@@ -99,9 +99,9 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
     safe, is_zero = y, ""
     if b.constant in (None, 0, -1):
         is_zero = body.fresh("p", f"setp.eq.{kind}", f"{y}, 0")
-        least = body.fresh("p", f"setp.eq.{kind}", f"{x}, {-(1 << (bits - 1))}")
-        beyond = body.fresh("p", f"setp.eq.{kind}", f"{y}, -1")
-        unsafe = body.fresh("p", "and.pred", f"{least}, {beyond}")
+        is_minimum = body.fresh("p", f"setp.eq.{kind}", f"{x}, {-(1 << (bits - 1))}")
+        is_minus_one = body.fresh("p", f"setp.eq.{kind}", f"{y}, -1")
+        unsafe = body.fresh("p", "and.pred", f"{is_minimum}, {is_minus_one}")
         unsafe = body.fresh("p", "or.pred", f"{unsafe}, {is_zero}")
         safe = body.fresh(register, f"selp.b{bits}", f"1, {y}, {unsafe}")
     quotient = body.fresh(register, f"div.{kind}", f"{x}, {safe}")
@@ -110,12 +110,12 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
     differ = body.fresh(register, f"xor.b{bits}", f"{remainder}, {safe}")
     negative = body.fresh("p", f"setp.lt.{kind}", f"{differ}, 0")
     inexact = body.fresh("p", f"setp.ne.{kind}", f"{remainder}, 0")
-    down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
+    rounds_down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
     if op.name == "div":
         correction, truncated, otherwise = "-1", quotient, "-1"
     else:
         correction, truncated, otherwise = safe, remainder, x
-    step = body.fresh(register, f"selp.b{bits}", f"{correction}, 0, {down}")
+    step = body.fresh(register, f"selp.b{bits}", f"{correction}, 0, {rounds_down}")
     if is_zero:
         floored = body.fresh(register, f"add.{kind}", f"{truncated}, {step}")
         body.define(result, f"selp.b{bits}", f"{otherwise}, {floored}, {is_zero}")
@@ -123,7 +123,7 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
         body.define(result, f"add.{kind}", f"{truncated}, {step}")
 
 
-def _of_register(name: str, *, twice: bool = False) -> Rule:
+def _unary(name: str, *, twice: bool = False) -> Rule:
     """Make a rule of an instruction on one register; `twice` names its type twice."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
@@ -169,10 +169,10 @@ def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
         ", ".join(words),
     )
     zero = body.fresh(register, f"mov.{bits}", combined)
-    settled = body.fresh(register, f"selp.{kind}", f"{zero}, {chosen}, {equal}")
+    ordered = body.fresh(register, f"selp.{kind}", f"{zero}, {chosen}, {equal}")
     unordered = body.fresh("p", f"setp.nan.{kind}", f"{x}, {y}")
     nan = body.fresh(register, f"add.rn.{kind}", f"{x}, {y}")
-    body.define(result, f"selp.{kind}", f"{nan}, {settled}, {unordered}")
+    body.define(result, f"selp.{kind}", f"{nan}, {ordered}, {unordered}")
 
 
 def _mul(body: BodyEmitter, op: Op) -> None:
@@ -212,11 +212,11 @@ def _compare(name: str) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a, b) = op.results, op.operands
         if a.type is types.bool_:
-            different = f"{body.get(a)}, {body.get(b)}"
+            operands = f"{body.get(a)}, {body.get(b)}"
             if name == "ne":
-                body.define(result, "xor.pred", different)
+                body.define(result, "xor.pred", operands)
             else:
-                body.define(result, "not.pred", body.fresh("p", "xor.pred", different))
+                body.define(result, "not.pred", body.fresh("p", "xor.pred", operands))
             return
         code = "neu" if name == "ne" and a.type.kind == "float" else name
         x = body.get(a)
@@ -366,13 +366,13 @@ RULES: dict[str, Rule] = {
     "neg": _neg,
     "fma": _simple("", "fma.rn"),
     "sqrt": _simple("", "sqrt.rn"),
-    "rsqrt": _of_register("rsqrt.approx"),
-    "rcp": _of_register("rcp.approx"),
-    "exp2": _of_register("ex2.approx"),
-    "exp2_normal": _of_register("ex2.approx.ftz"),
-    "abs": _of_register("abs"),
-    "floor": _of_register("cvt.rmi", twice=True),
-    "ceil": _of_register("cvt.rpi", twice=True),
+    "rsqrt": _unary("rsqrt.approx"),
+    "rcp": _unary("rcp.approx"),
+    "exp2": _unary("ex2.approx"),
+    "exp2_normal": _unary("ex2.approx.ftz"),
+    "abs": _unary("abs"),
+    "floor": _unary("cvt.rmi", twice=True),
+    "ceil": _unary("cvt.rpi", twice=True),
     "and": _bits("and"),
     "or": _bits("or"),
     "xor": _bits("xor"),

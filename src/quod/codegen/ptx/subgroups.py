@@ -110,7 +110,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
             partner_exists = body.fresh("p", "setp.lt.u32", f"{partner}, {width}")
             partner = body.fresh("r", "selp.b32", f"{partner}, {thread}, {partner_exists}")
         other = _from_lane(body, type_, source, partner or distance, members)
-        combined = _of_registers(body, op, [source, other])
+        combined = _combine_registers(body, op, [source, other])
         if partner_exists:
             combined = body.fresh(
                 register_kind(type_),
@@ -140,7 +140,7 @@ def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, mem
     return shuffled[0] if bits == 32 else body.fresh(kind, "mov.b64", f"{{{', '.join(shuffled)}}}")
 
 
-def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
+def _combine_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
     """Combine registers with the binary op of a reduction."""
     type_, builder = op.operands[0].type, op.results[0].builder
     values = [Value(type_, builder) for _ in operands]

@@ -111,7 +111,7 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
             "h", "mov.b16", str((1 << body.module.kernel.cluster) - 1)
         )
         mask = f", {workgroup_mask}"
-    target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
+    target, barrier = (address_of(body, *element).text() for element in ((shared, to), (bars, bar)))
     tell_tiles(body)
     source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
@@ -142,8 +142,8 @@ def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool,
 
 def _mma_tiles(body: BodyEmitter, op: Op) -> None:
     a = _operand(body, op, 0, "a")
-    turned = f", {int(op.attributes['a_along'])}, {int(op.attributes['b_along'])}"
-    _product(body, op, 4, f"{a}, {_operand(body, op, 2, 'b')}", turned)
+    transposition = f", {int(op.attributes['a_along'])}, {int(op.attributes['b_along'])}"
+    _product(body, op, 4, f"{a}, {_operand(body, op, 2, 'b')}", transposition)
 
 
 def _mma_rows(body: BodyEmitter, op: Op) -> None:
@@ -152,10 +152,10 @@ def _mma_rows(body: BodyEmitter, op: Op) -> None:
     _product(body, op, 6, factors, f", {int(op.attributes['b_along'])}")
 
 
-def _operand(body: BodyEmitter, op: Op, at: int, name: str) -> str:
+def _operand(body: BodyEmitter, op: Op, first: int, name: str) -> str:
     """Emit the descriptor of a factor in shared memory."""
-    along, apart = (op.attributes[f"{name}_{what}"] for what in ("along", "apart"))
-    return _descriptor(body, *op.operands[at : at + 2], along=along, apart=apart)
+    along, apart = (op.attributes[f"{name}_{suffix}"] for suffix in ("along", "apart"))
+    return _descriptor(body, *op.operands[first : first + 2], along=along, apart=apart)
 
 
 _PRODUCTS = {
@@ -167,27 +167,27 @@ _PRODUCTS = {
 """By element types: K and the PTX types of sums and factors; whether factors can be transposed."""
 
 
-def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
+def _product(body: BodyEmitter, op: Op, first: int, factors: str, transposition: str) -> None:
     body.require(op, _MIN_PTX_VERSION, 90)
     body.module.require_specific()
     sums = op.operands[first:]
-    none = all(_is_zero(value) for value in sums)
+    all_zero = all(_is_zero(value) for value in sums)
     kind = register_kind(sums[0].type)
     # Results take over the registers of the sums, which nothing else uses.
-    registers = [body.new(kind) if none else body.register(value) for value in sums]
-    taken = [*(() if none else sums), *(op.operands[:4] if op.name == "mma_rows" else ())]
-    if any(value.constant is not None for value in taken):
+    registers = [body.new(kind) if all_zero else body.register(value) for value in sums]
+    read_values = [*(() if all_zero else sums), *(op.operands[:4] if op.name == "mma_rows" else ())]
+    if any(value.constant is not None for value in read_values):
         # Constants have just been moved to registers, so another fence is needed.
         body.line("wgmma.fence.sync.aligned;")
     body.names.update(zip(op.results, registers, strict=True))
-    added = body.shared_result("p", "setp.ne.u32" if none else "setp.eq.u32", "0, 0")
+    adds_sums = body.shared_result("p", "setp.ne.u32" if all_zero else "setp.eq.u32", "0, 0")
     element, columns = str(op.attributes["element"]), 2 * len(registers)
-    types, turns = _PRODUCTS[element]
+    types, can_transpose = _PRODUCTS[element]
     # Float products take the signs of the factors; integer ones do not.
     signs = "" if element == "i8" else ", 1, 1"
     body.line(
         f"wgmma.mma_async.sync.aligned.m64n{columns}{types} {{{', '.join(registers)}}}, "
-        f"{factors}, {added}{signs}{turned if turns else ''};"
+        f"{factors}, {adds_sums}{signs}{transposition if can_transpose else ''};"
     )
 
 

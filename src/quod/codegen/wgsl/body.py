@@ -83,7 +83,7 @@ class BodyEmitter:
         self._next = 0
         self._indent = "  "
         self._uses: Counter[Value] = Counter()
-        self._home: dict[Value, Block] = {}
+        self._using_region: dict[Value, Block] = {}
         self._block: Block | None = None
 
     # --- text
@@ -120,7 +120,7 @@ class BodyEmitter:
         """Define a value as an expression: named, unless it is used once in the same region."""
         op = value.op
         depth = 1 + max((self._depth.get(o, 0) for o in op.operands), default=0) if op else 1
-        used_once = self._uses[value] == 1 and self._home.get(value) is self._block
+        used_once = self._uses[value] == 1 and self._using_region.get(value) is self._block
         if op is not None and op.definition.pure and used_once:
             if len(text) <= _MAX_TEXT and depth <= _MAX_DEPTH:
                 self.names[value], self._level[value], self._depth[value] = text, level, depth
@@ -139,8 +139,8 @@ class BodyEmitter:
 
     def index(self, array: Value, at: str) -> str:
         """Return the text of an array element; `at` is an atom or a sum."""
-        name, before = self.module.arrays[array]
-        return f"{name}[{before}{at}]"
+        name, index_prefix = self.module.arrays[array]
+        return f"{name}[{index_prefix}{at}]"
 
     # --- statements
 
@@ -163,7 +163,7 @@ class BodyEmitter:
         for op in block.ops:
             for operand in op.operands:
                 self._uses[operand] += 1
-                self._home[operand] = block
+                self._using_region[operand] = block
             for region in op.regions:
                 # A value used in an inner region is not inlined into it from outside.
                 for inner in walk(region):
@@ -172,13 +172,13 @@ class BodyEmitter:
 
     def region(self, block: Block, then: Block | None = None) -> None:
         """Emit an indented region, as `emit_block` does."""
-        before = self._indent
+        outer_indent = self._indent
         self._indent += "  "
-        saved = self._uses
+        outer_uses = self._uses
         self._uses = Counter()
         self.emit_block(block, then)
-        self._uses = saved
-        self._indent = before
+        self._uses = outer_uses
+        self._indent = outer_indent
 
     def emit_call(self, op: Op) -> None:
         """Emit the call of a device function."""

@@ -22,23 +22,25 @@ _NAME = re.compile(r"v\d+(\.m\d+)?|a\d+|\d+u|true|false")
 def _if(body: BodyEmitter, op: Op) -> None:
     condition = body.text_of(op.operands[0])
     # SwiftShader's compile time doubles with each unused result in a chain of branches.
-    read = [i for i, result in enumerate(op.results) if body.is_read(result)]
-    results = [body.fresh() for _ in read]
-    for name, i in zip(results, read, strict=True):
+    used_indices = [i for i, result in enumerate(op.results) if body.is_read(result)]
+    results = [body.fresh() for _ in used_indices]
+    for name, i in zip(results, used_indices, strict=True):
         body.add(f"var {name}: {type_text(op.results[i].type)};")
         body.names[op.results[i]] = name
     then, otherwise = op.regions
     body.add(f"if ({condition}) {{")
-    _side(body, then, results, read)
+    _side(body, then, results, used_indices)
     if len(otherwise.ops) > 1 or results:
         body.add("} else {")
-        _side(body, otherwise, results, read)
+        _side(body, otherwise, results, used_indices)
     body.add("}")
 
 
-def _side(body: BodyEmitter, region: Block, results: Sequence[str], read: Sequence[int]) -> None:
+def _side(
+    body: BodyEmitter, region: Block, results: Sequence[str], used_indices: Sequence[int]
+) -> None:
     body.region(region)
-    _assign(body, results, [region.yielded[i] for i in read])
+    _assign(body, results, [region.yielded[i] for i in used_indices])
 
 
 def _assign(body: BodyEmitter, targets: Sequence[str], values: Sequence[Value]) -> None:

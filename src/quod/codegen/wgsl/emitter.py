@@ -95,7 +95,7 @@ class ModuleEmitter:
         self.helpers: dict[str, str] = {}
         self.function_names: dict[int, str] = {}
         self._function_texts: list[Lines] = []
-        self._placed: set[int] = set()
+        self._with_ids: set[int] = set()
 
     def module(self) -> WgslModule:
         fields, start = self._parameters()
@@ -135,12 +135,12 @@ class ModuleEmitter:
         for index, argument in enumerate(self.source.block.arguments):
             if isinstance(argument.type, PointerType):
                 array, row = next(lowered), next(rows)
-                before = ""
+                index_prefix = ""
                 if row.offset:
                     fields.append(Field("offset", index, word, types.u32))
-                    before = f"{_word(word)} + "
+                    index_prefix = f"{_word(word)} + "
                     word += 1
-                self.arrays[array] = (f"buffer{row.number}", before)
+                self.arrays[array] = (f"buffer{row.number}", index_prefix)
                 shared_bindings[row.number] = (
                     shared_bindings.get(row.number, False) or array in self.atomic
                 )
@@ -219,8 +219,8 @@ class ModuleEmitter:
         """Return the name of a device function, emitting it at its first call."""
         key = id(function)
         if key not in self.function_names:
-            clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)
-            name = f"f{len(self.function_names)}_{clean}"
+            safe_name = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)
+            name = f"f{len(self.function_names)}_{safe_name}"
             self.function_names[key] = name
             array_arguments = [
                 a for a in function.block.arguments if isinstance(a.type, PointerType)
@@ -246,7 +246,7 @@ class ModuleEmitter:
                 body.names[value] = parameter
         body.emit_block(function.block)
         if body.uses_ids:
-            self._placed.add(id(function))
+            self._with_ids.add(id(function))
             parameters += ["local_id: u32", "group_id: u32"]
         results = [body.text_of(value) for value in function.block.yielded]
         kinds = tuple(type_text(value.type) for value in function.block.yielded)
@@ -265,7 +265,7 @@ class ModuleEmitter:
 
     def needs_ids(self, function: Function) -> bool:
         """Return whether an emitted function takes the instance's indices as parameters."""
-        return id(function) in self._placed
+        return id(function) in self._with_ids
 
     @staticmethod
     def packed(scalars: Sequence[Value]) -> dict[Value, None]:

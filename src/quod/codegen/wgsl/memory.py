@@ -15,30 +15,32 @@ def _declared(body: BodyEmitter, op: Op) -> None:
 
 
 def _load(body: BodyEmitter, op: Op) -> None:
-    array, at = op.operands
+    array, index = op.operands
     atomic = array in body.module.atomic
-    for place, result in zip(_places(body, at, len(op.results)), op.results, strict=True):
-        element = body.index(array, place)
+    for index_text, result in zip(
+        _index_texts(body, index, len(op.results)), op.results, strict=True
+    ):
+        element = body.index(array, index_text)
         body.names[result] = body.let(f"atomicLoad(&{element})" if atomic else element)
 
 
-def _places(body: BodyEmitter, at: Value, count: int) -> list[str]:
+def _index_texts(body: BodyEmitter, index: Value, count: int) -> list[str]:
     """Return the texts of `count` consecutive indices."""
-    constant = at.constant
+    constant = index.constant
     if constant is not None:
         # Unreachable code may have any constant index, of which naga rejects the largest.
         return [f"{min(int(constant) + i, _LAST_INDEX)}u" for i in range(count)]
     if count > 1:
-        body.name(at)
-    text = body.text_of(at, LEVELS["sum"])
+        body.name(index)
+    text = body.text_of(index, LEVELS["sum"])
     return [text] + [f"{text} + {i}u" for i in range(1, count)]
 
 
 def _store(body: BodyEmitter, op: Op) -> None:
-    array, at, *values = op.operands
+    array, index, *values = op.operands
     atomic = array in body.module.atomic
-    for place, value in zip(_places(body, at, len(values)), values, strict=True):
-        element = body.index(array, place)
+    for index_text, value in zip(_index_texts(body, index, len(values)), values, strict=True):
+        element = body.index(array, index_text)
         text = body.text_of(value)
         body.add(f"atomicStore(&{element}, {text});" if atomic else f"{element} = {text};")
 
@@ -47,8 +49,8 @@ def _atomic(function: str) -> Rule:
     """Make a rule of one of WGSL's atomic functions."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
-        array, at, value = op.operands
-        element = body.index(array, _places(body, at, 1)[0])
+        array, index, value = op.operands
+        element = body.index(array, _index_texts(body, index, 1)[0])
         argument = body.text_of(value)
         body.names[op.results[0]] = body.let(f"{function}(&{element}, {argument})")
 
@@ -57,8 +59,8 @@ def _atomic(function: str) -> Rule:
 
 def _compare_exchange(body: BodyEmitter, op: Op) -> None:
     """Emit a compare-exchange, retried as WGSL's weak one may fail spuriously."""
-    array, at, *values = op.operands
-    element = body.index(array, _places(body, at, 1)[0])
+    array, index, *values = op.operands
+    element = body.index(array, _index_texts(body, index, 1)[0])
     expected, value = (body.text_of(operand) for operand in values)
     name = body.fresh()
     body.add(f"var {name} = atomicLoad(&{element});")

@@ -31,34 +31,38 @@ def function(name: str) -> Expression:
 def _arguments(texts: list[str]) -> str:
     """Join the arguments of a call so that no comparison is parsed as a template list.
 
-    WGSL parses a name, `<` and a later `>` outside parentheses as one, as in f(a < b, c > d).
+    WGSL parses a name, `<` and a later `>` outside parentheses as a list, as in f(a < b, c > d).
     """
-    closed = False
-    for at in reversed(range(len(texts))):
-        if closed and _stands_open(texts[at], "<"):
-            texts[at] = f"({texts[at]})"
-        closed = closed or _stands_open(texts[at], ">")
+    has_closing_sign = False
+    for position in reversed(range(len(texts))):
+        if has_closing_sign and _is_unparenthesised(texts[position], "<"):
+            texts[position] = f"({texts[position]})"
+        has_closing_sign = has_closing_sign or _is_unparenthesised(texts[position], ">")
     return ", ".join(texts)
 
 
-def _stands_open(text: str, sign: str) -> bool:
+def _is_unparenthesised(text: str, sign: str) -> bool:
     """Return whether `<` or `>` occurs in a text outside parentheses, not as << or <=."""
     depth = 0
-    for at, character in enumerate(text):
+    for position, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
         if depth == 0 and character == sign:
-            if sign == ">" or (text[at + 1 : at + 2] not in ("<", "=") and text[at - 1] != "<"):
+            if sign == ">" or (
+                text[position + 1 : position + 2] not in ("<", "=") and text[position - 1] != "<"
+            ):
                 return True
     return False
 
 
 def _compare(sign: str) -> Expression:
-    compared = _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
+    plain_comparison = _infix(sign, LEVELS["compare"], LEVELS["shift"], LEVELS["shift"])
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
-        if sign != "<" or not _stands_open(body.text_of(op.operands[1], LEVELS["shift"]), ">"):
-            return compared(body, op)
-        # As above: a < b >> c.
+        if sign != "<" or not _is_unparenthesised(
+            body.text_of(op.operands[1], LEVELS["shift"]), ">"
+        ):
+            return plain_comparison(body, op)
+        # In a < b >> c, WGSL would parse a template list as well.
         return _infix(sign, LEVELS["compare"], LEVELS["shift"], _ATOM)(body, op)
 
     return rule

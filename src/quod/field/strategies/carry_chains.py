@@ -76,7 +76,7 @@ class CarryChains:
     # --- rows
 
     def multiply_row(
-        self, sum_: Sequence[Value | None], at: int, multiplicand: Words, factor: Value,
+        self, sum_: Sequence[Value | None], first: int, multiplicand: Words, factor: Value,
         carry: Value | None = None,
     ) -> tuple[list[Value | None], Value | None]:  # fmt: skip
         """Add multiplicand[i] * factor to words `at + 2*i` and the next of a sum.
@@ -87,7 +87,7 @@ class CarryChains:
         k = self.k
         words = list(sum_)
         for i, x in enumerate(multiplicand):
-            index = at + 2 * i
+            index = first + 2 * i
             low, high = words[index], words[index + 1]
             if low is None and high is None and carry is None:
                 words[index], words[index + 1] = x * factor, k.emit("mul_hi", (x, factor))
@@ -128,14 +128,15 @@ class CarryChains:
         return self._join(even_sum, odd_sum)
 
     def _row(
-        self, sum_: list[Value | None], at: int, multiplicand: Words, factor: Value
+        self, sum_: list[Value | None], first: int, multiplicand: Words, factor: Value
     ) -> list[Value | None]:
-        """Add a row of products and its carry, for which the next word must have room."""
+        """Add a row of products; its carry goes to the word after the row, which must not
+        overflow."""
         if not multiplicand:
             return sum_
-        words, carry = self.multiply_row(sum_, at, multiplicand, factor)
+        words, carry = self.multiply_row(sum_, first, multiplicand, factor)
         if carry is not None:
-            carry_index = at + 2 * len(multiplicand)
+            carry_index = first + 2 * len(multiplicand)
             carry_target = words[carry_index]
             words[carry_index] = self.k.emit(
                 "addc", (self.word_or_zero(carry_target), self.zero, carry)
@@ -160,7 +161,8 @@ class CarryChains:
         y, y_sign = self._difference(b[half:], b[:half])
         middle = self.product(x, y)
         sign = x_sign ^ y_sign
-        # -m is ~m + 1: where the sign is set, all words are flipped and a carry comes in.
+        # -m is ~m + 1: where the sign is set, all words are flipped, and the chain begins with a
+        # carry.
         flipped = [word ^ sign for word in middle]
         _, carry = self.k.emit_many("add_cc", (sign, sign))
         words = []

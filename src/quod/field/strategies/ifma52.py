@@ -341,10 +341,10 @@ class Ifma52(SpareLimbs):
         """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
         a = self.normalise(a)
         while a.bound > unit:
-            times = 1
-            while unit * 2 * times < a.bound:
-                times *= 2
-            a = self._subtract_if_not_less(a, unit * times)
+            power_of_two = 1
+            while unit * 2 * power_of_two < a.bound:
+                power_of_two *= 2
+            a = self._subtract_if_not_less(a, unit * power_of_two)
         return a
 
     def _canonical(self, a: Element) -> Element:
@@ -362,12 +362,12 @@ class Ifma52(SpareLimbs):
 
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
         shift = 0 if linear else self.native_exponent - self.memory_exponent
-        limbs = [self._bits_of(words, _BITS * j - shift) for j in range(self.limb_count)]
+        limbs = [self._extract_bits(words, _BITS * j - shift) for j in range(self.limb_count)]
         bound = ((self.p - 1) << shift) + 1
         exponent = self.memory_exponent + shift
         return self._element(limbs, bound, [_MASK] * self.limb_count, exponent)
 
-    def _bits_of(self, words: Sequence[Value], low: int) -> Value:
+    def _extract_bits(self, words: Sequence[Value], low: int) -> Value:
         """Return 52 bits of packed words from bit `low` on; bits below zero are zero."""
         parts = []
         for index, word in enumerate(words):

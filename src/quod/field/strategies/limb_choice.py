@@ -82,8 +82,8 @@ class LimbChoice:
         """
         total_bits = self.bits * self.limbs_for(modulus)
         # Differences add multiples of the modulus. The fewer bits of the last limb it reaches, the
-        # larger are these multiples. For limbs of 30 bits it must reach more bits, because only two
-        # bits of a word are left for sums.
+        # larger are these multiples. A modulus may miss the last limb by two bits, except that with
+        # limbs of 30 bits it must reach five bits of it, because a word has only two spare bits.
         max_missing_bits = -5 if self.bits == 30 else 2
         return (
             total_bits - 32 * modulus.words <= self.bits

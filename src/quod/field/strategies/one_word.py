@@ -185,7 +185,7 @@ class Word64(OneWord):
         return low, self._element(high, ((a.bound - 1) * (b.bound - 1) >> 64) + 1, 0)
 
     def _add_with_carry(self, a: Value, b: Value, high_word: Value) -> tuple[Value, Value]:
-        """Return the sum of two words, and `above` plus its carry, which must not overflow."""
+        """Return the sum of two words, and `high_word` plus its carry, which must not overflow."""
         k = self.k
         if k.machine.has(Capability.CARRY):
             total, carry = k.emit_many("add_cc", (a, b))
@@ -195,7 +195,7 @@ class Word64(OneWord):
 
 
 _COLUMN_BITS = 52
-_COLUMN = (1 << _COLUMN_BITS) - 1
+_COLUMN_MASK = (1 << _COLUMN_BITS) - 1
 _COLUMN_TERMS = 1023
 """The number of terms between two carries of the columns.
 
@@ -376,13 +376,13 @@ class _Columns:
                 self._add_to(columns, a.limbs[0], None if b is None else b.limbs[0])
             for index in range(2):
                 columns[index + 1] = columns[index + 1] + (columns[index] >> _COLUMN_BITS)
-                columns[index] = columns[index] & _COLUMN
+                columns[index] = columns[index] & _COLUMN_MASK
         return tuple(columns)
 
     def _add_to(self, columns: list[Value], a: Value, b: Value | None) -> None:
         """Add a word, or a product of two, to the columns."""
         if b is None:
-            columns[0] = columns[0] + (a & _COLUMN)
+            columns[0] = columns[0] + (a & _COLUMN_MASK)
             columns[1] = columns[1] + (a >> _COLUMN_BITS)
             return
         factors = [(x, x >> _COLUMN_BITS) for x in (a, b)]
@@ -390,8 +390,8 @@ class _Columns:
             for j, y in enumerate(factors[1]):
                 columns[i + j] = self._k.emit("madd52_lo", (columns[i + j], x, y))
                 if i + j < 2:  # the product of two 12-bit parts has no high half
-                    above = columns[i + j + 1]
-                    columns[i + j + 1] = self._k.emit("madd52_hi", (above, x, y))
+                    next_column = columns[i + j + 1]
+                    columns[i + j + 1] = self._k.emit("madd52_hi", (next_column, x, y))
 
     def element(self, total: Sequence[Value]) -> Element:
         field = self._field

@@ -134,10 +134,10 @@ class SaturatedLimbs(PrimeField):
 
     def _reduce_below(self, a: Element, target_bound: int) -> Element:
         while a.bound > target_bound:
-            times = 1
-            while self.p * 2 * times < a.bound:
-                times *= 2
-            amount = self.p * times
+            power_of_two = 1
+            while self.p * 2 * power_of_two < a.bound:
+                power_of_two *= 2
+            amount = self.p * power_of_two
             used_limbs = a.limbs[: self._limbs_below(a.bound)]
             limbs, borrow = with_carry(
                 self.k, "sub", used_limbs, self.raw_constant(amount).limbs[: len(used_limbs)]
@@ -158,10 +158,10 @@ class SaturatedLimbs(PrimeField):
         """Reduce an integer with surplus limbs below p."""
         mask = (1 << self.limb_bits) - 1
         while bound > self.p:
-            times = 1
-            while self.p * 2 * times < bound:
-                times *= 2
-            amount = self.p * times
+            power_of_two = 1
+            while self.p * 2 * power_of_two < bound:
+                power_of_two *= 2
+            amount = self.p * power_of_two
             constant = [
                 self.k.constant((amount >> (self.limb_bits * j)) & mask, self.limb_type)
                 for j in range(len(limbs))

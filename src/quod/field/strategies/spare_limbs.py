@@ -50,7 +50,7 @@ class SpareLimbs(PrimeField):
         return max(maxima[:-1]) > self.most or self._top(bound) > self.last_most
 
     def _element(
-        self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int
+        self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], exponent: int
     ) -> Element:
         """Return an element, bounding its last limb by the whole number."""
         if self._overflows(maxima, bound):
@@ -58,7 +58,7 @@ class SpareLimbs(PrimeField):
                 f"limbs of {self.modulus.name} could overflow: write field.carried(...) of operands"
             )
         checked = (*maxima[:-1], min(maxima[-1], self._top(bound)))
-        return Element(self, tuple(limbs), bound, checked, e)
+        return Element(self, tuple(limbs), bound, checked, exponent)
 
     # --- linear operations
 

@@ -195,12 +195,12 @@ class OneWord(PrimeField):
         return self._reduce_below(a, self.p).limbs
 
 
-def lessened(k: Builder, word: Value, bound: int, wanted: int, p: int) -> tuple[Value, int]:
-    """Subtract multiples of p until a word is below `wanted`, which is p or more.
+def lessened(k: Builder, word: Value, bound: int, target_bound: int, p: int) -> tuple[Value, int]:
+    """Subtract multiples of p until a word is below `target_bound`, which is p or more.
 
     A subtraction that would wrap is skipped by a minimum. Returns the word and its bound.
     """
-    while bound > wanted:
+    while bound > target_bound:
         amount = p
         while 2 * amount < bound:
             amount *= 2

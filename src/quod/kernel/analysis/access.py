@@ -35,7 +35,7 @@ class Access:
 
 @frozen
 class Traffic:
-    """The device-memory traffic of one access by a warp: the warp with the most excess sectors.
+    """The device-memory traffic of an access by one warp, the one with the most excess sectors.
 
     sectors: the number of distinct sectors touched.
     least: the number of sectors that the accessed bytes would fill if contiguous.
@@ -74,7 +74,10 @@ def _warps(access: Access) -> list[Array]:
 
 
 def _width(access: Access) -> int:
-    """Return the width, in bytes, of the instructions that an access is split into."""
+    """Return the width, in bytes, of the instructions that an access is split into.
+    The width is the largest power of two, up to 16, that divides the size of the access and all
+    addresses: the lowest set bit of their bitwise or.
+    """
     offsets = access.address.offsets
     common = access.bytes
     if offsets is None:
@@ -86,8 +89,8 @@ def _width(access: Access) -> int:
 
 def traffic(access: Access) -> Traffic | None:
     """Return the traffic of an access to device memory; None if no lane is active."""
-    active = max((int(access.active[at : at + WARP].sum())
-                  for at in range(0, len(access.active), WARP)), default=0)  # fmt: skip
+    active = max((int(access.active[lane : lane + WARP].sum())
+                  for lane in range(0, len(access.active), WARP)), default=0)  # fmt: skip
     if not active:
         return None
     width = _width(access)
@@ -102,7 +105,8 @@ def traffic(access: Access) -> Traffic | None:
         addresses = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
         sectors = len(np.unique(addresses // SECTOR))
         requests = sum(
-            len(np.unique((offsets + at) // SECTOR)) for at in range(0, access.bytes, width)
+            len(np.unique((offsets + byte_offset) // SECTOR))
+            for byte_offset in range(0, access.bytes, width)
         )
         distinct = len(np.unique(addresses)) * access.element_bytes
         distances = np.unique(np.diff(offsets))
@@ -113,16 +117,16 @@ def traffic(access: Access) -> Traffic | None:
     return worst
 
 
-def _turns(words: Array, words_each: int) -> int:
+def _turns(words: Array, words_per_lane: int) -> int:
     """Return the number of turns (cycles) of one instruction; a bank serves one word per turn.
 
     The hardware serves groups of lanes whose accesses are 128 bytes in all.
     """
-    lanes_per_group = max(1, WARP // words_each)
+    lanes_per_group = max(1, WARP // words_per_lane)
     total = 0
     for start in range(0, len(words), lanes_per_group):
         distinct_words = np.unique(
-            words[start : start + lanes_per_group][:, None] + np.arange(words_each)
+            words[start : start + lanes_per_group][:, None] + np.arange(words_per_lane)
         )
         total += int(np.bincount(distinct_words % _BANKS, minlength=_BANKS).max())
     return total
@@ -133,19 +137,21 @@ def conflicts(access: Access) -> Conflicts | None:
     if access.address.offsets is None:
         return None
     width = _width(access)
-    words_each = max(1, width // _WORD)
+    words_per_lane = max(1, width // _WORD)
     worst: Conflicts | None = None
     for offsets in _warps(access):
         turns = least = padded = swizzled = 0
-        for at in range(0, access.bytes, width):
-            words = (offsets + at) // _WORD
+        for byte_offset in range(0, access.bytes, width):
+            words = (offsets + byte_offset) // _WORD
+            # Offsets may be negative: adding whole rows of banks keeps the banks.
             words = words - min(0, int(words.min())) // _BANKS * _BANKS
-            distinct = len(np.unique(words[:, None] + np.arange(words_each)))
-            turns += _turns(words, words_each)
+            distinct = len(np.unique(words[:, None] + np.arange(words_per_lane)))
+            turns += _turns(words, words_per_lane)
             least += -(-distinct // _BANKS)
-            padded += _turns(words + words // _BANKS * words_each, words_each)
+            padded += _turns(words + words // _BANKS * words_per_lane, words_per_lane)
             swizzled += _turns(
-                words ^ (words // _BANKS % _BANKS // words_each * words_each), words_each
+                words ^ (words // _BANKS % _BANKS // words_per_lane * words_per_lane),
+                words_per_lane,
             )
         if worst is None or turns * worst.least > worst.turns * least:
             worst = Conflicts(turns, least, padded, swizzled)

@@ -81,7 +81,7 @@ def _scale(a: Lanes, factor: int) -> Lanes | None:
 
 
 def _low_bits(a: Lanes, bits: int) -> Lanes | None:
-    """Return a modulo 2**bits if the base is a multiple of 2**bits, else None."""
+    """Return `a` modulo 2**bits if its base is a multiple of 2**bits, else None."""
     assert a.offsets is not None
     if a.multiple >= 1 << bits:
         return Lanes(a.offsets & ((1 << bits) - 1))
@@ -89,6 +89,7 @@ def _low_bits(a: Lanes, bits: int) -> Lanes | None:
 
 
 def _shift_down(a: Lanes, bits: int) -> Lanes | None:
+    """Return `a` shifted right if its base is a multiple of 2**bits, else None."""
     assert a.offsets is not None
     if a.multiple >= 1 << bits:
         base = None if a.base is None else (">>", a.base, bits)
@@ -97,6 +98,7 @@ def _shift_down(a: Lanes, bits: int) -> Lanes | None:
 
 
 def _exponent(number: int | None) -> int | None:
+    """Return log2 of a power of two, None for other numbers."""
     if number is None or number <= 0 or number & (number - 1):
         return None
     return number.bit_length() - 1
@@ -107,19 +109,19 @@ def _evaluate_known(op: Op, operands: list[Lanes]) -> Lanes | None:
     type_ = op.results[0].type
     evaluate_as, evaluate = op.definition.evaluate_as, op.definition.evaluate
     if evaluate_as is not None:
-        values = _typed(operands[0], op)
-        return None if values is None else _lanes_of(evaluate_as(values, type_))
+        values = _operand_array(operands[0], op)
+        return None if values is None else _known_lanes(evaluate_as(values, type_))
     if evaluate is None or len(op.results) != 1:
         return None
-    arrays = [_typed(operand, op, index) for index, operand in enumerate(operands)]
+    arrays = [_operand_array(operand, op, index) for index, operand in enumerate(operands)]
     if any(values is None for values in arrays):
         return None
     with np.errstate(all="ignore"):
         evaluated = evaluate(*arrays)
-    return None if isinstance(evaluated, tuple) else _lanes_of(evaluated)
+    return None if isinstance(evaluated, tuple) else _known_lanes(evaluated)
 
 
-def _typed(operand: Lanes, op: Op, index: int = 0) -> Array | None:
+def _operand_array(operand: Lanes, op: Op, index: int = 0) -> Array | None:
     type_ = op.operands[index].type
     if type_.kind not in ("unsigned", "signed", "bool") or operand.offsets is None:
         return None
@@ -127,7 +129,7 @@ def _typed(operand: Lanes, op: Op, index: int = 0) -> Array | None:
         return operand.offsets.astype(NUMPY_TYPES[type_])
 
 
-def _lanes_of(values: Array) -> Lanes | None:
+def _known_lanes(values: Array) -> Lanes | None:
     if values.dtype.kind == "f" or (values.dtype == np.uint64 and (values > FAR).any()):
         return None
     return known(values)
@@ -197,12 +199,12 @@ def _shift_amount(op: Op, operands: list[Lanes]) -> int | None:
     return None if number is None else number % op.results[0].type.bits
 
 
-def _left(op: Op, operands: list[Lanes]) -> Lanes | None:
+def _shift_left(op: Op, operands: list[Lanes]) -> Lanes | None:
     bits = _shift_amount(op, operands)
     return None if bits is None else _scale(operands[0], 1 << bits)
 
 
-def _right(op: Op, operands: list[Lanes]) -> Lanes | None:
+def _shift_right(op: Op, operands: list[Lanes]) -> Lanes | None:
     bits = _shift_amount(op, operands)
     return None if bits is None else _shift_down(operands[0], bits)
 
@@ -218,6 +220,7 @@ def _remainder(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 
 def _base_first(operands: list[Lanes]) -> tuple[Lanes, Lanes]:
+    """Return the operands, one without a base as the second."""
     a, b = operands
     return (a, b) if b.base is None else (b, a)
 
@@ -231,7 +234,9 @@ def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 
 def _below_base(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """Return the bitwise OR, or exclusive OR, with numbers below the base's lowest bit."""
+    """Return the bitwise or, or exclusive or, with numbers below the base's divisor.
+    Such numbers change the offsets only.
+    """
     a, b = _base_first(operands)
     if b.base is not None or b.offsets is None or a.offsets is None:
         return None
@@ -244,7 +249,7 @@ def _below_base(op: Op, operands: list[Lanes]) -> Lanes | None:
     return Lanes(offsets, a.base, a.multiple)
 
 
-def _same(op: Op, operands: list[Lanes]) -> Lanes | None:
+def _unchanged(op: Op, operands: list[Lanes]) -> Lanes | None:
     return operands[0] if op.results[0].type.is_integer else None
 
 
@@ -296,7 +301,7 @@ def _divisor_of_shifted(op: Op, operands: list[Lanes]) -> int:
     return 1 if bits is None else min(MOST, _divisor(operands[0]) << bits)
 
 
-def _one(op: Op, operands: list[Lanes]) -> int:
+def _no_divisor(op: Op, operands: list[Lanes]) -> int:
     return 1
 
 
@@ -304,17 +309,17 @@ RULES: dict[str, LaneRule] = {
     "sum": LaneRule(_sum, _divisor_of_all),
     "difference": LaneRule(_difference, _divisor_of_all),
     "extreme": LaneRule(_unfollowed, _divisor_of_all),
-    "negation": LaneRule(_negation, _one),
+    "negation": LaneRule(_negation, _no_divisor),
     "product": LaneRule(_product, _divisor_of_product),
-    "left": LaneRule(_left, _divisor_of_shifted),
-    "right": LaneRule(_right, _one),
-    "quotient": LaneRule(_quotient, _one),
-    "remainder": LaneRule(_remainder, _one),
+    "left": LaneRule(_shift_left, _divisor_of_shifted),
+    "right": LaneRule(_shift_right, _no_divisor),
+    "quotient": LaneRule(_quotient, _no_divisor),
+    "remainder": LaneRule(_remainder, _no_divisor),
     "conjunction": LaneRule(_conjunction, _divisor_of_any),
     "below base": LaneRule(_below_base, _divisor_of_all),
-    "conversion": LaneRule(_same, _divisor_of_all),
-    "same bits": LaneRule(_same, _one),
-    "comparison": LaneRule(_comparison, _one),
+    "conversion": LaneRule(_unchanged, _divisor_of_all),
+    "same bits": LaneRule(_unchanged, _no_divisor),
+    "comparison": LaneRule(_comparison, _no_divisor),
     "choice": LaneRule(_choice, _divisor_of_chosen),
 }
 """The rules by the name in the `lanes` field of the op table."""

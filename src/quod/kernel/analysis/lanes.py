@@ -20,7 +20,8 @@ Kind = Literal["data", "stride", "boundary", "other lane", "control", "arithmeti
 
 WARP = 32
 
-FAR = 1 << 60  # larger offsets would overflow
+FAR = 1 << 60
+"""The largest offset that the analysis follows: sums of larger ones could overflow."""
 MOST = 1 << 62
 """The largest power of two used; it stands for the divisor of base 0."""
 
@@ -40,9 +41,9 @@ _REASONS: dict[Kind, str] = {
     "data": "depends on data loaded at",
     "stride": "has a distance between lanes that is known at run time only, at",
     "boundary": "compares the lane with a limit at",
-    "other lane": "takes what other lanes have at",
-    "control": "depends on the way that a lane took at",
-    "arithmetic": "is computed of the lane in a way that is not followed, at",
+    "other lane": "takes values of other lanes at",
+    "control": "depends on the branch that a lane took at",
+    "arithmetic": "is computed from the lane's index in a way that is not followed, at",
 }
 
 

@@ -67,9 +67,11 @@ class _PressureCounter:
         self.live: tuple[Value, ...] = ()
         self._functions: dict[int, _PressureCounter] = {}
 
-    def _record(self, live: _Live, extra: int, location: Location, inner: Sequence[Value]) -> None:
-        if live.words + extra > self.max_words:
-            self.max_words = live.words + extra
+    def _record(
+        self, live: _Live, callee_words: int, location: Location, inner: Sequence[Value]
+    ) -> None:
+        if live.words + callee_words > self.max_words:
+            self.max_words = live.words + callee_words
             self.location = location
             self.live = (*live.values, *inner)
 
@@ -113,21 +115,21 @@ class _PressureCounter:
             return
         # Values that a loop reads but does not define are live in all its iterations.
         for region in op.regions:
-            for value in _read(region):
+            for value in _outer_values(region):
                 live.add(value)
         for region in reversed(op.regions):
             live_in_loop = live.copy()
             self.visit(region, live_in_loop)
 
 
-def _read(block: Block) -> set[Value]:
+def _outer_values(block: Block) -> set[Value]:
     """Return the values of enclosing regions that a region reads."""
     defined: set[Value] = set(block.arguments)
     outer: set[Value] = set()
     for op in block.ops:
         outer.update(operand for operand in op.operands if operand not in defined)
         for region in op.regions:
-            outer.update(value for value in _read(region) if value not in defined)
+            outer.update(value for value in _outer_values(region) if value not in defined)
         defined.update(op.results)
     return outer
 

@@ -74,7 +74,7 @@ class Analysis:
     def roofline(self, bytes_per_second: float, multiply_adds_per_second: float) -> list[Roofline]:
         """Return the rooflines of the kernel and of one iteration of each unbounded loop.
 
-        The kernel's counts one iteration of each unbounded loop.
+        The kernel's own roofline counts one iteration of each unbounded loop.
         """
         rates = bytes_per_second, multiply_adds_per_second
         rooflines = [_roofline(self.kernel.location, self.mix.whole(), *rates)]

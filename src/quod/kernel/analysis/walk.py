@@ -51,8 +51,8 @@ class Findings:
 def follow(kernel: Kernel) -> Findings:
     """Analyse the accesses, divergence and instruction mix of a kernel."""
     walker = _Walker(kernel)
-    everyone = np.ones(kernel.workgroup_size, np.bool_)
-    walker.findings.mix = walker.visit(kernel.block, everyone)
+    all_lanes = np.ones(kernel.workgroup_size, np.bool_)
+    walker.findings.mix = walker.visit(kernel.block, all_lanes)
     return walker.findings
 
 
@@ -61,9 +61,9 @@ class _Walker:
         self._size = kernel.workgroup_size
         self._values: dict[Value, Lanes] = {}
         self.findings = Findings()
-        self._settling = 0
-        self._reaching: dict[int, bool] = {}
-        self._computed: dict[int, Mix] = {}
+        self._fixed_point_depth = 0
+        self._accessing_functions: dict[int, bool] = {}
+        self._function_mixes: dict[int, Mix] = {}
         for argument in kernel.block.arguments:
             multiple = _BUFFER_ALIGNMENT if isinstance(argument.type, PointerType) else 1
             self._values[argument] = shared_unknown(self._size, multiple)
@@ -92,7 +92,7 @@ class _Walker:
 
     def _visit(self, op: Op, active: Array, mix: Mix) -> None:
         row, operands = op.definition, [self.get(operand) for operand in op.operands]
-        within = row.subgroup_operands
+        subgroup_operands = row.subgroup_operands
         if op.regions:
             self._control(op, active, mix)
         elif op.name == "call":
@@ -104,13 +104,13 @@ class _Walker:
         elif row.derives_pointer:
             self._derive(op)
         elif row.varies == "always" and not operands:
-            # An id of the instance: its index in the workgroup.
+            # The op `local_id`: the index of the instance in its workgroup.
             self._set(op.results, [known(np.arange(self._size))])
         elif row.varies == "always":
             self._set(op.results, [varying("data", op.location)] * len(op.results))
-        elif row.varies == "never" or within == ():
+        elif row.varies == "never" or subgroup_operands == ():
             self._set(op.results, [shared_unknown(self._size)])
-        elif within is not None:
+        elif subgroup_operands is not None:
             self._set(op.results, [varying("other lane", op.location)])
         else:
             self._compute(op, operands)
@@ -121,7 +121,7 @@ class _Walker:
         if not operands:
             self._set(op.results, [shared_unknown(self._size)] * len(op.results))
             return
-        # A second result is a carry, which is uniform if the operands are.
+        # A second result is a carry, which is uniform if the first result is.
         first = combine(op, operands)
         self._set(op.results, [first, *[_carry(first, op, self._size)] * (len(op.results) - 1)])
 
@@ -136,7 +136,7 @@ class _Walker:
     def _address(self, op: Op, pointer: Value, index: Value) -> Lanes:
         assert isinstance(pointer.type, PointerType)
         size = known(np.full(self._size, pointer.type.element.bytes))
-        product, total = _fake("mul", op, index), _fake("add", op, index)
+        product, total = _address_op("mul", op, index), _address_op("add", op, index)
         return combine(total, [self.get(pointer), combine(product, [self.get(index), size])])
 
     def _access(self, kind: AccessKind, op: Op, active: Array, mix: Mix) -> None:
@@ -148,12 +148,12 @@ class _Walker:
             # Only eight instances per matrix supply an address.
             active = active & (np.arange(self._size) % WARP < 8 * count)
             count = 4
-        for at in reversed(op.definition.pointers):
-            self._touch(kind, op, op.operands[at : at + 2], count, active, mix)
+        for operand in reversed(op.definition.pointers):
+            self._record_access(kind, op, op.operands[operand : operand + 2], count, active, mix)
         self._set(op.results, [varying("data", op.location)] * len(op.results))
 
     def _load(self, op: Op, active: Array, mix: Mix) -> None:
-        address = self._touch("load", op, op.operands, len(op.results), active, mix)
+        address = self._record_access("load", op, op.operands, len(op.results), active, mix)
         for result in op.results:
             self._values[result] = (
                 shared_unknown(self._size)
@@ -161,16 +161,16 @@ class _Walker:
                 else varying("data", op.location)
             )
 
-    def _touch(
+    def _record_access(
         self, verb: AccessKind, op: Op,
-        place: Sequence[Value], count: int, active: Array, mix: Mix,
+        element: Sequence[Value], count: int, active: Array, mix: Mix,
     ) -> Lanes:  # fmt: skip
-        pointer, index = place
+        pointer, index = element
         assert isinstance(pointer.type, PointerType)
         size = pointer.type.element.bytes
         address = self._address(op, pointer, index)
         space = pointer.type.space
-        if self._settling or space == "private" or space == "constant":
+        if self._fixed_point_depth or space == "private" or space == "constant":
             return address
         access = Access(verb, space, op.location, size * count, size, address, active)
         self.findings.accesses.append(access)
@@ -186,59 +186,62 @@ class _Walker:
 
     # --- functions
 
-    def _reaches(self, function: Function) -> bool:
+    def _accesses_or_branches(self, function: Function) -> bool:
         """Return whether a function accesses memory or branches."""
         key = id(function)
-        if key not in self._reaching:
-            self._reaching[key] = any(
+        if key not in self._accessing_functions:
+            self._accessing_functions[key] = any(
                 op.regions
                 or op.definition.access
-                or (op.name == "call" and self._reaches(op.attributes["function"]))
+                or (op.name == "call" and self._accesses_or_branches(op.attributes["function"]))
                 for op in walk(function.block)
             )
-        return self._reaching[key]
+        return self._accessing_functions[key]
 
     def _call(self, op: Op, operands: list[Lanes], active: Array, mix: Mix) -> None:
         function: Function = op.attributes["function"]
-        if self._reaches(function):
+        if self._accesses_or_branches(function):
             self._set(function.block.arguments, operands)
             mix.include(self.visit(function.block, active))
             self._set(op.results, [self.get(value) for value in function.block.yielded])
             return
-        mix.include(self._computing(function))
+        mix.include(self._function_mix(function))
         varies = next((operand for operand in operands if operand.offsets is None), None)
         if varies is None and not all(operand.uniform for operand in operands):
             varies = varying("arithmetic", op.location)
         for result in op.results:
             self._values[result] = varies or shared_unknown(self._size)
 
-    def _computing(self, function: Function) -> Mix:
+    def _function_mix(self, function: Function) -> Mix:
         key = id(function)
-        if key not in self._computed:
+        if key not in self._function_mixes:
             mix = Mix(computing(function.block))
             for op in function.block.ops:
                 if op.name == "call":
-                    mix.include(self._computing(op.attributes["function"]))
-            self._computed[key] = mix
-        return self._computed[key]
+                    mix.include(self._function_mix(op.attributes["function"]))
+            self._function_mixes[key] = mix
+        return self._function_mixes[key]
 
     # --- control flow
 
-    def _divided(self, mask: Array, active: Array) -> int:
+    def _divided_warps(self, mask: Array, active: Array) -> int:
         """Return the number of warps with active lanes both inside and outside a mask."""
         warps = range(0, self._size, WARP)
         return sum(
-            bool((mask & active)[at : at + WARP].any() and (~mask & active)[at : at + WARP].any())
-            for at in warps
+            bool(
+                (mask & active)[start : start + WARP].any()
+                and (~mask & active)[start : start + WARP].any()
+            )
+            for start in warps
         )
 
     def _record_divergence(
         self, form: Literal["branch", "loop"], op: Op, condition: Lanes, active: Array
     ) -> None:
-        if self._settling or condition.uniform_in_warps:
+        if self._fixed_point_depth or condition.uniform_in_warps:
             return
         if condition.offsets is not None:
-            warps = self._divided(condition.offsets != 0, active)
+            warps = self._divided_warps(condition.offsets != 0, active)
             if warps:
                 self.findings.divergences.append(Divergence(form, op.location, None, warps))
             return
@@ -287,22 +290,22 @@ class _Walker:
             return Lanes(None, reason=condition.reason)
         return varying("control", op.location)
 
-    def _carried(self, arguments: Sequence[Value], initial: list[Lanes], op: Op) -> None:
-        """Set a loop's carried values to a fixed point that holds in every round."""
+    def _set_carried(self, arguments: Sequence[Value], initial: list[Lanes], op: Op) -> None:
+        """Set a loop's carried values to a fixed point, which holds in every iteration."""
         *_, last = op.regions
-        state = [_round(lanes) for lanes in initial]
-        everyone = np.ones(self._size, np.bool_)
-        self._settling += 1
+        state = [_any_iteration(lanes) for lanes in initial]
+        all_lanes = np.ones(self._size, np.bool_)
+        self._fixed_point_depth += 1
         for _ in range(len(arguments) + 2):
             self._set(arguments, state)
             for region in op.regions:
-                self.visit(region, everyone)
+                self.visit(region, all_lanes)
             following = [self.get(value) for value in last.yielded]
-            settled = [_widened(a, b, op) for a, b in zip(state, following, strict=True)]
-            if all(_alike(a, b) for a, b in zip(state, settled, strict=True)):
+            joined = [_joined_iterations(a, b, op) for a, b in zip(state, following, strict=True)]
+            if all(_equal_offsets(a, b) for a, b in zip(state, joined, strict=True)):
                 break
-            state = settled
-        self._settling -= 1
+            state = joined
+        self._fixed_point_depth -= 1
         self._set(arguments, state)
 
     def _for(self, op: Op, active: Array, mix: Mix) -> None:
@@ -310,8 +313,8 @@ class _Walker:
         (body,) = op.regions
         index, *carried = body.arguments
         self._values[index] = _index(start, step, op)
-        self._carried(carried, [self.get(value) for value in op.operands[3:]], op)
-        self._record_divergence("loop", op, self._length(start, stop, step, op), active)
+        self._set_carried(carried, [self.get(value) for value in op.operands[3:]], op)
+        self._record_divergence("loop", op, self._loop_condition(start, stop, step, op), active)
         inner = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
@@ -319,9 +322,9 @@ class _Walker:
             mix.include(inner, max(0, -(-(end - first) // increment)))
         else:
             mix.loops.append((op.location, inner))
-        self._leave(op, carried)
+        self._set_results(op, carried)
 
-    def _length(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
+    def _loop_condition(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
         """Return a stand-in for a loop's condition.
 
         It is uniform if all lanes run the same number of iterations.
@@ -338,19 +341,19 @@ class _Walker:
 
     def _while(self, op: Op, active: Array, mix: Mix) -> None:
         head, body = op.regions
-        self._carried(head.arguments, [self.get(value) for value in op.operands], op)
+        self._set_carried(head.arguments, [self.get(value) for value in op.operands], op)
         inner = self.visit(head, active)
         self._record_divergence("loop", op, self.get(head.yielded[0]), active)
         inner.include(self.visit(body, active))
         mix.loops.append((op.location, inner))
-        self._leave(op, head.arguments)
+        self._set_results(op, head.arguments)
 
-    def _leave(self, op: Op, carried: Sequence[Value]) -> None:
+    def _set_results(self, op: Op, carried: Sequence[Value]) -> None:
         for result, argument in zip(op.results, carried, strict=True):
             self._values[result] = self.get(argument)
 
 
-def _fake(name: str, op: Op, value: Value) -> Op:
+def _address_op(name: str, op: Op, value: Value) -> Op:
     """Make an op for address arithmetic, which the kernel does not contain."""
     return Op(name, (value, value), (value,), {}, (), op.location)
 
@@ -361,7 +364,7 @@ def _carry(first: Lanes, op: Op, size: int) -> Lanes:
     return first if first.offsets is None else varying("arithmetic", op.location)
 
 
-def _round(lanes: Lanes) -> Lanes:
+def _any_iteration(lanes: Lanes) -> Lanes:
     """Generalise an initial value to any iteration: the base becomes unknown."""
     if lanes.offsets is None:
         return lanes
@@ -369,13 +372,13 @@ def _round(lanes: Lanes) -> Lanes:
     return Lanes(offsets, object(), 1)
 
 
-def _alike(a: Lanes, b: Lanes) -> bool:
+def _equal_offsets(a: Lanes, b: Lanes) -> bool:
     if a.offsets is None or b.offsets is None:
         return a.offsets is None and b.offsets is None
     return bool((a.offsets == b.offsets).all())
 
 
-def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
+def _joined_iterations(first: Lanes, following: Lanes, op: Op) -> Lanes:
     """Return the join of a carried value before and after an iteration."""
     if first.offsets is None:
         return first

@@ -30,7 +30,7 @@ _BESIDE_ELEMENT = (
 )
 
 
-def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
+def _converted(number: int | float | bool, type_: Type) -> int | float | bool:
     """Convert a number to the type; TraceError if it is out of range or not exact."""
     if type_ is types.bool_:
         if number not in (0, 1):
@@ -125,7 +125,7 @@ class Builder(ValueBuilder):
         check_type(type_)
         if type_ not in types.SCALARS:
             raise TraceError(f"there are no constants of type {type_}")
-        return self._tracer.constant(_fitting(number, type_), type_)
+        return self._tracer.constant(_converted(number, type_), type_)
 
     # --- where an instance is
 
@@ -140,7 +140,7 @@ class Builder(ValueBuilder):
         Consecutive instances lie along the first axis.
         """
         linear = self.emit("local_id", ())
-        if axis is None or len(self._along(axis)) == 1:
+        if axis is None or len(self._checked_shape(axis)) == 1:
             return linear
         lower_extents, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
         index = linear if lower_extents == 1 else linear // lower_extents
@@ -149,7 +149,7 @@ class Builder(ValueBuilder):
     def workgroup_id(self, axis: int | None = None) -> Value:
         """Return the index of this workgroup in the grid, or along one of its axes."""
         linear = self.emit("workgroup_id", ())
-        if axis is None or len(self._along(axis)) == 1:
+        if axis is None or len(self._checked_shape(axis)) == 1:
             return linear
         for extent in self._tracer.grid[:axis]:
             linear = linear // extent
@@ -157,7 +157,7 @@ class Builder(ValueBuilder):
 
     def num_workgroups(self, axis: int | None = None) -> Value:
         """Return the number of workgroups in the grid, or along one of its axes."""
-        if axis is not None and axis < len(self._along(axis)) - 1:
+        if axis is not None and axis < len(self._checked_shape(axis)) - 1:
             return self._tracer.grid[axis]
         count = self.emit("num_workgroups", ())
         if axis is not None:
@@ -167,11 +167,11 @@ class Builder(ValueBuilder):
 
     def global_id(self, axis: int | None = None) -> Value:
         """Return the index of this instance in the grid, or along one of its axes."""
-        if axis is None or len(self._along(axis)) == 1:
+        if axis is None or len(self._checked_shape(axis)) == 1:
             return self.workgroup_id() * self.workgroup_size + self.local_id()
         return self.workgroup_id(axis) * self._tracer.shape[axis] + self.local_id(axis)
 
-    def _along(self, axis: int) -> tuple[int, ...]:
+    def _checked_shape(self, axis: int) -> tuple[int, ...]:
         """Return the extents of a workgroup; raises TraceError if there is no such axis."""
         if type(axis) is not int or not 0 <= axis < len(self._tracer.shape):
             count = len(self._tracer.shape)
@@ -233,7 +233,7 @@ class Builder(ValueBuilder):
     def table(self, element: Type, numbers: Sequence[int | float]) -> Value:
         """Declare a read-only table of constants, for run-time indices.
 
-        TraceError for a number out of the type's range, as for constants.
+        Raises TraceError for a number out of the type's range.
         """
         check_type(element)
         if element in types.NARROW_FLOATS:
@@ -248,7 +248,7 @@ class Builder(ValueBuilder):
                     f"{an(type(number).__name__)} is no number; a table holds numbers that are "
                     "known while tracing"
                 )
-        converted = [_fitting(number, value_type) for number in numbers]
+        converted = [_converted(number, value_type) for number in numbers]
         data = np.array(converted, NUMPY_TYPES[value_type])
         stored = data.astype(NUMPY_TYPES[element])
         if (stored != data).any() and element is not value_type:
@@ -306,9 +306,10 @@ class Builder(ValueBuilder):
     def registers(self, count: int) -> None:
         """Set the registers per instance of this role from here on: a multiple of 8, 24 to 256.
 
-        Legal once per role, which consists of whole warpgroups (four subgroups), and under no
-        condition but the role's. The workgroup's total must not exceed its initial registers; see
-        `quod.kernel.verifier.registers.at_entry`. No effect on machines with fixed registers.
+        Legal once per role, which must consist of whole warpgroups (four subgroups), and under no
+        condition but the one that makes the role. The workgroup's total must not exceed its initial
+        registers; see `quod.kernel.verifier.registers.at_entry`. No effect on machines with fixed
+        registers.
         """
         count = whole_number("the registers of an instance", count, 24, 256, error=TraceError)
         if count not in REGISTER_COUNTS:
@@ -347,7 +348,7 @@ class Builder(ValueBuilder):
     ) -> CountedLoop:
         """Run a region for each index: `with k.range(start, stop) as loop:`."""
         if stop is None:
-            raise TraceError("k.range takes where it starts and where it stops: k.range(0, n)")
+            raise TraceError("k.range takes a start and a stop: k.range(0, n)")
         for item in (start, stop, step):
             if isinstance(item, Value):
                 index_type = item.type

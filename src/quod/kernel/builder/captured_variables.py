@@ -60,14 +60,14 @@ class _CapturedVariable:
     @classmethod
     def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _CapturedVariable:
         value = current()
-        return cls(name, location, current, value, _short(value), _frozen(value))
+        return cls(name, location, current, value, _short(value), _snapshot(value))
 
     def is_same(self) -> bool:
         """Return whether the variable has kept its value."""
         current_value = self.current()
         if current_value is self.value and isinstance(current_value, (*_ATOMS, ModuleType, type)):
             return True
-        is_equal: bool = _frozen(current_value) == self.frozen
+        is_equal: bool = _snapshot(current_value) == self.frozen
         return is_equal
 
 
@@ -88,9 +88,9 @@ class CapturedVariables:
             self.check()
             trace()
             return
-        before = list(_reads_of(self._function))
+        reads = list(_variables_reached(self._function))
         trace()
-        self._reads = [read for read in before if read.is_same()]
+        self._reads = [read for read in reads if read.is_same()]
 
     def check(self) -> None:
         """Raise TraceError, naming the variable, if one has changed since the first trace."""
@@ -114,7 +114,7 @@ def _short(value: object) -> str:
 # --- the variables that code reads
 
 
-def _reads_of(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
+def _variables_reached(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
     seen: set[int] = set()
     pending: list[Any] = [function]
     while pending:
@@ -123,12 +123,12 @@ def _reads_of(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
             continue
         seen.add(id(item))
         if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename):
-            for read in _reads_in(item):
+            for read in _variables_read(item):
                 yield read
                 pending.append(read.value)
-        elif isinstance(item, type) and _is_authors(_file_of(item)):
+        elif isinstance(item, type) and _is_authors(_source_file(item)):
             pending += vars(item).values()
-        elif _is_authors(_file_of(type(item))):
+        elif _is_authors(_source_file(type(item))):
             pending.append(type(item))
 
 
@@ -149,7 +149,7 @@ def _unwrapped(item: Any) -> Any:
             return item
 
 
-def _file_of(kind: type) -> str:
+def _source_file(kind: type) -> str:
     """Return the source file of a class, from its methods, or else from its module."""
     for member in vars(kind).values():
         code = getattr(_unwrapped(member), "__code__", None)
@@ -188,32 +188,32 @@ def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
         with suppress(OSError, ValueError):
             folder = os.path.abspath(entry)
             if folder + os.sep not in prefixes:
-                for about in Path(folder).glob("*.dist-info"):
-                    prefixes |= {os.path.join(folder, name) for name in _names_of(about)}
+                for dist_info in Path(folder).glob("*.dist-info"):
+                    prefixes |= {os.path.join(folder, name) for name in _names_of(dist_info)}
     return tuple(prefixes)
 
 
-def _names_of(about: Path) -> Iterator[str]:
+def _names_of(dist_info: Path) -> Iterator[str]:
     """List an installation's packages, with a trailing separator, and its top-level modules.
 
     Empty if the list of files is damaged. Namespace packages are listed by their modules, because
     the user's own code may share the folder.
     """
-    files = _files_of(about)
+    files = _files_of(dist_info)
     packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
     for file in files:
-        around = [parent for parent in file.parents if parent.name and parent in packages]
-        if around:
-            yield str(around[-1]) + os.sep
+        parent_packages = [parent for parent in file.parents if parent.name and parent in packages]
+        if parent_packages:
+            yield str(parent_packages[-1]) + os.sep
         elif file.suffix == ".py":
             yield str(file)
 
 
-def _files_of(about: Path) -> list[PurePath]:
-    """Return the files of one installation inside its folder, relative to it."""
+def _files_of(dist_info: Path) -> list[PurePath]:
+    """Return the files of one installed package in its site folder, relative to the folder."""
     import csv
 
-    record = about / "RECORD"
+    record = dist_info / "RECORD"
     try:
         # Reading a pipe or device may never end.
         text = record.read_text("utf-8") if record.is_file() else ""
@@ -225,14 +225,14 @@ def _files_of(about: Path) -> list[PurePath]:
     return [file for file in paths if not file.is_absolute() and ".." not in file.parts]
 
 
-def _reads_in(function: FunctionType) -> Iterator[_CapturedVariable]:
+def _variables_read(function: FunctionType) -> Iterator[_CapturedVariable]:
     """Yield the variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
     first = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield _CapturedVariable.of(name, first, functools.partial(_content, cell))
     variables = function.__globals__
-    for code in _codes(function.__code__):
+    for code in _nested_code(function.__code__):
         names: list[str] = []
         for instruction in dis.get_instructions(code):
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -257,27 +257,28 @@ def _reads_in(function: FunctionType) -> Iterator[_CapturedVariable]:
 
 
 def _content(cell: Any) -> Any:
+    """Return the value of a captured variable; `_MISSING` if it is not assigned yet."""
     try:
         return cell.cell_contents
     except ValueError:
         return _MISSING
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _nested_code(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from _nested_code(constant)
 
 
-# --- what a value is
+# --- snapshots of values
 
 
-# Of the standard library, and nothing but their attributes.
-_PLAIN = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
+# Classes of the standard library whose instances are nothing but their attributes.
+_PLAIN_CLASSES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 
 
-def _frozen(value: Any) -> Any:
+def _snapshot(value: Any) -> Any:
     """Return a snapshot of a value, for comparing it later."""
     return _Freezer().freeze(value, 0)
 
@@ -286,7 +287,7 @@ class _Freezer:
     """The snapshot of one value; repeated objects become references, so cycles terminate."""
 
     def __init__(self) -> None:
-        self._met: dict[int, int] = {}
+        self._visited: dict[int, int] = {}
 
     def freeze(self, value: Any, depth: int) -> Any:
         value = _unwrapped(value)
@@ -307,14 +308,14 @@ class _Freezer:
             return code, inner(value.__defaults__), inner(value.__kwdefaults__)
         if isinstance(value, tuple):
             return type(value), [inner(item) for item in value]
-        if id(value) in self._met:
-            return _Freezer, self._met[id(value)]
+        if id(value) in self._visited:
+            return _Freezer, self._visited[id(value)]
         content = self._content(value, inner)
         return _IdentityKey(value) if content is None else (type(value), content)
 
     def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
         """Return the content of a container or mutable object; None for other objects."""
-        self._met[id(value)] = len(self._met)
+        self._visited[id(value)] = len(self._visited)
         if isinstance(value, (list, deque)):
             return [inner(item) for item in value]
         if isinstance(value, dict):
@@ -326,9 +327,9 @@ class _Freezer:
         if isinstance(value, (bytearray, array)):
             return getattr(value, "typecode", ""), bytes(value)
         kind = type(value)
-        if _is_authors(_file_of(kind)) or (kind.__module__, kind.__name__) in _PLAIN:
+        if _is_authors(_source_file(kind)) or (kind.__module__, kind.__name__) in _PLAIN_CLASSES:
             return [(name, inner(item)) for name, item in _attributes(value)]
-        del self._met[id(value)]
+        del self._visited[id(value)]
         return None
 
 

@@ -129,9 +129,10 @@ def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
     except DeviceError:
         extents = ()
     if len(extents) != axes:
-        wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
+        expected_extents = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
         extents_text = ", ".join(map(shown, counts))
         raise DeviceError(
-            f"kernel {kernel.name} was launched with {extents_text} workgroups; give {wanted}"
+            f"kernel {kernel.name} was launched with {extents_text} workgroups; give "
+            f"{expected_extents}"
         )
     return extents

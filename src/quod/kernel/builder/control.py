@@ -88,7 +88,7 @@ class Form(ABC):
 
     def _check_leaving(self) -> None:
         frame = sys._getframe(3)
-        # Quod's own sources are looked at by a test.
+        # A test checks Quod's own sources once.
         if frame.f_code.co_filename.startswith(OWN_FILES):
             return
         from quod.kernel.builder.early_exit import check_leaving
@@ -146,11 +146,11 @@ class Branch(Form):
         super().__init__(tracer)
         self._condition = condition
         self._then: Block | None = None
-        self._given: Any = None
-        self._given_at: Location | None = None
+        self._yielded: Any = None
+        self._yielded_at: Location | None = None
         self._results: Any = None
         self._has_both_sides = False
-        self._ops_before = 0
+        self._ops_before_otherwise = 0
         self.home = tracer.innermost
 
     def __enter__(self) -> Branch:
@@ -163,10 +163,10 @@ class Branch(Form):
     def yield_(self, *structures: Any) -> None:
         """Set the results of this side."""
         self._check_place("branch.yield_(...)")
-        if self._given is not None:
+        if self._yielded is not None:
             raise TraceError("branch.yield_(...) was called twice on one side of a branch")
-        self._given = structures
-        self._given_at = self._tracer.locate()
+        self._yielded = structures
+        self._yielded_at = self._tracer.locate()
 
     def one_sided(self) -> TraceError:
         """Return the error for a branch with results on one side only."""
@@ -183,8 +183,8 @@ class Branch(Form):
         if kind is not None:
             self._abandon(kind)
             return
-        values, self._key, self._rebuild = flatten(tuple(self._given or ()))
-        self._tracer.close_region(values, self._given_at)
+        values, self._key, self._rebuild = flatten(tuple(self._yielded or ()))
+        self._tracer.close_region(values, self._yielded_at)
         assert self._then is not None
         self._types = [value.type for value in values]
         if values:
@@ -196,7 +196,7 @@ class Branch(Form):
                 "if", (self._condition,), (), {}, (self._then, other), self._location
             )
             self._operation = self._tracer.last_operation()
-        self._ops_before = len(self.home.ops)
+        self._ops_before_otherwise = len(self.home.ops)
 
     def otherwise(self) -> Otherwise:
         """Run a region where the condition is false: `with branch.otherwise():`."""
@@ -208,7 +208,7 @@ class Branch(Form):
         if self._results is None:
             if not self._is_entered:
                 raise self.never_entered()
-            if self._has_both_sides or not self._given:
+            if self._has_both_sides or not self._yielded:
                 raise TraceError("the branch has no results; set them by branch.yield_(...)")
             raise self.one_sided()
         return self._results if len(self._results) > 1 else self._results[0]
@@ -236,7 +236,7 @@ class Otherwise(Form):
             raise TraceError("`otherwise` must be in the same region as its branch")
         self._check_between()
         branch._has_both_sides = True
-        branch._given, branch._given_at = None, None
+        branch._yielded, branch._yielded_at = None, None
         self._block = branch._tracer.open_region(())
         branch._region = self._block
 
@@ -244,7 +244,7 @@ class Otherwise(Form):
         """Raise TraceError for an effect between the sides, which the branch would reorder."""
         from quod.kernel.ir.passes import only_computes
 
-        for op in self._branch.home.ops[self._branch._ops_before :]:
+        for op in self._branch.home.ops[self._branch._ops_before_otherwise :]:
             if not only_computes(op):
                 raise TraceError(
                     f"{an(op.name)} is between a branch and its `otherwise`, and would run before "
@@ -260,18 +260,19 @@ class Otherwise(Form):
         if kind is not None:
             self._abandon(kind)
             return
-        values, key, _ = flatten(tuple(branch._given or ()))
-        tracer.close_region(values, branch._given_at)
+        values, key, _ = flatten(tuple(branch._yielded or ()))
+        tracer.close_region(values, branch._yielded_at)
         if branch._key != key:
             raise TraceError(
                 f"a branch gives {describe(branch._key)} where its condition holds and "
                 f"{describe(key)} where it does not{remedy(branch._key, key)}",
-                branch._given_at,
+                branch._yielded_at,
             )
         assert branch._then is not None
         if not values:
             branch._operation.regions = (branch._then, self._block)
-            # The other side may use ops recorded since, so the branch moves behind them.
+            # The other side may use pure ops recorded after the branch, so the branch moves behind
+            # them.
             if branch.home.ops[-1] is not branch._operation:
                 branch.home.ops.remove(branch._operation)
                 branch.home.ops.append(branch._operation)

@@ -27,10 +27,10 @@ _Leave = ast.Return | ast.Break | ast.Continue
 
 def check_leaving(frame: FrameType) -> None:
     """Raise TraceError if a statement leaves the body of the `with` that a frame is entering."""
-    at: FrameType | None = frame
-    while at is not None:
-        _check_frame(at)
-        at = _manager_user(at)
+    current: FrameType | None = frame
+    while current is not None:
+        _check_frame(current)
+        current = _manager_user(current)
 
 
 def _manager_user(frame: FrameType) -> FrameType | None:
@@ -65,7 +65,9 @@ def _leaving(code: CodeType) -> dict[int, tuple[str, int]]:
     lines = {line for _, _, line in code.co_lines()}
     leaving = leaving_statements(_source_of(code.co_filename))
     # Skip lines that the code does not have: the file has changed since it was compiled.
-    return {at: (word, line) for at, word, line in leaving if at in lines and line in lines}
+    return {
+        start: (word, line) for start, word, line in leaving if start in lines and line in lines
+    }
 
 
 @functools.lru_cache(64)

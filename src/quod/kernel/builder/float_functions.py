@@ -36,31 +36,31 @@ _EXP = (
 def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
     """Compute e**r * 2**n for |r| < 0.35 and integers n from -160 to 130.
 
-    2**n is computed as two factors.
+    2**n is multiplied in as two factors, as 2**n itself may be out of range.
     """
     power = _polynomial(r, _EXP) * (r * r) + r + 1.0
-    exponent_sum = n.cast(i32)
-    half = exponent_sum >> 1
+    total_exponent = n.cast(i32)
+    half = total_exponent >> 1
 
     def power_of_two(exponent: Value) -> Value:
         return k.bitcast((exponent + 127) << 23, f32)
 
-    return power * power_of_two(half) * power_of_two(exponent_sum - half)
+    return power * power_of_two(half) * power_of_two(total_exponent - half)
 
 
-def _within(k: Arithmetic, x: Value, low: float, high: float) -> Value:
+def _clamp(k: Arithmetic, x: Value, low: float, high: float) -> Value:
     """Clamp to an interval beyond which results are 0 or infinity; NaN stays."""
     return k.minimum(k.maximum(x, low), high)
 
 
 def _exp(k: Arithmetic, x: Value) -> Value:
-    x = _within(k, x, -105.0, 89.0)
+    x = _clamp(k, x, -105.0, 89.0)
     n = k.floor(x * _LOG2_E + 0.5)
     return _scaled_exp(k, (x - n * _LN2_HIGH) - n * _LN2_LOW, n)
 
 
 def _exp2(k: Arithmetic, x: Value) -> Value:
-    x = _within(k, x, -152.0, 129.0)
+    x = _clamp(k, x, -152.0, 129.0)
     n = k.floor(x + 0.5)
     return _scaled_exp(k, (x - n) * 0.6931471805599453, n)
 
@@ -82,8 +82,8 @@ def _log_parts(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
     return (e - k.select(small, k.constant(25, i32), 0)).cast(f32), f, g
 
 
-def _where_there_is_a_log(k: Arithmetic, x: Value, log: Value) -> Value:
-    """Replace the logarithm in special cases: of inf and NaN x itself, of 0 -inf, below 0 NaN."""
+def _with_special_cases(k: Arithmetic, x: Value, log: Value) -> Value:
+    """Return `log`, or x for inf and NaN, -inf for x = 0, and NaN for x < 0."""
     infinity = float("inf")
     log = k.select(x < infinity, log, x)
     log = k.select(x == 0.0, k.constant(-infinity, f32), log)
@@ -92,14 +92,14 @@ def _where_there_is_a_log(k: Arithmetic, x: Value, log: Value) -> Value:
 
 def _log(k: Arithmetic, x: Value) -> Value:
     e, f, g = _log_parts(k, x)
-    return _where_there_is_a_log(k, x, (g + e * _LN2_LOW + f) + e * _LN2_HIGH)
+    return _with_special_cases(k, x, (g + e * _LN2_LOW + f) + e * _LN2_HIGH)
 
 
 def _log2(k: Arithmetic, x: Value) -> Value:
     """Compute the base-2 logarithm; log2(e) is split into 1 and the remainder for accuracy."""
     e, f, g = _log_parts(k, x)
     fraction = _LOG2_E - 1.0
-    return _where_there_is_a_log(k, x, (((f + g) * fraction + g) + f) + e)
+    return _with_special_cases(k, x, (((f + g) * fraction + g) + f) + e)
 
 
 _TANH = (
@@ -134,10 +134,8 @@ class FloatFunction:
 FUNCTIONS: dict[str, FloatFunction] = {
     "exp": FloatFunction("e**a.", _exp, 1, 4),
     "exp2": FloatFunction("2**a.", _exp2, 1, 4),
-    "log": FloatFunction("The natural logarithm; of 0 minus infinity, below NaN.", _log, 1, 4),
-    "log2": FloatFunction(
-        "The logarithm to base 2; of 0 minus infinity, below NaN.", _log2, 1.5, 4
-    ),
+    "log": FloatFunction("The natural logarithm; -infinity for 0, NaN below 0.", _log, 1, 4),
+    "log2": FloatFunction("The logarithm to base 2; -infinity for 0, NaN below 0.", _log2, 1.5, 4),
     "tanh": FloatFunction("The hyperbolic tangent.", _tanh, 1.5, 4),
 }
 """The functions by the names of the builder's methods."""

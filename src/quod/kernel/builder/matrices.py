@@ -16,6 +16,7 @@ from quod.kernel.ops import float8
 from quod.kernel.ops.semantics import Array
 
 _GROUP, _PART = np.arange(32) // 4, np.arange(32) % 4
+"""Per lane, groupID and threadID_in_group of the PTX ISA: its row and its part of the row."""
 
 
 def words_of_rows(rows: Array, *, transposed: bool) -> Array:
@@ -55,17 +56,17 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
         [_numbers(kind, words) for words in part]
         for kind, part in zip(factors(element), (operands[:4], operands[4:6]), strict=True)
     )
-    each = a[0].shape[2]
-    count, depth = len(a[0]), 8 * each
-    left, right = np.empty((count, 16, depth)), np.empty((count, depth, 8))
+    elements_per_word = a[0].shape[2]
+    subgroups, depth = len(a[0]), 8 * elements_per_word
+    left, right = np.empty((subgroups, 16, depth)), np.empty((subgroups, depth, 8))
     for number, values in enumerate(a):
-        for place in range(each):
-            at = each * _PART + place + (number >> 1) * depth // 2
-            left[:, _GROUP + 8 * (number & 1), at] = values[:, :, place]
+        for element_index in range(elements_per_word):
+            depth_index = elements_per_word * _PART + element_index + (number >> 1) * depth // 2
+            left[:, _GROUP + 8 * (number & 1), depth_index] = values[:, :, element_index]
     for number, values in enumerate(b):
-        for place in range(each):
-            at = each * _PART + place + number * depth // 2
-            right[:, at, _GROUP] = values[:, :, place]
+        for element_index in range(elements_per_word):
+            depth_index = elements_per_word * _PART + element_index + number * depth // 2
+            right[:, depth_index, _GROUP] = values[:, :, element_index]
     product = left @ right
     return [
         added(

@@ -12,7 +12,7 @@ from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Operand, Value
 from quod.validation import flag, offers, whole_number
 
-_MOST = (1 << 31) - 1
+_MAX_PREFETCHED = (1 << 31) - 1
 _MAX_LOADED = 1 << 16
 
 
@@ -29,8 +29,8 @@ def check_type(candidate: object) -> None:
     if not isinstance(candidate, Type):
         hint = ""
         if offers(candidate, "__metadata__"):
-            of = candidate.__metadata__[0]  # type: ignore[attr-defined]
-            hint = f"; write {of}, for U32 and its like are annotations"
+            type_ = candidate.__metadata__[0]  # type: ignore[attr-defined]
+            hint = f"; write {type_}, for U32 and its like are annotations"
         raise TraceError(f"this is no type of the language{hint or ', such as quod.kernel.u32'}")
 
 
@@ -82,23 +82,23 @@ class MemoryBuilder(ABC):
             raise TraceError(f"a load gives at least one value, not {count}")
         element = self._element(pointer, "loaded from")
         if element in types.NARROW_FLOATS:
-            words = self.load(self.cast(pointer, types.bits_type(element)), index, count)
-            return tuple([self._widened(word, element) for word in words])
+            bits = self.load(self.cast(pointer, types.bits_type(element)), index, count)
+            return tuple([self._widened(word, element) for word in bits])
         operands = (pointer, self._index(index))
         return self._tracer.record("load", operands, [result] * count, {"count": count})
 
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Store values at pointer[index] and the elements after it."""
         element = self._element(pointer, "stored through")
-        wanted = types.loaded_type(element)
+        expected_type = types.loaded_type(element)
         self._refuse_constant(pointer)
         if not values:
             raise TraceError("a store needs at least one value")
         for value in values:
             check_value(value, "store")
-            if value.type is not wanted:
+            if value.type is not expected_type:
                 raise TraceError(
-                    f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
+                    f"{an(expected_type)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
         if element in types.NARROW_FLOATS:
@@ -152,9 +152,9 @@ class MemoryBuilder(ABC):
         """Start a copy of `count` elements from source[start] in global memory to shared[to].
 
         The copy has 4, 8 or 16 bytes, and both addresses are multiples of its size. This instance
-        sees it after `copy_async_commit` and `copy_async_wait`, others after a barrier that
-        follows. Where `where` is false, zeros are written and nothing is read, on machines with
-        the capability ``async_copies``.
+        sees the copied data after `copy_async_commit` and `copy_async_wait`, other instances after
+        a barrier that follows these. Where `where` is false, zeros are written and nothing is read,
+        on machines with the capability ``async_copies``.
         """
         self._element(shared, "copied to")
         self._element(source, "copied from")
@@ -182,8 +182,8 @@ class MemoryBuilder(ABC):
 
         pointer[index], of u32, is the address of a row of four words: instance i points to row
         i % 8 of matrix i // 8. The result has the layout of `mma`. With `transposed`, rows in
-        memory are its columns. Requires the capability ``tensor_cores``; legal where all instances
-        of the workgroup reach it.
+        memory are columns of the matrices. Requires the capability ``tensor_cores``; legal where
+        all instances of the workgroup reach it.
         """
         transposed = flag("transposed", transposed, error=TraceError)
         name = "load_matrices_transposed" if transposed else "load_matrices"
@@ -222,5 +222,5 @@ class MemoryBuilder(ABC):
     def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
         """Hint that `count` elements from pointer[index] on will be loaded soon."""
         self._element(pointer, "prefetched")
-        count = whole_number("the count of a prefetch", count, 1, _MOST, error=TraceError)
+        count = whole_number("the count of a prefetch", count, 1, _MAX_PREFETCHED, error=TraceError)
         self._tracer.record("prefetch", (pointer, self._index(index)), (), {"count": count})

@@ -23,9 +23,9 @@ class _Format:
     """A narrow float format.
 
     bits: its width.
-    digits: mantissa bits.
+    digits: the number of mantissa bits.
     bias: the exponent bias.
-    most: the result of overflow, as bits without the sign.
+    most: the result of overflow, as bits without the sign bit.
     """
 
     bits: int
@@ -35,7 +35,7 @@ class _Format:
 
     @property
     def rebiased(self) -> int:
-        """The difference to the exponent bias of f32, shifted to the exponent's position."""
+        """The exponent bias of f32 minus that of the format, at the exponent's position in f32."""
         return (127 - self.bias) << 23
 
     @property
@@ -53,19 +53,21 @@ _E4M3 = _Format(8, 3, 7, 0x7E)
 _E5M2 = _Format(8, 2, 15, 0x7B)
 
 
-def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
-    """Convert a finite number, zero-extended to a word, to f32 bits without the sign.
-
-    Also returns its magnitude and its exponent bits, shifted to their positions in an f32.
+def _finite(k: Arithmetic, bits: Value, format_: _Format) -> tuple[Value, Value, Value]:
+    """Convert a finite number, zero-extended to a word, to f32 bits without the sign bit.
+    Also returns its own bits without the sign, and its exponent bits, both shifted to their
+    positions in an f32.
     """
-    size = (bits & (of.sign - 1)) << (23 - of.digits)
-    exponent = size & ((1 << (of.bits - 1 - of.digits)) - 1 << 23)
+    size = (bits & (format_.sign - 1)) << (23 - format_.digits)
+    exponent = size & ((1 << (format_.bits - 1 - format_.digits)) - 1 << 23)
     # A subnormal is an integer multiple of the smallest one; its top bit gives the exponent.
-    digits = bits & ((1 << of.digits) - 1)
+    digits = bits & ((1 << format_.digits) - 1)
     top = k.constant(31, u32) - k.emit("clz", (digits | 1,))
-    small = ((top + (127 + of.least)) << 23) + ((digits << (k.constant(23, u32) - top)) & 0x7FFFFF)
+    small = ((top + (127 + format_.least)) << 23) + (
+        (digits << (k.constant(23, u32) - top)) & 0x7FFFFF
+    )
     small = k.select(digits == 0, k.constant(0, u32), small)
-    return k.select(exponent == 0, small, size + of.rebiased), size, exponent
+    return k.select(exponent == 0, small, size + format_.rebiased), size, exponent
 
 
 def _f16_value(k: Arithmetic, bits: Value) -> Value:
@@ -82,21 +84,21 @@ def _e4m3_value(k: Arithmetic, bits: Value) -> Value:
     return k.bitcast(magnitude | ((bits & 0x80) << 24), f32)
 
 
-def _nearest(k: Arithmetic, value: Value, *, of: _Format) -> Value:
+def _nearest(k: Arithmetic, value: Value, *, format_: _Format) -> Value:
     word = k.bitcast(value, u32)
     size = word & 0x7FFFFFFF
-    dropped = 23 - of.digits
-    normal = size - of.rebiased + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)
-    normal = k.minimum(normal >> dropped, of.most)
+    dropped = 23 - format_.digits
+    normal = size - format_.rebiased + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)
+    normal = k.minimum(normal >> dropped, format_.most)
     # Subnormal results are multiples of the smallest positive number; shifts beyond 25 leave 0.
     digits = (size & 0x7FFFFF) | 0x800000
-    shift = k.constant(150 + of.least, u32) - k.minimum(size >> 23, 127 - of.bias)
+    shift = k.constant(150 + format_.least, u32) - k.minimum(size >> 23, 127 - format_.bias)
     shift = k.minimum(shift, 25)
     half = k.constant(1, u32) << (shift - 1)
     small = (digits + half - 1 + ((digits >> shift) & 1)) >> shift
-    rounded = k.select(size < of.rebiased + (1 << 23), small, normal)
-    rounded = rounded | ((word >> (32 - of.bits)) & of.sign)
-    return k.select(size > _INFINITE, k.constant(of.sign - 1, u32), rounded)
+    rounded = k.select(size < format_.rebiased + (1 << 23), small, normal)
+    rounded = rounded | ((word >> (32 - format_.bits)) & format_.sign)
+    return k.select(size > _INFINITE, k.constant(format_.sign - 1, u32), rounded)
 
 
 def _bf16_bits(k: Arithmetic, value: Value) -> Value:
@@ -107,10 +109,10 @@ def _bf16_bits(k: Arithmetic, value: Value) -> Value:
 
 FUNCTIONS: dict[str, Callable[[Arithmetic, Value], Value]] = {
     "f16_value": _f16_value,
-    "f16_bits": partial(_nearest, of=_F16),
+    "f16_bits": partial(_nearest, format_=_F16),
     "bf16_bits": _bf16_bits,
     "e4m3_value": _e4m3_value,
-    "e4m3_bits": partial(_nearest, of=_E4M3),
-    "e5m2_bits": partial(_nearest, of=_E5M2),
+    "e4m3_bits": partial(_nearest, format_=_E4M3),
+    "e5m2_bits": partial(_nearest, format_=_E5M2),
 }
 """The conversions by their names in a kernel's text form."""

@@ -100,7 +100,9 @@ class Roles:
         """Return the index of the first instance that reaches an op of a role."""
         return int(np.argmax(self.lanes_at[op]))
 
-    def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
+    def _visit(
+        self, block: Block, lanes: Array, divergent: Op | None, enclosing_op: Op | None
+    ) -> bool:
         """Visit a region that `lanes` may reach; return whether it contains ops of roles."""
         contains_role_ops = False
         for op in block.ops:
@@ -114,14 +116,14 @@ class Roles:
                         op.location,
                     )
                 self.lanes_at[op] = lanes
-                if under is not None:
-                    self.enclosing[op] = under
+                if enclosing_op is not None:
+                    self.enclosing[op] = enclosing_op
                 if _is_named_barrier(op):
                     self.arrivals.append(BarrierArrival(op, lanes))
             side = self._side(op)
             if side is not None:
                 inner = [
-                    self._visit(region, lanes & region_lanes, divergent, under)
+                    self._visit(region, lanes & region_lanes, divergent, enclosing_op)
                     for region, region_lanes in zip(op.regions, (side, ~side), strict=True)
                 ]
                 self.branches.add(op)
@@ -129,9 +131,9 @@ class Roles:
                     self.sides.append(side)
                     contains_role_ops = True
                 continue
-            apart = op if self._uniformity.diverges(op) else divergent
+            inner_divergent = op if self._uniformity.diverges(op) else divergent
             for region in op.regions:
-                contains_role_ops |= self._visit(region, lanes, apart, op)
+                contains_role_ops |= self._visit(region, lanes, inner_divergent, op)
         return contains_role_ops
 
     def _side(self, op: Op) -> Array | None:
@@ -194,7 +196,7 @@ def check_named_barriers(kernel: Kernel, roles: Roles) -> None:
 
 def _check_counts(kernel: Kernel, number: int, arrivals: list[BarrierArrival]) -> None:
     first = arrivals[0]
-    different: list[Array] = []
+    distinct_masks: list[Array] = []
     for arrival in arrivals:
         if arrival.count != first.count:
             raise VerificationFailure(
@@ -212,19 +214,20 @@ def _check_counts(kernel: Kernel, number: int, arrivals: list[BarrierArrival]) -
             raise VerificationFailure(
                 f"no instance comes to this {arrival.op.name}", arrival.op.location
             )
-        if any(np.array_equal(arrival.lanes, lanes) for lanes in different):
+        if any(np.array_equal(arrival.lanes, lanes) for lanes in distinct_masks):
             continue
-        if any((arrival.lanes & lanes).any() for lanes in different):
+        if any((arrival.lanes & lanes).any() for lanes in distinct_masks):
             raise VerificationFailure(
                 f"some of the instances that come to the named barrier {number} here come to it "
                 "elsewhere with others; let each come in one role",
                 arrival.op.location,
             )
-        different.append(arrival.lanes)
-    come = sum(int(lanes.sum()) for lanes in different)
-    if come != first.count:
+        distinct_masks.append(arrival.lanes)
+    arriving_count = sum(int(lanes.sum()) for lanes in distinct_masks)
+    if arriving_count != first.count:
         raise VerificationFailure(
-            f"the named barrier {number} is of {first.count} instances, and {come} come to it",
+            f"the named barrier {number} is of {first.count} instances, and "
+            f"{arriving_count} come to it",
             first.op.location,
         )
     if not any(arrival.waits for arrival in arrivals):

@@ -17,8 +17,8 @@ from quod.validation import flag, instance, whole_number
 class TiledArray(NamedTuple):
     """A contiguous array of 16-bit elements in global memory, the source of tile copies.
 
-    It has `planes` planes of `height` lines of `length` elements; lines begin at multiples of 16
-    bytes. `tensor_map` describes the same array to the copy engine: see
+    The array has `planes` planes of `height` lines of `length` elements; lines begin at multiples
+    of 16 bytes. `tensor_map` describes the same array to the copy engine: see
     `quod.device.memory.tensor_map`.
     """
 
@@ -32,7 +32,7 @@ class TiledArray(NamedTuple):
 class TileOperand(NamedTuple):
     """A matrix operand of a product: a tile in shared memory.
 
-    pointer, first: the array of u32, and the index of the word at which the matrix begins.
+    pointer, first: a pointer to u32, and the index of the word at which the matrix begins.
     along: False if lines run along K, True if along the other axis.
     apart: with `along`, the words between consecutive blocks of 64 elements on that axis.
     """
@@ -152,11 +152,11 @@ class TileBuilder(MemoryBuilder):
         instance("an array of tiles", array, TiledArray, "make one", error=TraceError)
         _check_list("an mbarrier", mbarrier, 2, "a pointer and an index")
         _check_list("the start of a tile", start, 3, "an element, a line and a plane")
-        places = [self.operand(item, types.u32) for item in (to, mbarrier[1], *start)]
+        indices = [self.operand(item, types.u32) for item in (to, mbarrier[1], *start)]
         operands = (
-            shared, places[0], mbarrier[0], places[1], array.tensor_map,
+            shared, indices[0], mbarrier[0], indices[1], array.tensor_map,
             self.cast(array.source, types.u32), array.length, array.height, array.planes,
-            *places[2:],
+            *indices[2:],
         )  # fmt: skip
         for operand in operands:
             check_value(operand, "copy_tile")

@@ -201,7 +201,7 @@ class ValueBuilder(TileBuilder):
         """Unpack the four e4m3 or e5m2 in a u32 to f32, lowest byte first."""
         _check_float8("k.unpack_float8", element, word)
         if element is types.e5m2:
-            # Each is the upper half of an f16.
+            # An e5m2 is the upper byte of an f16.
             even, odd = (
                 self.unpack_f16(shifted_word & 0xFF00FF00) for shifted_word in (word << 8, word)
             )
@@ -224,7 +224,9 @@ class ValueBuilder(TileBuilder):
         if len(values) != 4:
             raise TraceError(f"k.pack_float8 takes four f32, not {len(values)}")
         if self.machine.has(Capability.FLOATS8):
-            low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
+            low, high = (
+                self.emit(_PACKING[element], values[first : first + 2]) for first in (0, 2)
+            )
             return low | high << 16
         word, *upper_bytes = (self._narrow(f"{element}_bits", value) for value in values)
         for index, bits in enumerate(upper_bytes, 1):

@@ -14,7 +14,9 @@ import numpy as np
 from quod.kernel.ops.semantics import Array
 
 NOBODY, MANY = -1, -2
-"""Special values of an instance's index: no instance; several instances, or a whole subgroup."""
+"""Special values in place of an instance's index.
+`NOBODY` is no instance; `MANY` is several instances, or a whole subgroup.
+"""
 
 
 class Record(Protocol):
@@ -45,7 +47,7 @@ class Accesses(ABC):
     ) -> Array:
         """Mark the units that another instance has stored to since a barrier.
 
-        `by_itself` counts the lane's own stores too; `atomically` counts atomic changes.
+        `by_itself` counts the lane's own stores too; `atomically` counts atomic changes too.
         """
         marks = self._stores.unordered(units, lanes, by_itself=by_itself)
         if atomically:
@@ -85,11 +87,11 @@ class Accesses(ABC):
 
     @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
-        """Record a barrier of some workgroups, or all; `products_only` orders products alone."""
+        """Record a barrier of some workgroups, or all; `products_only` forgets only products."""
 
 
 class _Record:
-    """For each unit, the instance behind all accesses of one kind, or `NOBODY` or `MANY`."""
+    """For each unit, the lane that made all accesses of one kind, or `NOBODY` or `MANY`."""
 
     def __init__(self, groups: int, units: int) -> None:
         self._instances = np.full((groups, units), NOBODY, np.int64)

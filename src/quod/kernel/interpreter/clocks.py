@@ -1,11 +1,11 @@
 """Vector clocks of subgroups that synchronise at named barriers and mbarriers.
 
-Everything that happens before an arrival at a barrier happens before the continuation of the
-instances that wait there. Instances that only arrive are not
-ordered after other arrivals. Copies counted by an mbarrier
-belong to no instance and are visible to those that waited for it, so an mbarrier has a clock like a
-subgroup. Sources: Fidge, "Timestamps in message-passing systems that preserve the partial ordering"
-(1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory Consistency Model".
+Everything that happens before an arrival at a barrier happens before the instances that wait at the
+barrier continue. Instances that only arrive are not ordered after other arrivals. Copies counted by
+an mbarrier belong to no instance and are visible to the instances that have waited for the
+mbarrier, so an mbarrier has a clock like a subgroup. Sources: Fidge, "Timestamps in message-passing
+systems that preserve the partial ordering" (1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory
+Consistency Model".
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Clocks:
         )
         waited = self._waiting_subgroups.pop(number, None)
         if waited is not None:
-            self.known[waited] = knowledge  # their own knowledge is in it
+            # This includes what the waiting subgroups knew, as they have arrived themselves.
+            self.known[waited] = knowledge
 
     # --- mbarriers
 
@@ -149,7 +150,7 @@ class _Record:
 
     def _clear(self) -> None:
         shape = (len(self._clocks.now), self._units)
-        self._times = np.zeros(shape, np.int32)  # 0 is before all
+        self._times = np.zeros(shape, np.int32)  # 0: no access
         self._instances = np.zeros(shape, np.int32)
         self._is_empty = True
 
@@ -181,7 +182,8 @@ class _Record:
         if for_others:
             self._instances[entries] = MANY
         else:
-            # Instances that learn of this access also learn of the earlier one.
+            # The new access replaces an earlier one that this lane made, or that is ordered before:
+            # instances that learn of the new access also learn of the earlier one.
             is_alone = (self._instances[entries] == instance) | (
                 self._times[entries] <= clocks.known[subgroup, subgroup]
             )

@@ -14,7 +14,7 @@ def check_uniform_mask(op: Op, run: Run, mask: Mask) -> None:
     """Raise InterpreterError unless the mask has all or no instances of each workgroup."""
     if mask.full:
         return
-    # With roles, only the instances of a subgroup must stay together.
+    # In a kernel with roles, only the instances of each subgroup must reach the op together.
     width = run.width if run.parts is None else min(run.width, run.subgroup_size)
     rows = mask.bits.reshape(-1, width)
     split = rows.any(axis=1) & ~rows.all(axis=1)

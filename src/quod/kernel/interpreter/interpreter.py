@@ -40,7 +40,8 @@ def interpret(
 
     A pointer parameter takes a C-contiguous NumPy array of its element type, of any shape, which
     the kernel reads and changes in place; other parameters take numbers. InterpreterError, naming
-    the Python line, for undefined behaviour and for a loop of more than `iteration_limit` rounds.
+    the Python line, for undefined behaviour and for a loop of more than `iteration_limit`
+    iterations.
 
     groups_at_once: workgroups that run in lockstep, in whole clusters. More is faster, but only
         for kernels whose workgroups do not wait for one another.

@@ -22,8 +22,8 @@ from quod.kernel.ops.tile import SUBGROUP, WARPGROUP
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 SHARED_ALIGNMENT = 16
-_ROW_BYTES = 16  # of a matrix of 8 by 8 halves
-_MAX_OFFSET = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
+_ROW_BYTES = 16  # bytes in a row of a matrix of 8 by 8 16-bit elements
+_MAX_OFFSET = 1 << 60  # a byte offset beyond any buffer, small enough that sums do not wrap
 
 
 @frozen(eq=False)
@@ -222,7 +222,8 @@ def _add_in_order(words: Array, word_indices: Array, values: Array) -> Array:
     word_indices, values = word_indices[order], values[order]
     starts = np.flatnonzero(np.concatenate(([True], word_indices[1:] != word_indices[:-1])))
     counts = np.diff(starts, append=len(word_indices))
-    # Sums wrap, so the total before the first value of an index can be subtracted again.
+    # One running total serves all indices: sums wrap, so the total before the first value of an
+    # index can be subtracted again.
     totals = np.cumsum(values, dtype=words.dtype)
     offsets = words[word_indices[starts]] - (totals - values)[starts]
     new_values = totals + np.repeat(offsets, counts)
@@ -286,13 +287,13 @@ class SharedBuffer(Buffer):
         units = self._stride // granule
         self._has_one_group = groups == 1
         self._starts: dict[int, Array] = {}
-        """The start of each lane's workgroup's memory in words, by the bytes of a word."""
+        """By word size in bytes: per lane, the index of its workgroup's first word."""
         self._is_set = np.zeros(groups * units, np.bool_)
         self._has_pending_copy = np.zeros(groups * units, np.bool_)
         self._has_mbarrier = np.zeros(groups * units, np.bool_)
         self._ordered = None if clocks is None else OrderedAccesses(clocks, units)
         self._accesses: Accesses = self._ordered or SinceBarrier(groups, units)
-        # Reads of a product count for one lane, or with clocks for one lane of each subgroup.
+        # A product's reads are recorded for one lane, or with clocks for one lane of each subgroup.
         self._product_lanes = 1 if clocks is None else WARPGROUP
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
@@ -351,7 +352,7 @@ class SharedBuffer(Buffer):
         """Store four words per lane that other lanes of the subgroup supply."""
         self._check_rows("stores", offsets, lanes, site)
         self.store(offsets, lanes, types.u32, list(rows.T), site)
-        # No lane may load them before a barrier, not even the storing one.
+        # No lane may load these words before a barrier, not even the lane that stores them.
         units = self._units_of(offsets, lanes, _ROW_BYTES)
         self._accesses.record_stores(units, lanes, for_others=True)
 

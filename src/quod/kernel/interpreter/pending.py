@@ -99,7 +99,7 @@ class PendingReads:
     group: index of the workgroup.
     places: byte offsets of the 16-bit elements that the product reads.
     lane: the first lane of the instances that compute the product.
-    number: index of the commit group, among those of its warpgroup.
+    number: index of the product's commit group, among those of its warpgroup.
     """
 
     room: SharedBuffer

@@ -28,8 +28,7 @@ Step = Callable[[Frame, Run, Mask], None]
 
 def _addresses(start: int, rows: int, columns: int, block_stride: int | None) -> Array:
     """Return the byte offset of each element of a matrix in a swizzled tile.
-
-    apart: None if lines run along columns, else the bytes between blocks of 64 rows.
+    block_stride: the bytes between blocks of 64 rows if lines hold columns, None if they hold rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
     if block_stride is None:
@@ -40,34 +39,33 @@ def _addresses(start: int, rows: int, columns: int, block_stride: int | None) ->
 
 
 def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
-    def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
+    def read_a(frame: Frame, run: Run, active: ActiveLanes) -> Array:
         return _read_matrix(op, run, frame, operands[:2], active, MATRIX_ROWS, "a")
 
-    return _multiply(op, operands, results, first)
+        return _multiply(op, operands, results, read_a)
 
 
 def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
     element = str(op.attributes["element"])
-    depth = np.arange(2)
+    element_index = np.arange(2)
 
-    def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
+    def read_a(frame: Frame, run: Run, active: ActiveLanes) -> Array:
         a = np.empty((MATRIX_ROWS, MATRIX_DEPTH))
         for register, slot in enumerate(operands[:4]):
             words = np.ascontiguousarray(array(frame[slot])[active.lanes]).view(np.uint16)
-            column = 2 * _QUAD_LANE[:, None] + 8 * (register >> 1) + depth
+            column = 2 * _QUAD_LANE[:, None] + 8 * (register >> 1) + element_index
             a[_ROW[:, None] + 8 * (register & 1), column] = numbers_of_halves(
                 element, words.reshape(-1, 2)
             )
         return a
-
-    return _multiply(op, operands, results, first)
+        return _multiply(op, operands, results, read_a)
 
 
 def _multiply(
     op: Op, operands: list[int], results: list[int],
     read_a: Callable[[Frame, Run, ActiveLanes], Array],
 ) -> Step:  # fmt: skip
-    """Make the step of a product per warpgroup; `first` reads its factor A."""
+    """Make the step of a product per warpgroup; `read_a` reads its factor A."""
     count, first_accumulator, element = (
         len(results),
         op.definition.tied or 0,
@@ -79,8 +77,8 @@ def _multiply(
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         sums = np.stack([array(frame[slot]) for slot in operands[first_accumulator:]])
-        for register in warpgroups_of(op, run, mask):
-            first_lane = register * WARPGROUP
+        for warpgroup in warpgroups_of(op, run, mask):
+            first_lane = warpgroup * WARPGROUP
             active = ActiveLanes(
                 first_lane // run.width, slice(first_lane, first_lane + WARPGROUP), first_lane
             )
@@ -96,8 +94,8 @@ def _multiply(
     return step
 
 
-_ELEMENTS = {"f32": "tf32"}
-"""The types that elements of tiles are truncated to, if any."""
+_TRUNCATED_TYPES = {"f32": "tf32"}
+"""The type that an element of a tile is truncated to; others are used as they are."""
 
 
 def _read_matrix(
@@ -110,14 +108,13 @@ def _read_matrix(
     name: str,
 ) -> Array:
     """Read a factor from its tile as f64, and record the read until the product is waited for.
-
-    Returns `rows` rows of 16 elements, or of 32 8-bit ones, or of 8 f32.
+    Returns `rows` rows along K: 16 elements of 16 bits, 32 of 8 bits, or 8 of f32.
     """
     block_stride = (
         4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
     )
     element = factors(str(op.attributes["element"]))["ab".index(name)]
-    element = _ELEMENTS.get(element, element)
+    element = _TRUNCATED_TYPES.get(element, element)
     buffer_index, offsets = places_of(op, run, frame, operands[0], active)
     starts = offsets + 4 * array(frame[operands[1]])[active.lanes].astype(np.int64)
     group = active.group

@@ -75,7 +75,7 @@ class Program:
     def __init__(self, kernel: Kernel) -> None:
         self.workgroup_size = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
-        # Race detection works in units of the smallest element of the kernel's shared arrays.
+        # The unit of race detection is the smallest element size of the kernel's shared arrays.
         values = (value for op in _ops(kernel) for value in op.results)
         self.granule = min(
             (
@@ -169,8 +169,8 @@ class _Compiler:
         self, block: Block, keep: frozenset[Value] = frozenset()
     ) -> tuple[Region, list[Value]]:
         """Compile a region whose arguments have slots.
-
-        Returns it with the values whose slots are still allocated, which include those in `keep`.
+        Returns the region and the values whose slots are still allocated, which include those in
+        `keep`.
         """
         defined_at = {
             result: number
@@ -178,38 +178,38 @@ class _Compiler:
             for result in op.results
             if op.name != "const"
         }
-        held = {*block.arguments, *defined_at}
-        last: dict[Value, int] = {}
+        allocated = {*block.arguments, *defined_at}
+        last_use: dict[Value, int] = {}
         for number, op in enumerate(block.ops):
-            last.update(dict.fromkeys(self._used(op) & held, number))
-        over: list[list[Value]] = [[] for _ in block.ops]
+            last_use.update(dict.fromkeys(self._used(op) & allocated, number))
+        dead_operands: list[list[Value]] = [[] for _ in block.ops]
         unused: list[list[Value]] = [[] for _ in block.ops]
-        for value, number in last.items():
+        for value, number in last_use.items():
             if value not in keep and block.ops[number].name != "yield":
-                over[number].append(value)
+                dead_operands[number].append(value)
         for value, number in defined_at.items():
-            if value not in last and value not in keep:
+            if value not in last_use and value not in keep:
                 unused[number].append(value)
         steps: list[Step] = []
         for number, op in enumerate(block.ops):
             if op.name == "const":
                 self._constant(op.results[0], op.attributes["value"])
             elif op.name != "yield":
-                steps.append(self._step(op, over[number]))
+                steps.append(self._step(op, dead_operands[number]))
                 self._release(unused[number])
-                held.difference_update(over[number], unused[number])
+                allocated.difference_update(dead_operands[number], unused[number])
         arguments = [self._slots[value] for value in block.arguments]
         results = [self._slots[value] for value in block.yielded]
-        return Region(arguments, steps, results), list(held)
+        return Region(arguments, steps, results), list(allocated)
 
-    def _step(self, op: Op, over: list[Value]) -> Step:
-        """Make the step of an op; the operands `over` are dead after it."""
+    def _step(self, op: Op, dead_operands: list[Value]) -> Step:
+        """Make the step of an op; the values `dead_operands` are not used after it."""
         operands = [self._slots[operand] for operand in op.operands]
         if op.regions:
-            return self._control(op, operands, over)
+            return self._control(op, operands, dead_operands)
         if op.definition.evaluate_in_range and op.operands[1].constant is not None:
             operands[1] = self._shift_amount(op)
-        self._release(over)
+        self._release(dead_operands)
         results = [self._allocate(result) for result in op.results]
         evaluate = _evaluator(op)
         if evaluate is not None:
@@ -227,7 +227,7 @@ class _Compiler:
         self._constant(constant, amount)
         return self._slots[constant]
 
-    def _control(self, op: Op, operands: list[int], over: list[Value]) -> Step:
+    def _control(self, op: Op, operands: list[int], dead_operands: list[Value]) -> Step:
         dead_values: list[Value] = []
         regions: list[Region] = []
         live_values = frozenset[Value]()
@@ -247,7 +247,7 @@ class _Compiler:
                 self._release(dead_values)
                 dead_values = []
         self._release(dead_values)
-        self._release(over)
+        self._release(dead_operands)
         results = [self._allocate(result) for result in op.results]
         make: MakeControl = getattr(interpreter_control, op.definition.step)
         return make(op, regions, operands, results)

@@ -43,7 +43,7 @@ class _Part:
         self.go = threading.Semaphore(0)
         self.waiting: _Waiting | None = None
         self.is_done = False
-        self.rounds: dict[Op, int] = {}
+        self.executions: dict[Op, int] = {}
 
     @property
     def may_go(self) -> bool:
@@ -164,5 +164,5 @@ class Parts:
 
     def first_value(self, op: Op, value: Array) -> Array:
         """Return the value of the first part that reached this execution of the op."""
-        execution = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
+        execution = self._current.executions[op] = self._current.executions.get(op, 0) + 1
         return self._agreed_values.setdefault((op, execution), value)

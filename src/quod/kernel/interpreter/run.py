@@ -123,5 +123,5 @@ class Run:
         return lane_index - lane_index % self.width + self.width
 
     def place(self, location: Location) -> AccessSite:
-        """Return the place of an access at a source location, for errors."""
+        """Return the site of an access at a source location, for errors."""
         return AccessSite(location, self.first, self.width)

@@ -238,14 +238,14 @@ def copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         targets = _addresses(frame, shared, target_index, element.bytes)
-        origins = _addresses(frame, source, source_index, element.bytes)
+        sources = _addresses(frame, source, source_index, element.bytes)
         reads = array(frame[condition[0]]) if condition else mask.bits
-        for origin, origin_lanes in origins.each(mask.lanes):
-            for target, lanes in targets.each(origin_lanes):
+        for source_buffer, source_lanes in sources.each(mask.lanes):
+            for target, lanes in targets.each(source_lanes):
                 shared_buffer = run.buffers[target]
                 assert isinstance(shared_buffer, SharedBuffer)
                 run.copies.begin(
-                    run.buffers[origin], origins.offset[lanes], shared_buffer,
+                    run.buffers[source_buffer], sources.offset[lanes], shared_buffer,
                     targets.offset[lanes], lanes, element, count, run.place(op.location),
                     reads[lanes],
                 )  # fmt: skip
@@ -358,7 +358,7 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
             reduced = evaluate(rows, rows[:, np.minimum(partner, width - 1)])
             assert not isinstance(reduced, tuple)
             rows = np.where(partner < width, reduced, rows)
-        # Others may have had no partner.
+        # Lane 0 always has a partner; other lanes may lack one, and their partial sums are dropped.
         frame[results[0]] = np.repeat(rows[:, 0], width)
 
     return step

@@ -91,7 +91,9 @@ def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def _check_known(op: Op, run: Run, barrier: Mbarrier, active: ActiveLanes, lanes: Array) -> None:
-    """Raise InterpreterError, with roles, if an mbarrier's initialisation is not visible here."""
+    """Raise InterpreterError if these lanes cannot see an mbarrier's initialisation.
+    Only for kernels with roles; others check `visible_to_workgroup`.
+    """
     if run.parts is not None and not run.parts.clocks.knows(barrier.clock, lanes):
         raise error_of(op, run, active.group, _UNKNOWN.format("k.barrier()"))
 
@@ -156,17 +158,17 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
                 raise error_of(op, run, active.group, barrier.describe_early_end())
             return barrier.ended % 2 != parity
 
-        def never() -> InterpreterError:
+        def deadlock_error() -> InterpreterError:
             return error_of(
                 op, run, active.group, f"waits for ever: {barrier.describe_missing_arrivals()}"
             )
 
         if parts is not None:
-            parts.wait(is_over, never)
+            parts.wait(is_over, deadlock_error)
             if not parts.clocks.learn(barrier.clock, lanes):
                 raise error_of(op, run, active.group, barrier.describe_ambiguous_wait())
         elif not is_over():
-            raise never()
+            raise deadlock_error()
         for copy in barrier.copies:
             copy.arrive()
         barrier.copies.clear()
@@ -295,8 +297,7 @@ def _check_map(
 
 def check_arrived(run: Run) -> None:
     """Raise InterpreterError at the end of workgroups for copies that nothing has waited for.
-
-    Also for an mbarrier whose last phase may end before all waits for the previous one are done.
+    Also raise it for an mbarrier whose last phase may end before all waits for the previous one.
     """
     for (_, group, _), barrier in run.tiles.barriers.items():
         for copy in barrier.copies:

@@ -226,9 +226,9 @@ class _Parser:
             )
         self._functions[name] = function
 
-    def _location(self, begin: _Token) -> Location:
+    def _location(self, first_token: _Token) -> Location:
         if not self._accept("at"):
-            return Location(self._name, begin.line)
+            return Location(self._name, first_token.line)
         file = self._string()
         self._expect(":")
         return Location(file, self._integer("a line"))
@@ -359,7 +359,7 @@ class _Parser:
     def _regions(self, name: str) -> tuple[Block, ...]:
         """Parse an op's regions, the blocks nested in it.
 
-        A name is defined once per function, so the verifier alone checks scopes.
+        A name is defined only once per function, so scopes are left to the verifier.
         """
         regions: list[Block] = []
         while self._next_is("{") or self._next_is("("):

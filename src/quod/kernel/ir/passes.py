@@ -51,16 +51,16 @@ class _DeadCodeElimination:
 
     def block(self, block: Block, used: set[Value]) -> None:
         """Sweep a region; `used` collects the operands of the ops that remain."""
-        kept = []
+        kept_ops = []
         for op in reversed(block.ops):
             if self._removable(op) and not any(result in used for result in op.results):
                 continue
             for region in reversed(op.regions):
                 self.block(region, used)
             used.update(op.operands)
-            kept.append(op)
-        kept.reverse()
-        block.ops[:] = kept
+            kept_ops.append(op)
+        kept_ops.reverse()
+        block.ops[:] = kept_ops
 
     def _removable(self, op: Op) -> bool:
         if op.definition.ends:

@@ -1,4 +1,4 @@
-"""docs/kernel-ops.md, made from the op table.
+"""Print docs/kernel-ops.md, generated from the op table.
 
 python -m quod.kernel.ops.reference > docs/kernel-ops.md
 """
@@ -71,10 +71,10 @@ def render() -> str:
 def _row(definition: OpDefinition) -> str:
     operands = ", ".join(definition.operands) or "nothing"
     results = ", ".join(definition.results) or "nothing"
-    where = "; ".join(
+    type_choices = "; ".join(
         f"{name}: {_describe(choices)}" for name, choices in definition.variables.items()
     )
-    signature = f"`{operands} -> {results}`" + (f"<br>{where}" if where else "")
+    signature = f"`{operands} -> {results}`" + (f"<br>{type_choices}" if type_choices else "")
     effect = "pure" if definition.effect == "none" else definition.effect
     doc = definition.doc
     if definition.ulps:

@@ -42,12 +42,12 @@ _row(
 )  # fmt: skip
 _row(
     "div", "T T -> T",
-    "Quotient; for integers rounded down, as Python's //, and all ones if b is 0.",
+    "Quotient. Integers round down, as Python's //; the quotient by 0 has all bits set.",
     semantics.divide, T=_N, identity=1, lanes="quotient", ulps={"wgsl": 2.5},
 )  # fmt: skip
 _row(
     "rem", "T T -> T",
-    "Remainder with the sign of the second operand, as Python's %. If b is 0, it is a.",
+    "Remainder with the sign of b, as Python's %; a if b is 0.",
     semantics.remainder, T=_I, identity=0, lanes="remainder",
 )  # fmt: skip
 _row(

@@ -2,7 +2,7 @@
 
 These functions are the definition that folding, the interpreter and every target share. Integer
 arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each op, with
-subnormal numbers; which bits a NaN has is not specified.
+subnormal numbers; the bits of a NaN are unspecified.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def _fused_f32(a: Array, b: Array, c: Array) -> Array:
 
 def _fused_f64(a: float, b: float, c: float) -> float:
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        # Without a product: that of finite a and b is finite in exact arithmetic, but may overflow
-        # here, and would then turn an infinite c into NaN.
+        # Without a * b: the product of finite a and b is finite in exact arithmetic, but may
+        # overflow here, and would then turn an infinite c into NaN.
         if math.isfinite(a) and math.isfinite(b):
             return c
         return a * b + c
@@ -230,8 +230,8 @@ def power_of_two(a: Array) -> Array:
 def normal_power_of_two(a: Array) -> Array:
     """Compute 2**a as `power_of_two` does, flushing subnormal results to 0."""
     result = power_of_two(a)
-    least = np.finfo(a.dtype).tiny
-    flushed: Array = np.where(result < least, result.dtype.type(0), result)
+    min_normal = np.finfo(a.dtype).tiny
+    flushed: Array = np.where(result < min_normal, result.dtype.type(0), result)
     return flushed
 
 
@@ -314,8 +314,8 @@ def convert(a: Array, target: Type) -> Array:
     """Convert numbers to another scalar type.
 
     Integer to integer: the low bits, extended by the sign of the source. Integer to float and
-    float to float: to nearest even. Float to integer: toward zero, the nearest end of the range if
-    out of it, 0 for NaN. To bool: whether it differs from zero. From bool: 0 or 1.
+    float to float: to nearest even. Float to integer: toward zero, clamped to the target's range,
+    0 for NaN. To bool: whether the number differs from zero. From bool: 0 or 1.
     """
     dtype = np.dtype(NUMPY_TYPES[target])
     if a.dtype.kind == "f" and dtype.kind in "iu":

@@ -13,10 +13,10 @@ from quod.kernel.machine import Capability
 from quod.kernel.ops.table import define
 
 LINE = 128
-"""Bytes of a line of a tile in shared memory: 64 elements of 16 bits."""
+"""Bytes in a line of a tile in shared memory: 64 elements of 16 bits."""
 
 COLUMNS = LINE // 2
-"""Elements of a line."""
+"""16-bit elements in a line."""
 
 PATTERN = 8 * LINE
 """The period of the 128-byte swizzle, in bytes."""
@@ -97,13 +97,15 @@ def define_tile_ops() -> None:
         "copy_tile",
         "ptr<u32,shared> u32 ptr<u64,shared> u32 ptr<u64,global> ptr<u32,global> u32 u32 u32 u32 "
         "u32 u32 ->",
-        "Begins to copy `lines` lines of 128 bytes, 64 elements of 16 bits each, to a place in "
-        "shared memory at a multiple of 1024 bytes; an mbarrier counts the bytes. The source is an "
-        "array of planes of lines, one after the other, as its tensor map says too: the next three "
-        "operands are the length of lines, how many a plane has, and planes, the last three the "
-        "element, line and plane where the tile begins. Beyond the array there are zeros. In line "
-        "i the 16 bytes of place j are at place j xor i % 8. With `multicast` the tile comes to "
-        "all workgroups of the cluster, and counts for the mbarrier of each.",
+        "Starts to copy a tile of `lines` lines of 128 bytes (64 elements of 16 bits) to shared "
+        "memory, at an address that is a multiple of 1024 bytes; an mbarrier counts the bytes. "
+        "Operands: the target pointer and its index; the mbarrier's pointer and index; the tensor "
+        "map; the source pointer; the source's elements per line, lines per plane, and planes; the "
+        "element, line and plane at which the tile begins. The source is a contiguous array, and "
+        "its tensor map describes it by the same numbers. Elements of the tile outside the array "
+        "are zeros. In line i, chunk j of 16 bytes is stored at chunk j xor i % 8 (the 128-byte "
+        "swizzle). With `multicast` all workgroups of the cluster get the tile, and each one's "
+        "mbarrier counts the bytes.",
         type_rule="copy_tile", is_asynchronous=True,
     )  # fmt: skip
     row = partial(
@@ -116,26 +118,26 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "mma_tiles", "... -> ...",
-        "Begins to add A B to sums: for each four subgroups A of 64 by 16 and B of 16 by n, f16 "
-        "or bf16, in tiles as `copy_tile` makes them; or of i8, two of which are an element of a "
-        "tile, A of 64 by 32 and B of 32 by n, with sums of i32 modulo 2**32; or of e4m3 or e5m2, "
-        "of the same shapes, with sums of which some 14 bits count; or of f32, which is "
-        "two elements and of which 10 bits behind the point count, A of 64 by 8 and B of 8 by n. "
-        "Operands are a pointer and an index of words for A, the same for B, and n/2 sums, in "
-        "whose registers the results are. Lines of a tile are along K, or, of f16 and bf16, along "
-        "the other axis where `a_along` or `b_along` holds; then so many words are from 64 of "
-        "that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // 4, t = i % 4 and r = "
-        "16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 C[r, 8j + 2t], C[r, "
-        "8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
+        "Starts to add A B to the sums C of a warpgroup (four subgroups). A and B are in tiles "
+        "laid out as by `copy_tile`. Their shapes are 64 by 16 and 16 by n for f16 and bf16; 64 "
+        "by 32 and 32 by n for i8 (sums are i32 modulo 2**32) and for e4m3 and e5m2 (about 14 "
+        "bits of a sum are significant); 64 by 8 and 8 by n for f32 (of which 10 mantissa bits "
+        "are used). In a tile, two 8-bit elements, or half an f32, take 16 bits. Operands: a "
+        "pointer and the index of a word for A, the same for B, and n/2 sums, whose registers the "
+        "results replace. Lines of a tile run along K. For f16 and bf16, `a_along` or `b_along` "
+        "makes them run along the other axis; `a_apart` or `b_apart` is then the distance in words "
+        "between consecutive blocks of 64 elements on that axis. With g = i % 32 // 4, t = i % 4 "
+        "and r = 16 (i // 32) + g, instance i of the warpgroup holds, of columns 8j to 8j + 7, "
+        "C[r, 8j + 2t], C[r, 8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
         type_rule="mma_tiles", varies="always", tied=4, is_asynchronous=True,
     )  # fmt: skip
     row(
         "mma_rows", "... -> ...",
-        "As `mma_tiles` with A in registers: operands are four words of two elements each, the "
-        "first in the low half, a pointer and an index for B, and the sums. The words of instance "
-        "i of four subgroups begin with A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + "
-        "8], each followed by the next element of its row: the layout of rounded sums of two "
-        "column blocks.",
+        "As `mma_tiles`, with A in registers. Operands: four words of A, of two elements each (the "
+        "first in the low half); a pointer and the index of a word for B; and the sums. With r and "
+        "t of `mma_tiles`, the words of instance i of the warpgroup begin with A[r, 2t], A[r + 8, "
+        "2t], A[r, 2t + 8] and A[r + 8, 2t + 8], each followed by the next element of its row. "
+        "Sums of two blocks of 8 columns, rounded and packed, have this layout.",
         type_rule="mma_rows", varies="always", tied=6, is_asynchronous=True,
     )  # fmt: skip
     row("mma_commit", "->", "Forms a group of the products started since the last group.")

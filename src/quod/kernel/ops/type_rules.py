@@ -74,7 +74,7 @@ def _pointer(op: Op) -> PointerType:
     return op.operands[0].type
 
 
-def _place(op: Op) -> PointerType:
+def _indexed_pointer(op: Op) -> PointerType:
     """Return the pointer of an op whose first operands are a pointer and an index."""
     pointer = _pointer(op)
     if len(op.operands) < 2 or op.operands[1].type not in types.UNSIGNED:
@@ -92,13 +92,13 @@ def pointer_cast(op: Op) -> None:
 
 def pointer_add(op: Op) -> None:
     _check_counts(op, 2, 1)
-    if op.results[0].type is not _place(op):
-        raise _fail(op, f"pointer_add gives {_place(op)}, not {op.results[0].type}")
+    if op.results[0].type is not _indexed_pointer(op):
+        raise _fail(op, f"pointer_add gives {_indexed_pointer(op)}, not {op.results[0].type}")
 
 
 def _element(op: Op) -> Type:
     """Return the type of the values that a load or store through the op's pointer moves."""
-    element = _place(op).element
+    element = _indexed_pointer(op).element
     if element in types.NARROW_FLOATS:
         bits = types.bits_type(element)
         raise _fail(op, f"{element} is in memory as {bits}: {op.name} through a pointer to that")
@@ -110,7 +110,9 @@ def load(op: Op) -> None:
     _check_counts(op, 2, max(1, len(op.results)))
     if any(result.type is not element for result in op.results):
         raise _fail(
-            op, f"load through {_place(op)} gives {element}, not {names_of(types_of(op.results))}"
+            op,
+            f"load through {_indexed_pointer(op)} gives {element}, not "
+            f"{names_of(types_of(op.results))}",
         )
     if op.attributes.get("count") != len(op.results):
         raise _fail(
@@ -129,18 +131,22 @@ def store(op: Op) -> None:
     _check_counts(op, max(3, len(op.operands)), 0)
     values = types_of(op.operands[2:])
     if any(type_ is not element for type_ in values):
-        raise _fail(op, f"store through {_place(op)} takes {element}, not {names_of(values)}")
+        raise _fail(
+            op, f"store through {_indexed_pointer(op)} takes {element}, not {names_of(values)}"
+        )
 
 
 def atomic(op: Op) -> None:
     _refuse_constant(op)
-    element = _place(op).element
+    element = _indexed_pointer(op).element
     _check_counts(op, len(op.definition.operands), 1)
     if element not in types.UNSIGNED:
         raise _fail(op, f"{op.name} works on u32 and u64, not on {element}")
     for value in (*op.operands[2:], op.results[0]):
         if value.type is not element:
-            raise _fail(op, f"{op.name} through {_place(op)} works on {element}, not {value.type}")
+            raise _fail(
+                op, f"{op.name} through {_indexed_pointer(op)} works on {element}, not {value.type}"
+            )
 
 
 def copy_async(op: Op) -> None:
@@ -319,7 +325,7 @@ def mma_wait(op: Op) -> None:
 
 
 def prefetch(op: Op) -> None:
-    _place(op)
+    _indexed_pointer(op)
     _check_counts(op, 2, 0)
     count = op.attributes.get("count")
     if type(count) is not int or count < 1:
@@ -345,7 +351,7 @@ _ALIGNMENTS = (16, 128, 1024)
 
 def table(op: Op) -> None:
     array(op)
-    element, data = _pointer_of(op).element, op.attributes.get("data")
+    element, data = _result_pointer(op).element, op.attributes.get("data")
     digit_count = 2 * element.bytes * int(op.attributes["count"])
     if not isinstance(data, str) or len(data) != digit_count or not set(data) <= set(_DIGITS):
         raise _fail(
@@ -356,7 +362,7 @@ def table(op: Op) -> None:
 _DIGITS = "0123456789abcdef"
 
 
-def _pointer_of(op: Op) -> PointerType:
+def _result_pointer(op: Op) -> PointerType:
     """Return the type of the pointer that an op returns."""
     result = op.results[0].type
     assert isinstance(result, PointerType)
@@ -378,12 +384,12 @@ def call(op: Op) -> None:
     function = op.attributes.get("function")
     if not isinstance(function, Function):
         raise _fail(op, "call names no function")
-    for what, wanted, actual in (
+    for what, expected, actual in (
         ("takes", types_of(function.block.arguments), types_of(op.operands)),
         ("gives", function.result_types, types_of(op.results)),
     ):
-        if wanted != actual:
-            raise _fail(op, f"{function.name} {what} {names_of(wanted)}, not {names_of(actual)}")
+        if expected != actual:
+            raise _fail(op, f"{function.name} {what} {names_of(expected)}, not {names_of(actual)}")
 
 
 def _regions(op: Op, count: int) -> None:
@@ -391,10 +397,11 @@ def _regions(op: Op, count: int) -> None:
         raise _fail(op, f"{op.name} has {count} regions, not {len(op.regions)}")
 
 
-def _signature(op: Op, what: str, values: Sequence[Value], wanted: Sequence[Type]) -> None:
-    if types_of(values) != list(wanted):
+def _signature(op: Op, what: str, values: Sequence[Value], expected: Sequence[Type]) -> None:
+    if types_of(values) != list(expected):
         raise _fail(
-            op, f"{what} of {op.name} must be {names_of(wanted)}, not {names_of(types_of(values))}"
+            op,
+            f"{what} of {op.name} must be {names_of(expected)}, not {names_of(types_of(values))}",
         )
 
 
@@ -430,13 +437,13 @@ def checked_loop(op: Op) -> None:
     _yields(op, body, carried)
 
 
-def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
+def _yields(op: Op, region: Block, expected: Sequence[Type]) -> None:
     if not region.ops or region.ops[-1].name != "yield":
         raise _fail(op, f"a region of {op.name} ends without a yield")
     actual = types_of(region.yielded)
-    if actual != list(wanted):
+    if actual != list(expected):
         raise VerificationFailure(
-            f"a region of {op.name} must yield {names_of(wanted)}, not {names_of(actual)}",
+            f"a region of {op.name} must yield {names_of(expected)}, not {names_of(actual)}",
             region.ops[-1].location,
         )
 

@@ -73,7 +73,7 @@ def _check_returned(function: Function, pending: set[Value]) -> None:
 def _check_registers(block: Block, iteration_values: set[Value]) -> None:
     """Raise VerificationFailure for an accumulator in a register not private to this iteration.
 
-    From its second iteration on, a loop would find its own result in a register from outside it; a
+    From the second iteration on, a register from outside a loop would hold the loop's own result; a
     function's argument is in a register of its caller.
 
     iteration_values: the values defined so far in this iteration or function; updated.
@@ -128,7 +128,7 @@ def _check_waits(block: Block, *, uncommitted: bool) -> bool:
     uncommitted: whether there may be uncommitted products before the block.
     Returns whether there may be uncommitted products after it.
     """
-    group_of: dict[Value, int] = {}
+    group_by_sum: dict[Value, int] = {}
     group_count = 0
     # Products from before the block are in its first group if they may be uncommitted, and else in
     # an earlier one.
@@ -137,10 +137,12 @@ def _check_waits(block: Block, *, uncommitted: bool) -> bool:
         if op.name == "mma_commit":
             group_count, uncommitted = group_count + 1, False
         if _is_product(op):
-            group_of.update(dict.fromkeys(op.results, group_count))
+            group_by_sum.update(dict.fromkeys(op.results, group_count))
             uncommitted = True
         if op.definition.waits:
-            latest = max((group_of.get(value, outside_group) for value in op.operands), default=-1)
+            latest = max(
+                (group_by_sum.get(value, outside_group) for value in op.operands), default=-1
+            )
             if latest >= group_count - int(op.attributes["pending"]):
                 raise VerificationFailure(
                     "mma_wait takes sums of a group that it does not wait for", op.location
@@ -148,7 +150,7 @@ def _check_waits(block: Block, *, uncommitted: bool) -> bool:
         if op.regions:
             uncommitted = _check_regions(op, uncommitted=uncommitted)
             if uncommitted:
-                group_of.update(dict.fromkeys(op.results, group_count))
+                group_by_sum.update(dict.fromkeys(op.results, group_count))
     return uncommitted
 
 

@@ -32,12 +32,12 @@ def _first_op(kernel: Kernel, name: str) -> Op | None:
 def check_dependents(kernel: Kernel) -> None:
     """Raise VerificationFailure, naming the Python line, for an early access or a missing wait."""
     wait = _first_op(kernel, "dependency_wait")
-    early = _first_op(kernel, "launch_dependents")
-    if early is not None and wait is None:
+    launch_op = _first_op(kernel, "launch_dependents")
+    if launch_op is not None and wait is None:
         raise VerificationFailure(
             "k.launch_dependents() is for kernels that wait themselves: what it lets begin waits "
             "for this launch alone; write k.dependency_wait() before or after it",
-            early.location,
+            launch_op.location,
         )
     if wait is None and not kernel.constant:
         return

@@ -137,14 +137,14 @@ def _waits(op: Op) -> bool:
 
 def _check_registers(kernel: Kernel, roles: Roles) -> None:
     entry_registers = at_entry(kernel.workgroup_size, kernel.resident)
-    everyone = np.ones(kernel.workgroup_size, np.bool_)
+    all_instances = np.ones(kernel.workgroup_size, np.bool_)
     register_counts = np.full(kernel.workgroup_size, entry_registers)
     assigned = np.zeros(kernel.workgroup_size, np.bool_)
     waited = np.zeros(kernel.workgroup_size, np.bool_)
     last_op: Op | None = None
     for op in walk(kernel.block):
         if _waits(op):
-            lanes = roles.lanes_at.get(op, everyone)
+            lanes = roles.lanes_at.get(op, all_instances)
             # Before the first register op, waits of the whole workgroup are harmless.
             waited |= lanes & (last_op is not None or not lanes.all())
         if op.name != "registers":

@@ -124,11 +124,11 @@ class Uniformity:
         """Visit a loop until the set of its varying carried values stops growing."""
         self._mark_where(arguments, initial)
         while True:
-            before = len(self.varying)
+            old_count = len(self.varying)
             for region in regions:
                 self.visit(region)
             self._mark_where(arguments, regions[-1].yielded)
-            if len(self.varying) == before:
+            if len(self.varying) == old_count:
                 return
 
 

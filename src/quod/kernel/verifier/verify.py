@@ -180,8 +180,10 @@ def _check_types(op: Op) -> None:
         raise VerificationFailure(str(error), op.location) from None
     result_types = op_types.types_of(op.results)
     if result_types != results:
-        result_names, wanted = op_types.names_of(result_types), op_types.names_of(results)
-        raise VerificationFailure(f"{op.name} gives {wanted}, not {result_names}", op.location)
+        result_names, expected_names = op_types.names_of(result_types), op_types.names_of(results)
+        raise VerificationFailure(
+            f"{op.name} gives {expected_names}, not {result_names}", op.location
+        )
 
 
 def _next_carry(op: Op, pending: Value | None) -> Value | None:

@@ -90,7 +90,10 @@ class _Chunk:
 
 
 class _Accumulator:
-    """The accumulation of one workgroup, with its state in shared memory."""
+    """The accumulation of one workgroup, with its state in shared memory.
+    Methods take `first`, the position of the workgroup's first chunk, and `sets`, the number of
+    sets of `CHAINS` rows that still have entries.
+    """
 
     def __init__(
         self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
@@ -117,7 +120,7 @@ class _Accumulator:
         return _Chunk(self.starts[readable], length, exists, position)
 
     def fetch(self, first: Value, sets: Value, round_index: Value) -> None:
-        """Read entry `number` of every chunk and prefetch its point.
+        """Read the entry of every chunk for this round and prefetch its point.
 
         A chunk without such an entry gets NO_ENTRY.
         """
@@ -161,9 +164,9 @@ class _Accumulator:
 
     # --- the rounds
 
-    def chain_rows(self, pair: Value) -> list[Value]:
-        """Return the rows, one per chain, that are computed together."""
-        return [pair * CHAINS + chain for chain in range(CHAINS)]
+    def chain_rows(self, set_index: Value) -> list[Value]:
+        """Return the rows of a set, one per chain; a set is computed at once."""
+        return [set_index * CHAINS + chain for chain in range(CHAINS)]
 
     def begin(self, first: Value, sets: Value) -> Value:
         """Set each sum to the first point of its chunk; return whether a sum is infinity."""
@@ -189,22 +192,22 @@ class _Accumulator:
         one = f.one()
         start = (tuple([f.carried(one)] * CHAINS), k.constant(False, types.bool_))
         with k.range(0, sets, carry=start) as loop:
-            before, suspicious = loop.carried
+            prefix_products, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
-            chosen = []
+            denominators = []
             for row in rows:
                 active, offset, _ = self.entry_of(row)
                 x_words = f.load_words_at(self.points, offset)
                 suspicious = suspicious | (active & f.words_are_zero(x_words))
                 x = f.from_words(x_words)
-                chosen.append(f.select(active, x - self.x.load(row), one))
-            self.difference_bound = max(map(_bound, chosen))
-            differences = f.unify(chosen, self.difference_bound)
+                denominators.append(f.select(active, x - self.x.load(row), one))
+            self.difference_bound = max(map(_bound, denominators))
+            differences = f.unify(denominators, self.difference_bound)
             for row, difference in zip(rows, differences, strict=True):
                 self.denominator.store(row, difference)
-            for row, product in zip(rows, before, strict=True):
+            for row, product in zip(rows, prefix_products, strict=True):
                 self.prefix.store(row, product)
-            products = f.multiply_many(list(zip(before, differences, strict=True)))
+            products = f.multiply_many(list(zip(prefix_products, differences, strict=True)))
             loop.next((tuple(f.carried_many(products)), suspicious))
         result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
         return result
@@ -220,7 +223,7 @@ class _Accumulator:
         one = f.fit(f.one())
         with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
             products = []
-            for row, before in zip(self.chain_rows(loop.index), loop.carried, strict=True):
+            for row, prefix in zip(self.chain_rows(loop.index), loop.carried, strict=True):
                 active, offset, negated = self.entry_of(row)
                 x_words, y_words = self.words(offset)
                 x, y = f.from_words(x_words), self.signed(y_words, negated)
@@ -231,8 +234,8 @@ class _Accumulator:
                 doubled = f.select(active & (kind == _DOUBLE), y1 + y1, difference)
                 denominator = f.unify([doubled], self.difference_bound)[0]
                 self.denominator.store(row, denominator)
-                self.prefix.store(row, before)
-                products.append(f.carried(before * denominator))
+                self.prefix.store(row, prefix)
+                products.append(f.carried(prefix * denominator))
             loop.next(tuple(products))
         result: tuple[CoordinateElement, ...] = loop.results
         return result
@@ -257,12 +260,14 @@ class _Accumulator:
     def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
         """Return the inverses of the chains' products, with a single inversion."""
         f = self.f
-        before = [products[0]]
+        prefix_products = [products[0]]
         for product in products[1:]:
-            before.append(f.carried(before[-1] * product))
-        remaining = f.inverse(before.pop())
+            prefix_products.append(f.carried(prefix_products[-1] * product))
+        remaining = f.inverse(prefix_products.pop())
         inverses = []
-        for product, preceding_product in zip(products[:0:-1], reversed(before), strict=True):
+        for product, preceding_product in zip(
+            products[:0:-1], reversed(prefix_products), strict=True
+        ):
             inverses.append(remaining * preceding_product)
             remaining = f.carried(remaining * product)
         return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
@@ -277,12 +282,12 @@ class _Accumulator:
     ) -> Value:
         """Compute the sums from the last row to the first; return whether a sum became infinity."""
         k, f = self.k, self.f
-        never = k.constant(False, types.bool_)
-        with k.range(0, sets, carry=(inverses, never)) as loop:
-            before, infinite = loop.carried
+        no_lane = k.constant(False, types.bool_)
+        with k.range(0, sets, carry=(inverses, no_lane)) as loop:
+            prefix_products, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
             differences = [self.denominator.load(row) for row in rows]
-            remaining = f.fit_many(before)
+            remaining = f.fit_many(prefix_products)
             prefixes = [self.prefix.load(row) for row in rows]
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
@@ -312,7 +317,7 @@ class _Accumulator:
                 with k.if_(careful & is_active) as branch:
                     branch.yield_(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
                 with branch.otherwise():
-                    branch.yield_(never)
+                    branch.yield_(no_lane)
                 infinite = infinite | branch.results
             loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
         became_infinite: Value = loop.results[1]
@@ -355,10 +360,10 @@ class _Accumulator:
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
             zero = f.carried(f.zero())
-            for memory, doubled, second, kept in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
+            for memory, doubled, second, first in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
                 result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
                 result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
-                result = f.carried(f.select(kind == _KEEP_FIRST, kept, result))
+                result = f.carried(f.select(kind == _KEEP_FIRST, first, result))
                 _Rows(k, memory, result).store(row, result)
         return kind == _CANCEL
 

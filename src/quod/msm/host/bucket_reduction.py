@@ -1,8 +1,9 @@
 """Reduce bucket sums to the result on a CPU.
 
-With b = j + 1 and j = row * 2**h + column, the sum of b * B_b over a window's buckets is
-2**h * sum(row * R_row) + sum((column + 1) * C_column), where R and C are the sums of the buckets'
-rows and columns. That takes two cheap affine additions per bucket, then sums over far fewer points.
+With b = j + 1 and j = row * 2**h + column (h is the plan's `column_bits`), the sum of b * B_b over
+a window's buckets is 2**h * sum(row * R_row) + sum((column + 1) * C_column), where R and C are the
+sums of the buckets' rows and columns. That takes two cheap affine additions per bucket, then sums
+over far fewer points.
 """
 
 from __future__ import annotations

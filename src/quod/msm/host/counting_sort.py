@@ -61,7 +61,7 @@ class _Digit:
         self.sign = k.select(self.negative, k.constant(SIGN_BIT, types.u32), 0)
 
 
-def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
+def _part_range(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
     """Return the range of scalars that worker `part` of `parts` sorts in a window."""
     size = (count + parts - 1) // parts
     start = k.minimum(part * size, count)
@@ -93,7 +93,7 @@ def count_digits(
     """
     task = k.global_id()
     window, part = task // parts, task % parts
-    start, stop = _share(k, count, part, parts)
+    start, stop = _part_range(k, count, part, parts)
     task_counts = task * buckets
     with k.range(0, copies) as outer:
         row = _row(windows, copies, window, outer.index) * count.cast(types.u64)
@@ -151,7 +151,7 @@ def scatter_digits(
     """
     task = k.global_id()
     window, part = task // parts, task % parts
-    start, stop = _share(k, count, part, parts)
+    start, stop = _part_range(k, count, part, parts)
     task_places = task * buckets
     with k.range(0, copies) as outer:
         row = _row(windows, copies, window, outer.index) * count.cast(types.u64)

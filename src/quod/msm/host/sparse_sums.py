@@ -207,10 +207,10 @@ def sparse_sums(
     windows = len(digits)
     window, term = np.nonzero(digits)
     digit = digits[window, term]
-    size = np.abs(digit).astype(np.uint32)
+    magnitude = np.abs(digit).astype(np.uint32)
     source = np.concatenate([points, _multiples(device, group, points[hard])])
-    multiple = len(points) + (size - 2) * np.uint32(len(hard)) + term.astype(np.uint32)
-    multiple_entries = np.where(size == 1, point_indices[hard[term]], multiple)
+    multiple_index = len(points) + (magnitude - 2) * np.uint32(len(hard)) + term.astype(np.uint32)
+    multiple_entries = np.where(magnitude == 1, point_indices[hard[term]], multiple_index)
     multiple_entries ^= signs[hard[term]] ^ np.where(digit < 0, np.uint32(SIGN_BIT), np.uint32(0))
     entries = np.concatenate([(point_indices | signs)[is_unit], multiple_entries])
     keys = np.concatenate(

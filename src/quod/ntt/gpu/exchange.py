@@ -1,8 +1,8 @@
 """Exchange of elements between instances through workgroup memory.
 
 Limbs that fill their words are stored directly, up to 16 bytes at a time. Limbs with unused high
-bits take up to three times the memory of their integer, so its bits are packed into 32-bit words.
-Each word has a separate plane, so that neighbouring instances use different banks.
+bits take up to three times the memory of their integer, so the integer is packed into 32-bit words.
+Each word of an element is in a separate plane, so that neighbouring instances use different banks.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Exchange(Protocol):
 
     @property
     def bound(self) -> int | None:
-        """Exclusive bound of the integers that can be stored; None if all that limbs hold can."""
+        """Exclusive bound of storable integers; None if limbs are stored unchanged."""
 
-    def store(self, place: Value, element: Element) -> None:
+    def store(self, padded_index: Value, element: Element) -> None:
         """Store an element, whose bound is at most `bound`."""
 
-    def load(self, place: Value, form: RowForm) -> Element:
+    def load(self, padded_index: Value, form: RowForm) -> Element:
         """Load an element that had the form `form` when it was stored."""
 
 
@@ -69,16 +69,16 @@ class Limbs:
             f.limb_type, self._plane_words * (f.limb_count // self._chunk_limbs)
         )
 
-    def store(self, offset: Value, element: Element) -> None:
-        offset = offset * self._chunk_limbs
+    def store(self, padded_index: Value, element: Element) -> None:
+        offset = padded_index * self._chunk_limbs
         for start in range(0, self._f.limb_count, self._chunk_limbs):
             limbs = element.limbs[start : start + self._chunk_limbs]
             self._k.store(
                 self._shared, offset + self._plane_words * (start // self._chunk_limbs), *limbs
             )
 
-    def load(self, base_offset: Value, form: RowForm) -> Element:
-        base_offset = base_offset * self._chunk_limbs
+    def load(self, padded_index: Value, form: RowForm) -> Element:
+        base_offset = padded_index * self._chunk_limbs
         limbs: list[Value] = []
         for start in range(0, self._f.limb_count, self._chunk_limbs):
             offset = base_offset + self._plane_words * (start // self._chunk_limbs)
@@ -99,7 +99,7 @@ class Packed:
     def bound(self) -> int | None:
         return 1 << (_WORD_BITS * self._words)
 
-    def store(self, place: Value, element: Element) -> None:
+    def store(self, padded_index: Value, element: Element) -> None:
         limbs = [limb.cast(types.u32) for limb in self._f.normalise(element).limbs]
         for word in range(self._words):
             shifted_limbs = []
@@ -107,10 +107,14 @@ class Packed:
                 offset = self._f.limb_bits * j - _WORD_BITS * word
                 if -self._f.limb_bits < offset < _WORD_BITS:
                     shifted_limbs.append(limb << offset if offset >= 0 else limb >> -offset)
-            self._k.store(self._shared, place + self._plane_words * word, _or_all(shifted_limbs))
+            self._k.store(
+                self._shared, padded_index + self._plane_words * word, _or_all(shifted_limbs)
+            )
 
-    def load(self, place: Value, form: RowForm) -> Element:
-        words = [self._shared[place + self._plane_words * word] for word in range(self._words)]
+    def load(self, padded_index: Value, form: RowForm) -> Element:
+        words = [
+            self._shared[padded_index + self._plane_words * word] for word in range(self._words)
+        ]
         bits = self._f.limb_bits
         limbs = []
         for j in range(self._f.limb_count):

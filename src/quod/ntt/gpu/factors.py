@@ -38,8 +38,8 @@ class Transform:
     """A transform of 2**log_size points; its tables depend on these fields only.
 
     root: of order 2**log_size.
-    natural: g; the input or output that is in natural order is multiplied by powers of g.
-    backwards: h; the one in bit-reversed order is multiplied by powers of h.
+    natural: g; the side (input or output) in natural order is multiplied by powers of g.
+    backwards: h; the side in bit-reversed order is multiplied by powers of h.
     scale: a factor of all elements.
     """
 

@@ -69,10 +69,10 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
         are the first of them that select different banks.
     """
     level_bits = [tile.log_columns + first + level for level in range(levels)]
-    others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in level_bits]
+    other_bits = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in level_bits]
     spare_count = tile.log_elements - levels
-    registers = level_bits + (others[-spare_count:] if spare_count else [])
-    thread_bits = [bit for bit in others if bit not in registers]
+    registers = level_bits + (other_bits[-spare_count:] if spare_count else [])
+    thread_bits = [bit for bit in other_bits if bit not in registers]
     order = [bit for bit in preferred if bit in thread_bits]
     order += [bit for bit in thread_bits if bit not in order]
     threads: list[int] = []

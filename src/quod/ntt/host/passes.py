@@ -104,10 +104,11 @@ class _Pass:
         self.k = k
         self.f = prime_field(k, modulus)
         self.shape = shape
-        self.neighbours = shape.lanes == "adjacent"
+        self.has_adjacent_columns = shape.lanes == "adjacent"
         constant_rows = shape.log_rows
         self.log_rows = log_rows if constant_rows is None else self._constant(constant_rows)
-        # Rows are so small at the start of a step that the additions before its first product fit.
+        # Rows must be so small at the start of a step that sums before its first product fit the
+        # limbs.
         spare_bits = 1 if shape.direction == "ascending" else STEP_LEVELS
         self.limit = max(self.f.p, (1 << self.f.native_exponent) >> spare_bits)
         self.form = canonical_form(self.f, self.f.memory_exponent)
@@ -125,7 +126,7 @@ class _Pass:
         self.scratch_start = group * rows_limbs + lane
         if self.shape.scaled:
             self.scale = self.f.load(self.factors, 0)
-        if self.neighbours:
+        if self.has_adjacent_columns:
             self.roots = {index: self.f.load(self.factors, index) for index in (3, 5, 6, 7)}
         blocks = (self.columns + (lanes - 1)) // lanes
         with k.range(group, blocks, k.num_workgroups().cast(types.u64)) as loop:
@@ -137,7 +138,7 @@ class _Pass:
 
     def _set_columns(self, first: Value, lane: Value) -> None:
         """Compute the starts of a block's columns; `first` is the column of lane 0."""
-        if not self.neighbours:
+        if not self.has_adjacent_columns:
             column = first + lane
             if self.shape.lanes == "any":
                 column = self.k.minimum(column, self.columns - 1)
@@ -154,7 +155,7 @@ class _Pass:
     # --- memory
 
     def _element(self, row: Value) -> Value:
-        return self.start + (row << self.log_stride if self.neighbours else row)
+        return self.start + (row << self.log_stride if self.has_adjacent_columns else row)
 
     def _read(self, row: Value) -> Element:
         return self.f.load(self.data, self._element(row), linear=True)
@@ -168,7 +169,7 @@ class _Pass:
 
     def _prefetch(self, row: Value) -> None:
         """Prefetch a row of all lanes, if these are adjacent."""
-        if not self.neighbours:
+        if not self.has_adjacent_columns:
             return
         row = self.k.minimum(row, (self._constant(1) << self.log_rows) - 1)
         first = self.first_element + (row << self.log_stride)
@@ -201,7 +202,7 @@ class _Pass:
         self, start: Value, levels: int, row: Value, *, trivial: bool
     ) -> dict[tuple[int, int], Element]:
         """Load a step's twiddles, by (level, position); omit twiddles that are 1."""
-        if self.neighbours:
+        if self.has_adjacent_columns:
             return self._column_twiddles(start, levels, row)
         half = self._constant(1) << start
         return {
@@ -281,7 +282,7 @@ class _Pass:
         form_if_skipped = self.form
         self._step(start, levels, lowest=lowest, from_data=False, to_data=False)
         # The rows are unchanged if the step is skipped at run time.
-        self.form = _either(form_if_skipped, self.form)
+        self.form = _joined_form(form_if_skipped, self.form)
 
     def _step(
         self, start: Value, levels: int, *, lowest: bool, from_data: bool, to_data: bool
@@ -316,6 +317,6 @@ class _Pass:
         self.form = common_form(rows)
 
 
-def _either(a: RowForm, b: RowForm) -> RowForm:
+def _joined_form(a: RowForm, b: RowForm) -> RowForm:
     maxima = tuple(max(pair) for pair in zip(a.maxima, b.maxima, strict=True))
     return RowForm(max(a.bound, b.bound), maxima, a.exponent)

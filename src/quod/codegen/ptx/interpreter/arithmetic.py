@@ -42,7 +42,7 @@ def seen_as(type_: str) -> type[np.generic]:
 
 
 def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate:
-    """Return a function on numbers of a type as a function on bits."""
+    """Turn a function on numbers of a type into a function on bits."""
     seen = seen_as(type_)
     operand_type = UNSIGNED[bits_of(type_)]
     if seen is operand_type:
@@ -86,7 +86,7 @@ def _high_signed(a: Array, b: Array) -> Array:
 
 
 def product(half: str, type_: str) -> Evaluate:
-    """Return the low or high half of a product, or all of it, twice as wide."""
+    """Return the function for a half of a product, ``lo`` or ``hi``, or for all of it, ``wide``."""
     bits = bits_of(type_)
     if half == "lo":
         return lambda a, b: a * b
@@ -105,12 +105,12 @@ def product(half: str, type_: str) -> Evaluate:
 
 
 def _strided_product(half: str, type_: str) -> Evaluate:
-    """Return a product that is only an addend: its words need not be contiguous."""
+    """Return `product` for a product that is only an addend, and may be a strided array."""
     return _high_32 if (half, type_) == ("hi", "u32") else product(half, type_)
 
 
 def multiply_add(half: str, type_: str) -> Evaluate:
-    """Compute a * b (a half of it, or all) + c."""
+    """Return the function that adds c to a * b, or to a half of it."""
     multiply = _strided_product(half, type_)
     return lambda a, b, c: multiply(a, b) + c
 
@@ -186,7 +186,7 @@ def _unspecified(dtype: np.dtype[Any]) -> Array:
 
 
 def _shift(to_left: bool) -> Evaluate:
-    """Amounts are u32 and end at the width: such a shift leaves zeros, or copies of the sign."""
+    """Make a shift by u32 amounts, where the width or more leaves zeros or copies of the sign."""
 
     def shift(a: Array, amount: Array) -> Array:
         bits = a.dtype.itemsize * 8
@@ -248,8 +248,8 @@ def _bit_field(type_: str) -> Evaluate:
     def extract(a: Array, position: Array, length: Array) -> Array:
         start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
         moved = shift(False, f"{type_[0]}{bits}")(a, start)
-        kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
-        mask = np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit)
+        clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
+        mask = np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit)
         field = moved & mask
         if type_[0] == "s":
             last = np.minimum(
@@ -267,9 +267,9 @@ def _bit_field_insert(a: Array, b: Array, position: Array, length: Array) -> Arr
     bits = a.dtype.itemsize * 8
     unit = a.dtype.type(1)
     start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
-    kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
+    clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
     mask = shift(True, f"b{bits}")(
-        np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit), start
+        np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit), start
     )
     inserted: Array = (b & ~mask) | (shift(True, f"b{bits}")(a, start) & mask)
     return inserted
@@ -332,13 +332,13 @@ def extreme(larger: bool, type_: str, propagate: bool) -> Evaluate:
 
 
 def convert(to: str, source: str, rounding: str | None) -> Evaluate:
-    """cvt; integers wrap, floats to integers end at the range and round as `.rzi` or `.rni`."""
+    """cvt; integers wrap, floats to integers saturate and round as `.rzi` or `.rni`."""
     seen, target = seen_as(source), seen_as(to)
     result_type = UNSIGNED[bits_of(to)]
     if source[0] == "f" and to[0] != "f":
-        # NaN gives 0, except where 64 bits take part: there it gives the sign bit alone.
+        # NaN becomes 0, or the sign bit alone if the source or the target has 64 bits.
         wide = bits_of(source) == 64 or bits_of(to) == 64
-        missing = result_type(1 << (bits_of(to) - 1)) if wide else result_type(0)
+        nan_result = result_type(1 << (bits_of(to) - 1)) if wide else result_type(0)
         limits = np.iinfo(target)  # type: ignore[type-var]
 
         def to_integer(a: Array) -> Array:
@@ -346,10 +346,10 @@ def convert(to: str, source: str, rounding: str | None) -> Evaluate:
             integral = np.rint(x) if rounding == "rni" else np.trunc(x)
             low, high = seen(limits.min), seen(limits.max + 1)
             inside = (integral >= low) & (integral < high)
-            taken = np.where(inside, integral, 0).astype(target)
-            taken = np.where(integral >= high, target(limits.max), taken)
-            taken = np.where(integral < low, target(limits.min), taken)
-            return np.where(np.isnan(x), missing, taken.view(result_type))
+            converted = np.where(inside, integral, 0).astype(target)
+            converted = np.where(integral >= high, target(limits.max), converted)
+            converted = np.where(integral < low, target(limits.min), converted)
+            return np.where(np.isnan(x), nan_result, converted.view(result_type))
 
         return to_integer
     rounded: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(
@@ -368,7 +368,7 @@ _COMPARE: dict[str, Evaluate] = {
 
 
 def comparison(name: str, type_: str) -> Evaluate | None:
-    """setp's comparison; of floats it is false of NaN, or true with a `u` after its name."""
+    """setp's comparison; with a NaN it is false, or true if its name ends in `u`."""
     if type_[0] == "f":
         return _float_comparison(name, type_)
     if type_[0] == "b" and name not in ("eq", "ne"):
@@ -393,8 +393,8 @@ def _float_comparison(name: str, type_: str) -> Evaluate | None:
 
     def apply(a: Array, b: Array) -> Array:
         x, y = a.view(seen), b.view(seen)
-        missing = np.isnan(x) | np.isnan(y)
-        result: Array = compare(x, y) | missing if unordered else compare(x, y) & ~missing
+        nan_result = np.isnan(x) | np.isnan(y)
+        result: Array = compare(x, y) | nan_result if unordered else compare(x, y) & ~nan_result
         return result
 
     return apply
@@ -426,4 +426,4 @@ ROUNDED: dict[str, Evaluate] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "sqrt": np.sqrt,
     "fma": fused_multiply_add, "mad": fused_multiply_add,
 }  # fmt: skip
-"""Floating-point instructions that must say `.rn`: without it the assembler may contract them."""
+"""Floating-point instructions that must have `.rn`; without it the assembler may contract them."""

@@ -89,18 +89,18 @@ def _warp_barrier(instruction: Instruction, operands: Operands) -> Code:
 
 def _check_members(instruction: Instruction, run: Run, members: Array, mask: Array) -> None:
     """Raise InterpreterError unless all live lanes of a member mask execute the instruction."""
-    place = run.memory.place(instruction.location)
+    site = run.memory.place(instruction.location)
     outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
     if outside.any():
-        raise place.error(int(np.argmax(outside)), "is not in its own member mask")
+        raise site.error(int(np.argmax(outside)), "is not in its own member mask")
     named = np.zeros(int(run.warps[-1]) + 1, np.uint32)
     named[run.warps[mask]] = members[mask]
     different = mask & (named[run.warps] != members)
     if different.any():
-        raise place.error(int(np.argmax(different)), "has a member mask of its own")
+        raise site.error(int(np.argmax(different)), "has a member mask of its own")
     absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
     if absent.any():
-        raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
+        raise site.error(int(np.argmax(absent)), "does not come where its warp waits for it")
 
 
 def move_registers(instruction: Instruction, operands: Operands) -> Code:
@@ -155,15 +155,20 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
                 inside = source <= last
         source = np.where(inside, source, own_lane)
         instances = run.first_of_warp + source
-        there = np.minimum(instances, len(mask) - 1)
-        absent = mask & ((instances != there) | (run.warps[there] != run.warps) | ~mask[there])
+        source_instances = np.minimum(instances, len(mask) - 1)
+        absent = mask & (
+            (instances != source_instances)
+            | (run.warps[source_instances] != run.warps)
+            | ~mask[source_instances]
+        )
         if absent.any():
-            at = int(np.argmax(absent))
+            instance = int(np.argmax(absent))
             raise run.memory.place(instruction.location).error(
-                at, f"takes the register of lane {source[at]} of its warp, which is not there"
+                instance,
+                f"takes the register of lane {source[instance]} of its warp, which is not there",
             )
-        taken = frame[value][np.where(mask, instances, 0)]
-        frame[to] = where(mask, taken, frame[to])
+        values = frame[value][np.where(mask, instances, 0)]
+        frame[to] = where(mask, values, frame[to])
         if inside_to is not None:
             frame[inside_to] = where(mask, inside, frame[inside_to])
 
@@ -188,21 +193,21 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
         holds = ~frame[predicate] if negated else frame[predicate]
-        yes, here = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
-        yes[run.warps, run.lanes] = holds & mask
-        here[run.warps, run.lanes] = mask
+        holds_by_lane, is_present = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
+        holds_by_lane[run.warps, run.lanes] = holds & mask
+        is_present[run.warps, run.lanes] = mask
         if mode == "ballot":
-            answer = (yes << np.arange(32, dtype=np.uint32)).sum(1, dtype=np.uint32)
+            answer = (holds_by_lane << np.arange(32, dtype=np.uint32)).sum(1, dtype=np.uint32)
         else:
-            every, some = (yes == here).all(1), yes.any(1)
-            answer = {"all": every, "any": some, "uni": every | ~some}[mode]
+            all_hold, any_holds = (holds_by_lane == is_present).all(1), holds_by_lane.any(1)
+            answer = {"all": all_hold, "any": any_holds, "uni": all_hold | ~any_holds}[mode]
         frame[to] = where(mask, answer[run.warps], frame[to])
 
     return effect(act)
 
 
 def reduce(instruction: Instruction, operands: Operands) -> Code:
-    """redux.sync: the sum, least or greatest word of the warp."""
+    """redux.sync: the sum, minimum or maximum over the words of the warp."""
     match instruction.opcode[1:]:
         case ("sync", "add" | "min" | "max" as name, "u32" | "s32" as type_):
             operands.count(3)
@@ -213,11 +218,11 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
     members, seen = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
     combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
     ends = np.iinfo(seen)
-    nothing = {"add": 0, "min": ends.max, "max": ends.min}[name]
+    neutral = {"add": 0, "min": ends.max, "max": ends.min}[name]
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
-        values = np.full((int(run.warps[-1]) + 1, 32), nothing, seen)
+        values = np.full((int(run.warps[-1]) + 1, 32), neutral, seen)
         values[run.warps[mask], run.lanes[mask]] = frame[source_slot][mask].view(seen)
         answer = combine.reduce(values, axis=1, dtype=seen).view(np.uint32)
         frame[to] = where(mask, answer[run.warps], frame[to])
@@ -226,7 +231,7 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
 
 
 def load_matrices(instruction: Instruction, operands: Operands) -> Code:
-    """ldmatrix: four matrices of 8 by 8 halves, a row of each by the address of a lane."""
+    """ldmatrix: load four matrices of 8 by 8 16-bit elements; each lane addresses one row."""
     match instruction.opcode[1:]:
         case ("sync", "aligned", "m8n8", "x4", *trans, "shared", "b16") if trans in ([], ["trans"]):
             operands.count(2)
@@ -248,16 +253,22 @@ def load_matrices(instruction: Instruction, operands: Operands) -> Code:
 
 
 def store_matrices(instruction: Instruction, operands: Operands) -> Code:
-    """stmatrix: one, two or four matrices of 8 by 8 halves, a row of each by a lane's address."""
+    """stmatrix: store 1, 2 or 4 matrices of 8 by 8 16-bit elements; lanes address the rows."""
     match instruction.opcode[1:]:
-        case ("sync", "aligned", "m8n8", "x1" | "x2" | "x4" as many, *trans, "shared", "b16") if (
-            trans in ([], ["trans"])
-        ):
+        case (
+            "sync",
+            "aligned",
+            "m8n8",
+            "x1" | "x2" | "x4" as count_suffix,
+            *trans,
+            "shared",
+            "b16",
+        ) if trans in ([], ["trans"]):
             operands.count(2)
         case _:
             raise instruction.error("is no store of matrices that is known here")
     target, source = instruction.operands
-    parts = parts_of(source, int(many[1:]), instruction)
+    parts = parts_of(source, int(count_suffix[1:]), instruction)
     slots = [operands.source(part, "b32") for part in parts]
     base, offset = operands.address(target)
     displacement, transposed = np.uint64(offset), bool(trans)
@@ -299,12 +310,12 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
         for part in parts_of(text, count, instruction)
     ]
 
-    held = np.float32 if sums == "f32" else np.int32
+    sum_type = np.float32 if sums == "f32" else np.int32
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
         words = [frame[slot][mask].view(np.uint32) for slot in sources]
-        factors = [*words[:6], *(word.view(held) for word in words[6:])]
+        factors = [*words[:6], *(word.view(sum_type) for word in words[6:])]
         for slot, values in zip(slots, matrices.multiply_add(a, factors), strict=True):
             old = frame[slot]
             frame[slot] = where(mask, _spread(values, mask).view(old.dtype), old)

@@ -58,12 +58,14 @@ class Slots:
     special: dict[str, int] = field(default_factory=dict)
     words: dict[str, dict[int, int]] = field(default_factory=dict)
     """The slots of a parameter's words by their offsets."""
-    _known: dict[object, int] = field(default_factory=dict)
+    _slots_by_key: dict[object, int] = field(default_factory=dict)
 
     def parameter(self, name: str, offset: int, bits: int) -> int | None:
         """Return the slot of `bits` bits of a parameter; None if it has none at the offset."""
         routine = self.routine
-        sizes = {each.name: each.size for each in (*routine.parameters, *routine.results)}
+        sizes = {
+            parameter.name: parameter.size for parameter in (*routine.parameters, *routine.results)
+        }
         if name in routine.passed:
             sizes[name] = routine.passed[name].size
         size = bits // 8
@@ -77,16 +79,16 @@ class Slots:
         return slot if self.bits[slot] == bits else None
 
     def _new(self, key: object, bits: int, value: int) -> int:
-        if key not in self._known:
-            self._known[key] = len(self.template)
+        if key not in self._slots_by_key:
+            self._slots_by_key[key] = len(self.template)
             self.bits[len(self.template)] = bits
             self.template.append(UNSIGNED[bits](value))
-        return self._known[key]
+        return self._slots_by_key[key]
 
     def register(self, name: str) -> int | None:
         """Return the slot of a register; None if no register has that name."""
-        if name in self._known:
-            return self._known[name]
+        if name in self._slots_by_key:
+            return self._slots_by_key[name]
         if name in SPECIAL:
             self.special[name] = self._new(name, 32, 0)
             return self.special[name]
@@ -216,23 +218,23 @@ def assignment(target: int, evaluate: Evaluate, sources: list[int]) -> Code:
     if len(sources) == 1:
         (a,) = sources
 
-        def one(frame: Frame, mask: Array) -> None:
+        def unary(frame: Frame, mask: Array) -> None:
             frame[target] = evaluate(frame[a])
 
-        def one_masked(frame: Frame, mask: Array) -> None:
+        def unary_masked(frame: Frame, mask: Array) -> None:
             frame[target] = where(mask, evaluate(frame[a]), frame[target])
 
-        return Code(one, one_masked)
+        return Code(unary, unary_masked)
     if len(sources) == 2:
         a, b = sources
 
-        def two(frame: Frame, mask: Array) -> None:
+        def binary(frame: Frame, mask: Array) -> None:
             frame[target] = evaluate(frame[a], frame[b])
 
-        def two_masked(frame: Frame, mask: Array) -> None:
+        def binary_masked(frame: Frame, mask: Array) -> None:
             frame[target] = where(mask, evaluate(frame[a], frame[b]), frame[target])
 
-        return Code(two, two_masked)
+        return Code(binary, binary_masked)
 
     def many(frame: Frame, mask: Array) -> None:
         frame[target] = evaluate(*[frame[slot] for slot in sources])
@@ -282,9 +284,9 @@ def carry_assignment(
     return Code(alone, masked)
 
 
-def _unusable(instruction: Instruction, actual: str | None, wanted: str) -> InterpreterError:
-    what = "nothing has set" if actual is None else f"holds a {actual}"
-    return instruction.error(f"reads a {wanted} from the condition code, which {what}")
+def _unusable(instruction: Instruction, actual: str | None, kind: str) -> InterpreterError:
+    state = "nothing has set" if actual is None else f"holds a {actual}"
+    return instruction.error(f"reads a {kind} from the condition code, which {state}")
 
 
 def effect(act: Callable[[Any, Frame, Array], None]) -> Code:

@@ -49,7 +49,9 @@ _WIDTHS = {"v2": 2, "v4": 4}
 _MEMORY_TYPES = re.compile(r"[busf](8|16|32|64)")
 
 
-def _where_to(instruction: Instruction, spaces: tuple[str, ...]) -> tuple[str, int, str, set[str]]:
+def _parse_access(
+    instruction: Instruction, spaces: tuple[str, ...]
+) -> tuple[str, int, str, set[str]]:
     """Parse an opcode to space, word count, type, and modifiers that only order or hint."""
     space, count, type_ = "", 1, instruction.opcode[-1]
     hints = set()
@@ -85,7 +87,7 @@ def address_in(base: Array, offset: np.uint64) -> Array:
 
 def load(instruction: Instruction, operands: Operands) -> Code:
     """ld of global and shared memory; ld.param is the routine's own."""
-    space, count, type_, hints = _where_to(instruction, ("global", "shared", "local"))
+    space, count, type_, hints = _parse_access(instruction, ("global", "shared", "local"))
     operands.count(2)
     target, source = instruction.operands
     slots = [operands.loose_target(part) for part in parts_of(target, count, instruction)]
@@ -113,7 +115,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
 
 def store(instruction: Instruction, operands: Operands) -> Code:
     """st to global and shared memory."""
-    space, count, type_, hints = _where_to(instruction, ("global", "shared", "local"))
+    space, count, type_, hints = _parse_access(instruction, ("global", "shared", "local"))
     if "nc" in hints:
         raise instruction.error("cannot store to constant data")
     operands.count(2)
@@ -145,15 +147,15 @@ def atomic(instruction: Instruction, operands: Operands) -> Code:
     """atom, and red, which returns nothing."""
     *opcode, operation, type_ = instruction.opcode
     shorter = Instruction((*opcode, type_), instruction.operands, None, False, instruction.location)
-    space, count, _, _ = _where_to(shorter, ("global", "shared"))
+    space, count, _, _ = _parse_access(shorter, ("global", "shared"))
     name = _ATOMICS.get((operation, type_[0]))
     bits = bits_of(type_)
     if name is None or count != 1 or bits not in (32, 64) or (type_ == "s64"):
         raise instruction.error("is no atomic operation that is known here")
-    gives = opcode[0] == "atom"
+    returns_old = opcode[0] == "atom"
     texts = list(instruction.operands)
-    operands.count((4 if operation == "cas" else 3) - (not gives))
-    target = operands.target(texts.pop(0), type_) if gives else None
+    operands.count((4 if operation == "cas" else 3) - (not returns_old))
+    target = operands.target(texts.pop(0), type_) if returns_old else None
     base, offset = operands.address(texts[0])
     sources = [operands.source(text, type_) for text in texts[1:]]
     displacement = np.uint64(offset)
@@ -161,9 +163,9 @@ def atomic(instruction: Instruction, operands: Operands) -> Code:
     def act(run: Run, frame: Frame, mask: Array) -> None:
         address = address_in(frame[base], displacement)
         values = [frame[slot] for slot in sources]
-        before = run.memory.atomic(instruction, space, name, address, mask, bits, values)
+        old_values = run.memory.atomic(instruction, space, name, address, mask, bits, values)
         if target is not None:
-            frame[target] = where(mask, before, frame[target])
+            frame[target] = where(mask, old_values, frame[target])
 
     return effect(act)
 

@@ -55,7 +55,7 @@ class Run:
         self._named_barriers = (
             None if clocks is None else NamedBarriers(program.entry.blocks, self.memory, clocks)
         )
-        self._left = limit
+        self._remaining_blocks = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
         self.lanes = number & np.uint32(31)
@@ -112,7 +112,7 @@ class Run:
         pending: dict[int, Array] = {0: mask}
         # Registers of lanes that have left a function hold its results; an entry point has no
         # results.
-        kept = False
+        keeps_registers = False
         while pending:
             if len(pending) == 1:
                 number = next(iter(pending))
@@ -130,15 +130,17 @@ class Run:
             if block.named is not None:
                 assert self._named_barriers is not None
                 self._named_barriers.come(number, mask, pending)
-            for step in block.masked if pending or kept else block.alone:
+            for step in block.masked if pending or keeps_registers else block.alone:
                 step(frame, mask)
-            self._left -= 1
-            if self._left == 0:
+            self._remaining_blocks -= 1
+            if self._remaining_blocks == 0:
                 raise InterpreterError("the kernel goes on and on", decoded.routine.location)
             if block.leaves is None:
                 self._arrive(decoded, pending, number + 1, mask)
                 continue
-            kept = kept or (block.target == END and decoded is not self._entry)
+            keeps_registers = keeps_registers or (
+                block.target == END and decoded is not self._entry
+            )
             if block.predicate is None:
                 self._arrive(decoded, pending, block.target, mask)
                 continue
@@ -176,7 +178,7 @@ class Run:
             if poll is not None and not self.tiles.over(poll, frame, pending[number]).any():
                 continue
             instruction, named = blocks[number].together, blocks[number].named
-            if instruction is None or self._all_here(instruction, pending[number], named):
+            if instruction is None or self._has_all_live_lanes(instruction, pending[number], named):
                 # Functions have no named barriers, so these blocks are the entry's.
                 if named is None or self._named_barriers is None:
                     return number
@@ -184,13 +186,15 @@ class Run:
                     return number
         return order[0]
 
-    def _all_here(self, instruction: Instruction, mask: Array, named: NamedBarrier | None) -> bool:
+    def _has_all_live_lanes(
+        self, instruction: Instruction, mask: Array, named: NamedBarrier | None
+    ) -> bool:
         """Return whether a mask has all live lanes of its warps, warpgroups or workgroups."""
         missing = self.live & ~mask
-        of_warp = named is not None or (
+        is_for_warp = named is not None or (
             instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
         )
-        numbers = self.warps if of_warp else self.groups
+        numbers = self.warps if is_for_warp else self.groups
         if instruction.opcode[0] == "wgmma":
             numbers = self.warps // 4
         return not (missing & self.touched(numbers, mask)[numbers]).any()
@@ -198,13 +202,13 @@ class Run:
     def _check_uniform(self, instruction: Instruction, going: Array, staying: Array) -> None:
         if "uni" not in instruction.opcode:
             return
-        both = self.touched(self.warps, going) & self.touched(self.warps, staying)
-        if both.any():
-            here = both[self.warps]
+        split_warps = self.touched(self.warps, going) & self.touched(self.warps, staying)
+        if split_warps.any():
+            in_split_warps = split_warps[self.warps]
             raise self.memory.place(instruction.location).error(
-                int(np.argmax(going & here)),
-                f"goes where instance {self.instance(staying & here)} of its warp does not, and "
-                "the branch says that all go one way",
+                int(np.argmax(going & in_split_warps)),
+                f"goes where instance {self.instance(staying & in_split_warps)} of its warp does "
+                "not, and the branch says that all go one way",
             )
 
 

@@ -51,7 +51,7 @@ def _refuse(instruction: Instruction, modifiers: list[str]) -> None:
         raise instruction.error(f"has a modifier .{modifiers[0]} that is not known here")
 
 
-def _plain(instruction: Instruction, operands: Operands) -> Code:
+def _one_type(instruction: Instruction, operands: Operands) -> Code:
     """Instructions of one type without modifiers."""
     name = instruction.opcode[0]
     allowed, make = arithmetic.ELEMENTWISE[name]
@@ -153,7 +153,7 @@ def _divide(instruction: Instruction, operands: Operands) -> Code:
         return _rounded(
             instruction, operands, instruction.opcode[-1], list(instruction.opcode[1:-1])
         )
-    return _plain(instruction, operands)
+    return _one_type(instruction, operands)
 
 
 def _float_only(instruction: Instruction, operands: Operands) -> Code:
@@ -244,16 +244,16 @@ _PACKED: dict[tuple[str, ...], tuple[str, Callable[[Array, Array], Array]]] = {
 
 
 def _convert_narrow(instruction: Instruction, operands: Operands) -> Code | None:
-    """cvt of floats of 8 and 16 bits, two of which are packed, the first one above; else None."""
+    """cvt of floats of 8 and 16 bits, which packs the first in the upper half; else None."""
     texts, kind = instruction.operands, instruction.opcode[1:]
     if kind in _PACKED:
         operands.count(3)
         register, pack = _PACKED[kind]
-        held = UNSIGNED[bits_of(register)]
+        register_type = UNSIGNED[bits_of(register)]
         sources = [operands.source(text, "f32") for text in texts[:0:-1]]
 
         def packed(low: Array, high: Array) -> Array:
-            words: Array = pack(low.view(np.float32), high.view(np.float32)).astype(held)
+            words: Array = pack(low.view(np.float32), high.view(np.float32)).astype(register_type)
             return words
 
         return assignment(operands.target(texts[0], register), packed, sources)
@@ -280,30 +280,32 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("is no conversion that is known here")
     rounding = modifiers.pop(0) if modifiers else None
     _refuse(instruction, modifiers)
-    wanted: tuple[str | None, ...] = (None,)
+    allowed_roundings: tuple[str | None, ...] = (None,)
     if source[0] == "f" and to[0] != "f":
-        wanted = ("rzi", "rni")
+        allowed_roundings = ("rzi", "rni")
     elif source == to and source[0] == "f":
-        wanted = ("rmi", "rpi")
+        allowed_roundings = ("rmi", "rpi")
     elif to[0] == "f" and (source[0] != "f" or bits_of(to) < bits_of(source)):
-        wanted = ("rn",)
-    if rounding not in wanted:
-        raise instruction.error(f"must round as .{wanted[0]} says" if wanted[0] else "rounds not")
+        allowed_roundings = ("rn",)
+    if rounding not in allowed_roundings:
+        raise instruction.error(
+            f"must round as .{allowed_roundings[0]} says" if allowed_roundings[0] else "rounds not"
+        )
     operands.count(2)
     target = operands.loose_target(instruction.operands[0])
     source_slot = operands.loose_source(instruction.operands[1], source)
     evaluate = arithmetic.convert(to, source, rounding)
     wide = operands.slots.bits[target]
-    narrow, held = UNSIGNED[bits_of(source)], UNSIGNED[wide]
+    narrow, register_type = UNSIGNED[bits_of(source)], UNSIGNED[wide]
     if operands.slots.bits[source_slot] < bits_of(source) or wide < bits_of(to):
         raise instruction.error("has a register that is too narrow")
     if bits_of(to) == wide and operands.slots.bits[source_slot] == bits_of(source):
         return assignment(target, evaluate, [source_slot])
-    signed = arithmetic.seen_as(f"s{wide}") if to[0] == "s" else held
+    signed = arithmetic.seen_as(f"s{wide}") if to[0] == "s" else register_type
 
     def through(a: Array) -> Array:
         value = evaluate(a.astype(narrow)).view(arithmetic.seen_as(to))
-        result: Array = value.astype(signed).view(held)
+        result: Array = value.astype(signed).view(register_type)
         return result
 
     return assignment(target, through, [source_slot])
@@ -322,7 +324,7 @@ def _move(instruction: Instruction, operands: Operands) -> Code:
         return _pack(operands, type_, slot, source)
     name, _, offset = source.partition("+")
     if name in operands.slots.addresses:
-        # The address of a variable, or of a place in it.
+        # The address of a variable, or of an offset in it.
         address = operands.slots.addresses[name] + int(offset or 0)
         return assignment(slot, lambda a: a, [operands.slots.constant(bits_of(type_), address)])
     return assignment(slot, lambda a: a, [operands.source(source, type_)])
@@ -356,8 +358,8 @@ def _unpack(operands: Operands, type_: str, target: str, source: str) -> Code:
     wide, narrow = UNSIGNED[bits_of(type_)], UNSIGNED[bits]
 
     def part_of(frame: Frame, number: int) -> Array:
-        moved = frame[source_slot] >> wide(number * bits)
-        result: Array = moved.astype(narrow)
+        shifted = frame[source_slot] >> wide(number * bits)
+        result: Array = shifted.astype(narrow)
         return result
 
     def alone(frame: Frame, mask: Array) -> None:
@@ -415,8 +417,8 @@ def _compare(instruction: Instruction, operands: Operands) -> Code:
         results = [holds, ~holds][: len(targets)]
         if combine is None or other is None:
             return results
-        with_ = ~frame[other] if negated else frame[other]
-        return [combine(result, with_) for result in results]
+        combined_with = ~frame[other] if negated else frame[other]
+        return [combine(result, combined_with) for result in results]
 
     def alone(frame: Frame, mask: Array) -> None:
         for slot, value in zip(targets, predicates(frame), strict=True):
@@ -430,7 +432,7 @@ def _compare(instruction: Instruction, operands: Operands) -> Code:
 
 
 COMPUTING: dict[str, Decoder] = {
-    **dict.fromkeys(arithmetic.ELEMENTWISE, _plain),
+    **dict.fromkeys(arithmetic.ELEMENTWISE, _one_type),
     **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
     **dict.fromkeys(("mul", "mad", "madc"), _multiply),
     **dict.fromkeys(("fma", "sqrt"), _float_only),

@@ -18,19 +18,19 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ops.semantics import Array
 
 _ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
-_REACH = np.uint64(40)
-"""The bits of an address for the offset; higher bits are the buffer's number, from 1 on."""
+_OFFSET_BITS = np.uint64(40)
+"""How many low bits of an address are the offset; the others are the buffer's number plus 1."""
 
 SHARED_START = 1024
 """The base address of shared and of private memory, so that 0 is not a valid address."""
 
 FIRST_TABLE = 1 << 16
-"""The number of the first table, as if it were of an argument."""
+"""The number of the first table; tables are numbered from here on, as arguments are from 0."""
 
 
 def global_address(number: int) -> int:
     """Return the address of the array of argument `number`."""
-    return number + 1 << int(_REACH)
+    return number + 1 << int(_OFFSET_BITS)
 
 
 def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
@@ -66,35 +66,41 @@ class Memory:
         self._written: set[int] = set()
 
     def place(self, location: Location) -> AccessSite:
-        """Return the place of an access, for errors."""
+        """Return the site of an access, for errors."""
         return AccessSite(location, self._group, self._width)
 
-    def _each(
+    def _by_buffer(
         self, instruction: Instruction, space: str, addresses: Array, lanes: Array
     ) -> list[tuple[int, Buffer, Array, Array]]:
         """Return number, buffer, lanes and byte offsets of each buffer that lanes point to."""
         if space == "shared":
             offsets = addresses.astype(np.int64) - SHARED_START
-            return [(0, self.shared, lanes, self._inside(instruction, offsets, lanes))]
+            return [
+                (0, self.shared, lanes, self._check_not_before_start(instruction, offsets, lanes))
+            ]
         if space == "local":
             offsets = addresses.astype(np.int64) - SHARED_START
-            return [(0, self._private, lanes, self._inside(instruction, offsets, lanes))]
-        numbers = (addresses >> _REACH).astype(np.int64)
+            return [
+                (0, self._private, lanes, self._check_not_before_start(instruction, offsets, lanes))
+            ]
+        numbers = (addresses >> _OFFSET_BITS).astype(np.int64)
         offsets = (addresses & np.uint64((1 << 40) - 1)).astype(np.int64)
         ranges = []
         for number in np.unique(numbers).tolist():
-            here = numbers == number
+            in_buffer = numbers == number
             buffer = self._buffers.get(number - 1)
             if buffer is None:
                 place = self.place(instruction.location)
-                address = int(addresses[here][0])
+                address = int(addresses[in_buffer][0])
                 raise place.error(
-                    int(lanes[here][0]), f"points to {address:#x}, outside any buffer"
+                    int(lanes[in_buffer][0]), f"points to {address:#x}, outside any buffer"
                 )
-            ranges.append((number, buffer, lanes[here], offsets[here]))
+            ranges.append((number, buffer, lanes[in_buffer], offsets[in_buffer]))
         return ranges
 
-    def _inside(self, instruction: Instruction, offsets: Array, lanes: Array) -> Array:
+    def _check_not_before_start(
+        self, instruction: Instruction, offsets: Array, lanes: Array
+    ) -> Array:
         if (offsets < 0).any():
             lane = int(lanes[int(np.argmax(offsets < 0))])
             place = self.place(instruction.location)
@@ -102,16 +108,16 @@ class Memory:
         return offsets
 
     @staticmethod
-    def _aligned(
+    def _check_aligned(
         name: str, offsets: Array, lanes: Array, size: int, count: int, place: AccessSite
     ) -> None:
         """Raise InterpreterError for a vector access that is not aligned to its full size."""
         unaligned = offsets % (size * count) != 0
         if count > 1 and unaligned.any():
-            at = int(np.argmax(unaligned))
+            index = int(np.argmax(unaligned))
             raise place.error(
-                int(lanes[at]),
-                f"accesses {count} words of {size} bytes at byte {offsets[at]} of {name}, which "
+                int(lanes[index]),
+                f"accesses {count} words of {size} bytes at byte {offsets[index]} of {name}, which "
                 f"is not a multiple of {size * count}",
             )
 
@@ -133,21 +139,23 @@ class Memory:
         lanes = np.flatnonzero(mask)
         place, element = self.place(instruction.location), _ELEMENTS[bits]
         results = [np.zeros(len(mask), f"u{bits // 8}") for _ in range(count)]
-        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
-            self._aligned(buffer.name, offsets, who, bits // 8, count, place)
+        for number, buffer, buffer_lanes, offsets in self._by_buffer(
+            instruction, space, addresses[lanes], lanes
+        ):
+            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, count, place)
             if constant:
                 self._read_only.add(number)
                 self._check_constant(number, buffer, instruction.location)
-            parts = buffer.load(offsets, who, element, count, place)
+            parts = buffer.load(offsets, buffer_lanes, element, count, place)
             for result, part in zip(results, parts, strict=True):
-                result[who] = part
+                result[buffer_lanes] = part
         return results
 
     def load_rows(self, instruction: Instruction, addresses: Array, mask: Array) -> Array:
         """Load the 16 bytes of a matrix row, as words, for each lane in the mask."""
         lanes = np.flatnonzero(mask)
         offsets = addresses[lanes].astype(np.int64) - SHARED_START
-        self._inside(instruction, offsets, lanes)
+        self._check_not_before_start(instruction, offsets, lanes)
         return self.shared.load_rows(offsets, lanes, self.place(instruction.location))
 
     def store_rows(
@@ -156,7 +164,7 @@ class Memory:
         """Store the 16 bytes of a matrix row at the address of each lane in the mask."""
         lanes = np.flatnonzero(mask)
         offsets = addresses[lanes].astype(np.int64) - SHARED_START
-        self._inside(instruction, offsets, lanes)
+        self._check_not_before_start(instruction, offsets, lanes)
         self.shared.store_rows(offsets, lanes, rows, self.place(instruction.location))
 
     def store(
@@ -166,10 +174,18 @@ class Memory:
         """Store words of `bits` bits for each lane."""
         lanes = np.flatnonzero(mask)
         place = self.place(instruction.location)
-        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
-            self._aligned(buffer.name, offsets, who, bits // 8, len(values), place)
+        for number, buffer, buffer_lanes, offsets in self._by_buffer(
+            instruction, space, addresses[lanes], lanes
+        ):
+            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, len(values), place)
             self._record_written(space, number, buffer, instruction.location)
-            buffer.store(offsets, who, _ELEMENTS[bits], [value[who] for value in values], place)
+            buffer.store(
+                offsets,
+                buffer_lanes,
+                _ELEMENTS[bits],
+                [value[buffer_lanes] for value in values],
+                place,
+            )
 
     def atomic(
         self, instruction: Instruction, space: str, name: str, addresses: Array, mask: Array,
@@ -177,13 +193,17 @@ class Memory:
     ) -> Array:  # fmt: skip
         """Change one word atomically for each lane in turn; return the old values."""
         lanes = np.flatnonzero(mask)
-        before = np.zeros(len(mask), f"u{bits // 8}")
+        old_values = np.zeros(len(mask), f"u{bits // 8}")
         place = self.place(instruction.location)
-        for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
+        for number, buffer, buffer_lanes, offsets in self._by_buffer(
+            instruction, space, addresses[lanes], lanes
+        ):
             self._record_written(space, number, buffer, instruction.location)
-            lane_values = [value[who] for value in values]
-            before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], lane_values, place)
-        return before
+            lane_values = [value[buffer_lanes] for value in values]
+            old_values[buffer_lanes] = buffer.atomic(
+                name, offsets, buffer_lanes, _ELEMENTS[bits], lane_values, place
+            )
+        return old_values
 
     def _record_written(self, space: str, number: int, buffer: Buffer, location: Location) -> None:
         if space == "global":
@@ -208,11 +228,13 @@ class Memory:
         lanes = np.flatnonzero(mask)
         place = self.place(instruction.location)
         targets = to.astype(np.int64) - SHARED_START
-        self._inside(instruction, targets[lanes], lanes)
-        for _, buffer, who, starts in self._each(instruction, "global", start[lanes], lanes):
+        self._check_not_before_start(instruction, targets[lanes], lanes)
+        for _, buffer, buffer_lanes, starts in self._by_buffer(
+            instruction, "global", start[lanes], lanes
+        ):
             self._copies.begin(
-                buffer, starts, self.shared, targets[who], who, types.u32, size // 4, place,
-                read[who],
+                buffer, starts, self.shared, targets[buffer_lanes], buffer_lanes, types.u32,
+                size // 4, place, read[buffer_lanes],
             )  # fmt: skip
 
     def commit(self, mask: Array) -> None:

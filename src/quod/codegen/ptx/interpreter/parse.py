@@ -69,7 +69,7 @@ class Routine:
 
 @dataclass(slots=True)
 class Module:
-    """A parsed text: its one entry, its functions, its shared memory."""
+    """A parsed text: its one entry, its functions, its shared and local arrays and its tables."""
 
     entry: Routine
     functions: dict[str, Routine]
@@ -126,43 +126,43 @@ class _Parser:
     def parse(self) -> Module:
         routine: Routine | None = None
         # The lines of an unfinished statement, joined once when its end is found.
-        held: list[str] = []
+        pending_lines: list[str] = []
         first_line = 1
         for number, raw in enumerate(self._lines, 1):
             # Replace runs of spaces by one space, so that patterns need not try each space.
             line = " ".join(_without_comments(raw).split())
             if not line:
                 continue
-            if not held:
+            if not pending_lines:
                 first_line = number
-            held.append(line)
+            pending_lines.append(line)
             if routine is None:
-                if held[0].startswith((".version", ".target", ".address_size", ".file")):
-                    held = []
+                if pending_lines[0].startswith((".version", ".target", ".address_size", ".file")):
+                    pending_lines = []
                 elif line.endswith("{"):
-                    routine = self._routine(" ".join(held)[:-1], first_line)
-                    held = []
+                    routine = self._routine(" ".join(pending_lines)[:-1], first_line)
+                    pending_lines = []
                 elif line.endswith(";"):
-                    self._declaration(" ".join(held), first_line)
-                    held = []
-            elif line in ("{", "}") and len(held) > 1:
+                    self._declaration(" ".join(pending_lines), first_line)
+                    pending_lines = []
+            elif line in ("{", "}") and len(pending_lines) > 1:
                 raise self._error("a statement has no semicolon", first_line)
             elif line == "{":
                 # The parameters of a call are declared in a scope of their own.
                 if len(self._scopes) == _MAX_SCOPES:
                     raise self._error("there are too many scopes within each other", number)
                 self._scopes.append({})
-                held = []
+                pending_lines = []
             elif line == "}":
-                held = []
+                pending_lines = []
                 if self._scopes:
                     self._scopes.pop()
                 else:
                     routine = None
-            elif len(held) == 1 or ";" in line:
-                unfinished = self._body(routine, " ".join(held), first_line)
-                held = [unfinished] if unfinished else []
-        if routine is not None or held:
+            elif len(pending_lines) == 1 or ";" in line:
+                unfinished = self._body(routine, " ".join(pending_lines), first_line)
+                pending_lines = [unfinished] if unfinished else []
+        if routine is not None or pending_lines:
             raise self._error("the text ends within a routine or a declaration", first_line)
         if self._entry is None:
             raise self._error("the text has no .entry", 1)
@@ -188,9 +188,9 @@ class _Parser:
             raise self._error(f"{text!r} is no declaration that is known here", line)
         extern, alignment, bits, name, count = match.groups()
         size = None if extern else self._number(count, line) * int(bits) // 8
-        aligned = self._number(alignment, line) if alignment else int(bits) // 8
+        alignment_bytes = self._number(alignment, line) if alignment else int(bits) // 8
         arrays = self._local if text.startswith(".local") else self._shared
-        arrays.append(SharedArray(name, size, aligned))
+        arrays.append(SharedArray(name, size, alignment_bytes))
 
     def _routine(self, header: str, line: int) -> Routine:
         match = _ROUTINE.match(header)
@@ -227,9 +227,9 @@ class _Parser:
         type_, name, count = match.groups()
         return Parameter(name, type_, int(type_[1:]) // 8 * self._number(count or "1", line))
 
-    def _body(self, routine: Routine, held: str, first_line: int) -> str:
-        """Parse the complete statements of `held` into the routine; return the rest."""
-        *complete, unfinished = held.split(";")
+    def _body(self, routine: Routine, text: str, first_line: int) -> str:
+        """Parse the complete statements of a text into the routine; return the rest."""
+        *complete, unfinished = text.split(";")
         for statement in complete:
             self._statement(
                 routine, self._labelled(routine, statement.strip(), first_line), first_line
@@ -238,13 +238,13 @@ class _Parser:
 
     def _labelled(self, routine: Routine, text: str, line: int) -> str:
         """Record the labels at the start of a text; return the text after them."""
-        at = 0
-        while label := _LABEL.match(text, at):
+        position = 0
+        while label := _LABEL.match(text, position):
             if label[1] in routine.labels:
                 raise self._error(f"the label {label[1]} stands twice", line)
             routine.labels[label[1]] = len(routine.instructions)
-            at = label.end()
-        return text[at:].lstrip()
+            position = label.end()
+        return text[position:].lstrip()
 
     def _statement(self, routine: Routine, text: str, line: int) -> None:
         if text.startswith("."):
@@ -252,7 +252,7 @@ class _Parser:
             if directive == ".reg":
                 self._registers(routine, text, line)
             elif directive == ".param":
-                self._passed(routine, text, line)
+                self._declare_call_parameter(routine, text, line)
             elif directive in (".shared", ".local"):
                 self._declaration(text + ";", line)
             elif directive not in (".pragma", ".loc"):
@@ -275,7 +275,7 @@ class _Parser:
             )
         )
 
-    def _passed(self, routine: Routine, text: str, line: int) -> None:
+    def _declare_call_parameter(self, routine: Routine, text: str, line: int) -> None:
         parameter = self._parameter(text, line)
         if not self._scopes:
             raise self._error(f"{parameter.name} is declared outside the scope of a call", line)
@@ -308,17 +308,17 @@ class _Parser:
 
 def _without_comments(line: str) -> str:
     """Return a line without // and /* */ comments; an unfinished /* comment stays."""
-    kept: list[str] = []
-    at = 0
-    while (slash := line.find("/", at)) >= 0:
+    parts: list[str] = []
+    position = 0
+    while (slash := line.find("/", position)) >= 0:
         if line.startswith("//", slash):
-            return "".join(kept) + line[at:slash]
+            return "".join(parts) + line[position:slash]
         stop = line.find("*/", slash + 2) if line.startswith("/*", slash) else -1
         if stop < 0 and line.startswith("/*", slash):
             break
-        kept.append(line[at:slash] if stop >= 0 else line[at : slash + 1])
-        at = stop + 2 if stop >= 0 else slash + 1
-    return "".join(kept) + line[at:]
+        parts.append(line[position:slash] if stop >= 0 else line[position : slash + 1])
+        position = stop + 2 if stop >= 0 else slash + 1
+    return "".join(parts) + line[position:]
 
 
 def parse(text: str) -> Module:

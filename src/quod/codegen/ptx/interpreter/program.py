@@ -38,15 +38,15 @@ _IGNORED = ("nanosleep",)
 
 @dataclass(slots=True)
 class Block:
-    """Steps without a branch or a label between; `target` of a branch is a block, or the end."""
+    """Steps without a branch or a label between them; `target` is a block's number, or `END`."""
 
     alone: list[Step] = field(default_factory=list)
     masked: list[Step] = field(default_factory=list)
     together: Instruction | None = None
-    """The instruction that begins it, if lanes execute it together."""
+    """The instruction that begins the block, if lanes execute it together."""
     leaves: Instruction | None = None
     named: NamedBarrier | None = None
-    """The named barrier of that instruction, if it is one."""
+    """The named barrier of `together`, if it is one."""
     poll: Poll | None = None
     """The poll of an mbarrier that begins the block, if any."""
     target: int = END
@@ -78,8 +78,8 @@ def _granule(module: Module) -> int:
     sizes = [4]
     for routine in (module.entry, *module.functions.values()):
         for instruction in routine.instructions:
-            near = {"shared", "local"} & set(instruction.opcode)
-            if near and instruction.opcode[0] in ("ld", "st", "atom"):
+            is_near_memory = {"shared", "local"} & set(instruction.opcode)
+            if is_near_memory and instruction.opcode[0] in ("ld", "st", "atom"):
                 sizes.append(bits_of(instruction.opcode[-1]) // 8)
     return min(sizes)
 
@@ -91,11 +91,13 @@ class Program:
         self.module = parse(text)
         self.addresses, self.shared_bytes = shared_layout(self.module.shared)
         private, self.private_bytes = shared_layout(self.module.local)
-        tables = {name: FIRST_TABLE + at for at, name in enumerate(self.module.tables)}
-        self.addresses |= private | {name: global_address(at) for name, at in tables.items()}
+        tables = {name: FIRST_TABLE + index for index, name in enumerate(self.module.tables)}
+        self.addresses |= private | {
+            name: global_address(number) for name, number in tables.items()
+        }
         self.tables = {
-            at: Buffer(f"the table {name}", np.frombuffer(self.module.tables[name], np.uint8))
-            for name, at in tables.items()
+            number: Buffer(f"the table {name}", np.frombuffer(self.module.tables[name], np.uint8))
+            for name, number in tables.items()
         }
         self.dynamic = any(array.size is None for array in self.module.shared)
         self.granule = _granule(self.module)
@@ -116,14 +118,14 @@ class Program:
         return Decoded(routine, slots, self._blocks(routine, slots))
 
     def _blocks(self, routine: Routine, slots: Slots) -> list[Block]:
-        begins = {0, *routine.labels.values(), len(routine.instructions)}
+        block_starts = {0, *routine.labels.values(), len(routine.instructions)}
         for number, instruction in enumerate(routine.instructions):
             name = instruction.opcode[0]
             if name in ("bra", "ret", "exit"):
-                begins.add(number + 1)
+                block_starts.add(number + 1)
             elif name in (*TOGETHER, "wgmma") or instruction.opcode[1:2] == ("try_wait",):
-                begins.add(number)
-        order = sorted(begins)
+                block_starts.add(number)
+        order = sorted(block_starts)
         numbers = {begin: number for number, begin in enumerate(order)}
         blocks = []
         for begin, end in zip(order, [*order[1:], order[-1]], strict=True):
@@ -204,18 +206,23 @@ class Program:
         texts = list(instruction.operands)
         if instruction.opcode[1:] not in ((), ("uni",)) or not texts:
             raise instruction.error("is no call that is known here")
-        outs = elements(texts.pop(0)) if texts[0][0] == "(" else []
+        result_names = elements(texts.pop(0)) if texts[0][0] == "(" else []
         name = texts.pop(0)
-        ins = elements(texts.pop(0)) if texts else []
+        argument_names = elements(texts.pop(0)) if texts else []
         routine = self.module.functions.get(name)
         if routine is None or texts:
             raise instruction.error(f"calls {name}, which is no function")
-        ins, outs = ([text for text in part if text] for part in (ins, outs))
+        argument_names, result_names = (
+            [text for text in part if text] for part in (argument_names, result_names)
+        )
         passed = operands.slots.routine.passed
-        for names, wanted in ((ins, routine.parameters), (outs, routine.results)):
-            fits = len(names) == len(wanted) and all(
+        for names, declared in (
+            (argument_names, routine.parameters),
+            (result_names, routine.results),
+        ):
+            fits = len(names) == len(declared) and all(
                 text in passed and (passed[text].type, passed[text].size) == (each.type, each.size)
-                for text, each in zip(names, wanted, strict=True)
+                for text, each in zip(names, declared, strict=True)
             )
             if not fits:
                 raise instruction.error(f"does not fit the parameters and results of {name}")
@@ -225,13 +232,13 @@ class Program:
             callee = self.function(name)
             assert callee is not None
             inner = run.frame(callee)
-            for text, each in zip(ins, routine.parameters, strict=True):
+            for text, each in zip(argument_names, routine.parameters, strict=True):
                 for offset, slot in callee.slots.words.get(each.name, {}).items():
                     inner[slot] = _same_width(
                         instruction, inner[slot], frame[words.get(text, {}).get(offset, RUN)]
                     )
             run.run(callee, inner, mask)
-            for text, each in zip(outs, routine.results, strict=True):
+            for text, each in zip(result_names, routine.results, strict=True):
                 result_slots = callee.slots.words.get(each.name, {})
                 for offset, slot in words.get(text, {}).items():
                     new = _same_width(
@@ -244,8 +251,8 @@ class Program:
         return effect(act)
 
 
-def _same_width(instruction: Instruction, wanted: Array, word: object) -> Array:
-    if not isinstance(word, np.ndarray) or word.dtype != wanted.dtype:
+def _same_width(instruction: Instruction, target: Array, word: object) -> Array:
+    if not isinstance(word, np.ndarray) or word.dtype != target.dtype:
         raise instruction.error("passes or takes a word that the other side does not set as such")
     return word
 
@@ -257,12 +264,12 @@ def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
     if len(instruction.opcode) != 3:
         raise instruction.error("is no load of a parameter that is known here")
     source_slot, slot = operands.parameter(source, type_), operands.loose_target(target)
-    held = operands.slots.bits[slot]
-    if held < bits_of(type_):
+    register_bits = operands.slots.bits[slot]
+    if register_bits < bits_of(type_):
         raise instruction.error("loads into a register that is too narrow")
-    wide = seen_as(f"u{held}")
+    wide = seen_as(f"u{register_bits}")
     if type_[0] == "s":
-        seen, signed = seen_as(type_), seen_as(f"s{held}")
+        seen, signed = seen_as(type_), seen_as(f"s{register_bits}")
         return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [source_slot])
     return assignment(slot, lambda a: a.astype(wide), [source_slot])
 

@@ -16,9 +16,9 @@ class Registers:
 
     def __init__(self, entry: Routine, memory: Memory, lanes: int) -> None:
         self._width, self._is_known, self._memory = entry.workgroup_size, entry.resident > 0, memory
-        self._first = at_entry(self._width, entry.resident)
-        self._of = np.full(lanes, self._first)
-        self._last: Instruction | None = None
+        self._initial_count = at_entry(self._width, entry.resident)
+        self._counts = np.full(lanes, self._initial_count)
+        self._last_instruction: Instruction | None = None
 
     def move(self, instruction: Instruction, count: int, mask: Array) -> None:
         """Set the register count of the instances in a mask.
@@ -28,25 +28,27 @@ class Registers:
         """
         if not self._is_known:
             raise instruction.error("is left out, as the entry has no .minnctapersm")
-        wrong = self._of < count if instruction.opcode[1] == "dec" else self._of > count
+        wrong = self._counts < count if instruction.opcode[1] == "dec" else self._counts > count
         if (wrong & mask).any():
-            at = int(np.argmax(wrong & mask))
+            lane = int(np.argmax(wrong & mask))
             raise self._memory.place(instruction.location).error(
-                at, f"has {self._of[at]} registers, and is to have {count}"
+                lane, f"has {self._counts[lane]} registers, and is to have {count}"
             )
-        self._of[mask] = count
-        self._last = instruction
+        self._counts[mask] = count
+        self._last_instruction = instruction
 
     def check(self) -> None:
         """Raise InterpreterError if the counts exceed the supply or differ in a warpgroup."""
-        if self._last is None:
+        if self._last_instruction is None:
             return
-        total = self._of.reshape(-1, self._width).sum(axis=1)
-        if (total > self._first * self._width).any():
-            raise self._last.error(
+        total = self._counts.reshape(-1, self._width).sum(axis=1)
+        if (total > self._initial_count * self._width).any():
+            raise self._last_instruction.error(
                 f"waits for ever: instances have {total.max()} registers in all, and there are "
-                f"{self._first} for each of {self._width}"
+                f"{self._initial_count} for each of {self._width}"
             )
-        parts = self._of[::WARPGROUP].repeat(WARPGROUP)
-        if len(parts) != len(self._of) or (parts != self._of).any():
-            raise self._last.error("is of whole warpgroups, of which some warps have not come")
+        parts = self._counts[::WARPGROUP].repeat(WARPGROUP)
+        if len(parts) != len(self._counts) or (parts != self._counts).any():
+            raise self._last_instruction.error(
+                "is of whole warpgroups, of which some warps have not come"
+            )

@@ -121,15 +121,15 @@ class Tiles:
     def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
         """Select the lanes of a mask whose phases have ended."""
         ended = np.zeros(len(mask), np.bool_)
-        for address, parity, who in poll.asked(frame, mask):
-            if self._has_ended(poll, address, parity, np.flatnonzero(who)):
-                ended |= who
+        for address, parity, asking_lanes in poll.asked(frame, mask):
+            if self._has_ended(poll, address, parity, np.flatnonzero(asking_lanes)):
+                ended |= asking_lanes
         return ended
 
     def never(self, poll: Poll, frame: Frame, mask: Array) -> InterpreterError:
         """Return the error for lanes whose phase can never end."""
-        address, _, who = next(iter(poll.asked(frame, mask)))
-        lanes = np.flatnonzero(who)
+        address, _, asking_lanes = next(iter(poll.asked(frame, mask)))
+        lanes = np.flatnonzero(asking_lanes)
         barrier = self.barrier(poll.instruction, address, lanes)
         return self.error(
             poll.instruction,
@@ -139,8 +139,8 @@ class Tiles:
 
     def learn(self, poll: Poll, frame: Frame, mask: Array) -> None:
         """Record that lanes have observed the end of their phases, which makes copies visible."""
-        for address, _, who in poll.asked(frame, mask):
-            lanes = np.flatnonzero(who)
+        for address, _, asking_lanes in poll.asked(frame, mask):
+            lanes = np.flatnonzero(asking_lanes)
             barrier = self.barrier(poll.instruction, address, lanes)
             if not self.clocks.learn(barrier.clock, lanes):
                 raise self.error(poll.instruction, int(lanes[0]), barrier.describe_ambiguous_wait())
@@ -154,22 +154,26 @@ class Tiles:
         self, instruction: Instruction, lane: int, to: int, tensor_map: int,
         start: tuple[int, int, int], address: int,
     ) -> None:  # fmt: skip
-        """Start the copy of a tile that begins at an element, line and plane."""
+        """Start the copy of a tile from the given element of a line, line and plane on."""
         place = self.memory.place(instruction.location)
         words = self._words(instruction, lane, tensor_map)
         data = self._tile(instruction, lane, words, start)
-        at, lanes, shared = to - SHARED_START, np.array([lane]), self.memory.shared
-        if to % PATTERN or at < 0 or at + data.nbytes > shared.nbytes:
+        byte_offset, lanes, shared = to - SHARED_START, np.array([lane]), self.memory.shared
+        if to % PATTERN or byte_offset < 0 or byte_offset + data.nbytes > shared.nbytes:
             raise self.error(
                 instruction, lane, f"copies {data.nbytes} bytes to {to}, which is no multiple of "
                 f"{PATTERN} with as much memory behind it",
             )  # fmt: skip
         barrier = self.barrier(instruction, address, lanes)
-        if any(reading.overlaps(at, at + data.nbytes) for reading in self._readings):
+        if any(
+            reading.overlaps(byte_offset, byte_offset + data.nbytes) for reading in self._readings
+        ):
             raise self.error(instruction, lane, "copies over a tile that a product still reads")
-        shared.begin_copy(np.array([at]), lanes, data.nbytes, place, barrier.clock)
+        shared.begin_copy(np.array([byte_offset]), lanes, data.nbytes, place, barrier.clock)
         barrier.arrived_bytes += data.nbytes
-        barrier.copies.append(Copy(lambda: shared.arrive(at, 0, data), instruction.location))
+        barrier.copies.append(
+            Copy(lambda: shared.arrive(byte_offset, 0, data), instruction.location)
+        )
 
     def _words(self, instruction: Instruction, lane: int, tensor_map: int) -> list[int]:
         mask = np.zeros(lane + 1, np.bool_)
@@ -199,14 +203,14 @@ class Tiles:
         if not sources or not lines:
             raise self.error(instruction, lane, f"has a tensor map of {address}, no argument's")
         number, offset = sources[0]
-        wanted = offset + 2 * ((start[2] * height + y) * length + x)[inside]
+        offsets = offset + 2 * ((start[2] * height + y) * length + x)[inside]
         place = self.memory.place(instruction.location)
         tile = np.zeros((lines, COLUMNS), np.uint16)
-        tile[inside] = self.memory.load_halves(number, wanted, lane, place)
-        placed = np.empty(tile.size, np.uint16)
-        at = _swizzled(np.arange(lines)[:, None] * LINE + np.arange(COLUMNS) * 2)
-        placed[at // 2] = tile
-        return placed.view(np.uint8)
+        tile[inside] = self.memory.load_halves(number, offsets, lane, place)
+        swizzled_tile = np.empty(tile.size, np.uint16)
+        byte_offset = _swizzled(np.arange(lines)[:, None] * LINE + np.arange(COLUMNS) * 2)
+        swizzled_tile[byte_offset // 2] = tile
+        return swizzled_tile.view(np.uint8)
 
     # --- products
 
@@ -228,25 +232,29 @@ class Tiles:
     def matrix(
         self, instruction: Instruction, warpgroup: int, descriptor: Array, rows: int, along: bool
     ) -> Array:
-        """Return 16-bit elements by rows of 32 bytes, which products read from now on."""
+        """Return the 16-bit elements of rows of 32 bytes, read until the product completes."""
         lane = warpgroup * WARPGROUP
         word = int(descriptor[0])
         if (descriptor != descriptor[0]).any():
             raise self.error(instruction, lane, "has a matrix that differs between instances")
         if word >> 62 != 1 or word >> 49 & 7:
             raise self.error(instruction, lane, "has a matrix of another swizzle than 128 bytes")
-        begin, leading, stride = ((word >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        begin, leading, stride = ((word >> bit & 0x3FFF) << 4 for bit in (0, 16, 32))
         row, column = np.arange(rows)[:, None], np.arange(16)
         if along:
-            at = row // COLUMNS * leading + column // 8 * stride
-            at = begin + at + column % 8 * LINE + row % COLUMNS * 2
+            byte_offset = row // COLUMNS * leading + column // 8 * stride
+            byte_offset = begin + byte_offset + column % 8 * LINE + row % COLUMNS * 2
         else:
-            at = begin + row // 8 * stride + row % 8 * LINE + column * 2
-        places = _swizzled(at) - SHARED_START
-        if (places < 0).any():
+            byte_offset = begin + row // 8 * stride + row % 8 * LINE + column * 2
+        byte_offsets = _swizzled(byte_offset) - SHARED_START
+        if (byte_offsets < 0).any():
             raise self.error(instruction, lane, "has a matrix before its memory")
-        elements = self.memory.shared.tile(places, lane, self.memory.place(instruction.location))
-        reading = PendingReads(self.memory.shared, 0, places, lane, int(self._committed[warpgroup]))
+        elements = self.memory.shared.tile(
+            byte_offsets, lane, self.memory.place(instruction.location)
+        )
+        reading = PendingReads(
+            self.memory.shared, 0, byte_offsets, lane, int(self._committed[warpgroup])
+        )
         self._readings.append(reading)
         return elements
 
@@ -255,15 +263,15 @@ class Tiles:
 
     def wait(self, instruction: Instruction, mask: Array, pending: int) -> None:
         """Complete all groups of products but the last `pending`."""
-        here, going = self.warpgroups(instruction, mask), []
+        waiting, pending_readings = self.warpgroups(instruction, mask), []
         for reading in self._readings:
             warpgroup = reading.lane // WARPGROUP
-            if warpgroup not in here or reading.number >= self._committed[warpgroup] - pending:
-                going.append(reading)
+            if warpgroup not in waiting or reading.number >= self._committed[warpgroup] - pending:
+                pending_readings.append(reading)
             else:
                 place = self.memory.place(instruction.location)
                 reading.room.read_tile(reading.places, reading.lane, place)
-        self._readings = going
+        self._readings = pending_readings
 
     def check(self) -> None:
         """Raise InterpreterError for copies that no instance has waited for.
@@ -280,9 +288,9 @@ class Tiles:
                 raise self.memory.place(barrier.location).error(0, barrier.describe_early_end())
 
 
-def _swizzled(at: Array) -> Array:
+def _swizzled(byte_offset: Array) -> Array:
     """Apply the 128-byte swizzle to byte addresses."""
-    swizzled: Array = at ^ (at >> 7 & 7) << 4
+    swizzled: Array = byte_offset ^ (byte_offset >> 7 & 7) << 4
     return swizzled
 
 
@@ -313,9 +321,9 @@ def mbarrier(instruction: Instruction, operands: Operands) -> Code:
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         addresses = address_in(frame[base], np.uint64(offset))
-        do = run.tiles.make if makes else run.tiles.arrive
+        record = run.tiles.make if makes else run.tiles.arrive
         for lane in np.flatnonzero(mask).tolist():
-            do(instruction, int(addresses[lane]), lane, int(frame[number][lane]))
+            record(instruction, int(addresses[lane]), lane, int(frame[number][lane]))
 
     return effect(act)
 
@@ -348,11 +356,11 @@ def copy_tile(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error(f"has {source} where a tensor map and a place belong")
     tensor_map = operands.source(match[1], "b64")
     start = [operands.source(part, "s32") for part in parts_of(match[2], 3, instruction)]
-    (target, target_by), (bar, bar_by) = operands.address(to), operands.address(barrier)
+    (target, target_offset), (bar, bar_offset) = operands.address(to), operands.address(barrier)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        targets = address_in(frame[target], np.uint64(target_by))
-        bars = address_in(frame[bar], np.uint64(bar_by))
+        targets = address_in(frame[target], np.uint64(target_offset))
+        bars = address_in(frame[bar], np.uint64(bar_offset))
         for lane in np.flatnonzero(mask).tolist():
             x, y, z = (int(frame[slot].view(np.int32)[lane]) for slot in start)
             run.tiles.copy(
@@ -406,14 +414,14 @@ def _product(
         if in_registers
         else [operands.source(first, "b64")]
     )
-    right, kept = operands.source(second, "b64"), operands.source(keeps, "pred")
-    signs, turns = (
+    right, keeps_sums = operands.source(second, "b64"), operands.source(keeps, "pred")
+    signs, transposes = (
         (immediates[:2], immediates[2:]) if factors[0] != "i8" else (["1", "1"], immediates)
     )
-    wanted = 0 if depth != 16 else 1 if in_registers else 2
-    if signs != ["1", "1"] or len(turns) != wanted or not set(turns) <= {"0", "1"}:
+    transposable = 0 if depth != 16 else 1 if in_registers else 2
+    if signs != ["1", "1"] or len(transposes) != transposable or not set(transposes) <= {"0", "1"}:
         raise instruction.error("has other immediates than are known here")
-    turned_a, turned_b = ["0", "0", *turns][-2:]
+    transposes_a, transposes_b = ["0", "0", *transposes][-2:]
     number = np.arange(len(sums))[:, None]
     row, column = _ROW + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * _PART + number % 2
     seen = np.int32 if factors[0] == "i8" else np.float32
@@ -421,33 +429,33 @@ def _product(
     def first_factor(run: Run, frame: Frame, warpgroup: int, lanes: slice) -> Array:
         if not in_registers:
             descriptor = frame[left[0]][lanes]
-            turned = turned_a == "1"
-            factor: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned)
+            transposed = transposes_a == "1"
+            factor: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, transposed)
             return factor
         halves = np.empty((64, 16), np.uint16)
-        for at, slot in enumerate(left):
+        for part, slot in enumerate(left):
             words = np.ascontiguousarray(frame[slot][lanes]).view(np.uint16).reshape(-1, 2)
-            places = 2 * _PART[:, None] + 8 * (at >> 1) + np.arange(2)
-            halves[_ROW[:, None] + 8 * (at & 1), places] = words
+            part_columns = 2 * _PART[:, None] + 8 * (part >> 1) + np.arange(2)
+            halves[_ROW[:, None] + 8 * (part & 1), part_columns] = words
         return halves
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         totals = np.stack([frame[slot].view(seen) for slot in sums])
         for warpgroup in run.tiles.warpgroups(instruction, mask):
             lanes = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
-            keep = frame[kept][lanes]
-            if (keep != keep[0]).any():
+            adds_to_sums = frame[keeps_sums][lanes]
+            if (adds_to_sums != adds_to_sums[0]).any():
                 raise instruction.error("adds to sums of some instances alone")
             a = numbers_of_halves(factors[0], first_factor(run, frame, warpgroup, lanes))
             b = numbers_of_halves(
                 factors[1],
                 run.tiles.matrix(
-                    instruction, warpgroup, frame[right][lanes], columns, turned_b == "1"
+                    instruction, warpgroup, frame[right][lanes], columns, transposes_b == "1"
                 ),
             )
             products = (a.astype(np.float64) @ b.astype(np.float64).T)[row, column]
-            before = totals[:, lanes] if keep[0] else np.zeros_like(totals[:, lanes])
-            totals[:, lanes] = added(factors[0], before, products)
+            old_sums = totals[:, lanes] if adds_to_sums[0] else np.zeros_like(totals[:, lanes])
+            totals[:, lanes] = added(factors[0], old_sums, products)
         for slot, values in zip(sums, totals.view(np.uint32), strict=True):
             frame[slot] = where(mask, values, frame[slot])
 

@@ -101,11 +101,11 @@ class Lowering:
         self, values: Sequence[Value], parts: Sequence[Value], like: Sequence[Lowered | None]
     ) -> None:
         """Bind values to their lowered parts; pointers refer to the arrays of those in `like`."""
-        at = 0
+        start = 0
         for value, model in zip(values, like, strict=True):
             count = len(self._part_types(value))
-            value_parts = parts[at : at + count]
-            at += count
+            value_parts = parts[start : start + count]
+            start += count
             if isinstance(value.type, PointerType):
                 assert isinstance(model, LoweredPointer)
                 self.values[value] = LoweredPointer(model.array, value_parts[0], model.element)

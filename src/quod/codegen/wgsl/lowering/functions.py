@@ -15,7 +15,7 @@ from quod.kernel.ir.types import PointerType
 from quod.kernel.ir.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
-_WRITTEN = rules.RULES.keys() | subgroups.ID_RULES.keys()
+_EXPRESSIBLE_OPS = rules.RULES.keys() | subgroups.ID_RULES.keys()
 """The ops that WGSL can express without lowering."""
 
 
@@ -32,10 +32,10 @@ def _call(lowering: Lowering, op: Op) -> None:
     if exchanges(lowering, function):
         arrays += [array for array in (lowering.exchange, lowering.votes) if array is not None]
     roots = tuple(map(lowering.root, arrays))
-    places = tuple(
+    pointer_forms = tuple(
         (value.element, begins(value)) for value in inputs if isinstance(value, LoweredPointer)
     )  # fmt: skip
-    key = (id(function), tuple(map(id, roots)), places)
+    key = (id(function), tuple(map(id, roots)), pointer_forms)
     if key not in lowering.functions:
         lowering.functions[key] = _lower_function(lowering, function, inputs, arrays, op)
     lowered = lowering.functions[key]
@@ -58,7 +58,7 @@ def _is_plain(lowering: Lowering, function: Function) -> bool:
             if op.name == "call":
                 plain = plain and _is_plain(lowering, op.attributes["function"])
             elif not op.regions:
-                plain = plain and (op.definition.unwritten or op.name in _WRITTEN)
+                plain = plain and (op.definition.unwritten or op.name in _EXPRESSIBLE_OPS)
         plain = plain and all(value.type in _PLAIN_TYPES for value in values)
         lowering.plain[id(function)] = plain
         if plain:

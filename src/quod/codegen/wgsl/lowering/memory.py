@@ -70,25 +70,29 @@ def _load(lowering: Lowering, op: Op) -> None:
     if place.unit < WORD_BYTES:
         values: list[Lowered] = [_narrow_load(lowering, place, first + i) for i in range(count)]
     else:
-        each = place.element.bytes // WORD_BYTES
-        words = k.load(place.array, first, count * each)
+        words_per_element = place.element.bytes // WORD_BYTES
+        words = k.load(place.array, first, count * words_per_element)
         values = [
-            lowering.wide.from_words(place.element, words[i * each : (i + 1) * each])
+            lowering.wide.from_words(
+                place.element, words[i * words_per_element : (i + 1) * words_per_element]
+            )
             for i in range(count)
         ]
     lowering.values.update(zip(op.results, values, strict=True))
 
 
-def _narrow(lowering: Lowering, place: LoweredPointer, at: Value) -> tuple[Value, Value, int]:
+def _narrow(
+    lowering: Lowering, place: LoweredPointer, unit_index: Value
+) -> tuple[Value, Value, int]:
     """Return the word index of a narrow element, its shift in the word, and its unshifted mask."""
     bits = 8 * place.unit
     per_word = WORD_BYTES // place.unit
-    return at // per_word, (at % per_word) * bits, (1 << bits) - 1
+    return unit_index // per_word, (unit_index % per_word) * bits, (1 << bits) - 1
 
 
-def _narrow_load(lowering: Lowering, place: LoweredPointer, at: Value) -> Value:
+def _narrow_load(lowering: Lowering, place: LoweredPointer, unit_index: Value) -> Value:
     k, element = lowering.k, place.element
-    word, shift, mask = _narrow(lowering, place, at)
+    word, shift, mask = _narrow(lowering, place, unit_index)
     loaded = k.load(place.array, word)[0]
     if element.kind == "signed":
         # Sign-extend by a shift to the top of the word and an arithmetic shift back.
@@ -110,15 +114,15 @@ def _store(lowering: Lowering, op: Op) -> None:
             assert isinstance(value, Value)
             word, shift, mask = _narrow(lowering, place, first + i)
             value = value.cast(types.u32)
-            before = k.load(place.array, word)[0]
-            old = (before >> shift) & mask
-            change = ((value & mask) - old) << shift
+            old_word = k.load(place.array, word)[0]
+            old = (old_word >> shift) & mask
+            difference = ((value & mask) - old) << shift
             if types.is_private(place.array.type):
-                k.store(place.array, word, before + change)
+                k.store(place.array, word, old_word + difference)
             else:
                 # Other instances may change the rest of the word concurrently, so the difference of
                 # this part is added atomically.
-                k.atomic_add(place.array, word, change)
+                k.atomic_add(place.array, word, difference)
         return
     words = [word for value in new_values for word in lowering.wide.to_words(value)]
     k.store(place.array, first, *words)
@@ -129,10 +133,10 @@ def _atomic(lowering: Lowering, op: Op) -> None:
     if place.element is not types.u32:
         raise KernelError(f"{op.location}: WGSL has no atomic operations on {place.element}")
     lowering.record_atomic(place)
-    at = _units(lowering, place, op.operands[1])
+    index = _units(lowering, place, op.operands[1])
     values = [lowering.value(value) for value in op.operands[2:]]
-    before = lowering.tracer.record(op.name, (place.array, at, *values), [types.u32])
-    lowering.values[op.results[0]] = before[0]
+    (old_word,) = lowering.tracer.record(op.name, (place.array, index, *values), [types.u32])
+    lowering.values[op.results[0]] = old_word
 
 
 def _fence(lowering: Lowering, op: Op) -> None:
@@ -146,14 +150,19 @@ def _copy_async(lowering: Lowering, op: Op) -> None:
     """Lower an asynchronous copy to a synchronous one."""
     target, source = lowering.place(op.operands[0]), lowering.place(op.operands[2])
     words = int(op.attributes["count"]) * target.element.bytes // WORD_BYTES
-    to, start = _units(lowering, target, op.operands[1]), _units(lowering, source, op.operands[3])
+    target_offset, source_offset = (
+        _units(lowering, target, op.operands[1]),
+        _units(lowering, source, op.operands[3]),
+    )
     if target.unit < WORD_BYTES:
         per_word = WORD_BYTES // target.unit
-        to, start = to // per_word, start // per_word
-    lowering.k.store(target.array, to, *lowering.k.load(source.array, start, words))
+        target_offset, source_offset = target_offset // per_word, source_offset // per_word
+    lowering.k.store(
+        target.array, target_offset, *lowering.k.load(source.array, source_offset, words)
+    )
 
 
-def _waited(lowering: Lowering, op: Op) -> None:
+def _drop(lowering: Lowering, op: Op) -> None:
     """Drop a hint, or a wait for a copy that is already done."""
 
 
@@ -168,9 +177,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(ATOMICS, _atomic),
     "fence": _fence,
     "copy_async": _copy_async,
-    "copy_async_commit": _waited,
-    "copy_async_wait": _waited,
-    "prefetch": _waited,
-    "dependency_wait": _waited,
-    "launch_dependents": _waited,
+    "copy_async_commit": _drop,
+    "copy_async_wait": _drop,
+    "prefetch": _drop,
+    "dependency_wait": _drop,
+    "launch_dependents": _drop,
 }

@@ -18,11 +18,11 @@ def declare_shuffle_memory(lowering: Lowering) -> None:
     if not lowering.machine.has(Capability.SLOW_SUBGROUPS):
         return
     blocks = (lowering.source.block, *(function.block for function in lowering.source.functions))
-    used = {op.name for block in blocks for op in walk(block)} & set(SUBGROUP)
+    used_ops = {op.name for block in blocks for op in walk(block)} & set(SUBGROUP)
     size = lowering.source.workgroup_size
-    if used - {"ballot"}:
+    if used_ops - {"ballot"}:
         lowering.exchange = lowering.k.shared(types.u32, size)
-    if "ballot" in used:
+    if "ballot" in used_ops:
         lowering.votes = lowering.k.shared(types.u32, -(-size // lowering.source.subgroup_size))
         lowering.atomic.add(lowering.votes)
 
@@ -52,10 +52,10 @@ def _uniform(lowering: Lowering, op: Op) -> None:
 
 def _shuffle(lowering: Lowering, op: Op) -> None:
     number, lane = lowering.values[op.operands[0]], lowering.value(op.operands[1])
-    lowering.values[op.results[0]] = _moved(lowering, op.operands[0].type, number, lane)
+    lowering.values[op.results[0]] = _read_from_lane(lowering, op.operands[0].type, number, lane)
 
 
-def _moved(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Number:
+def _read_from_lane(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Number:
     """Read a number from a lane of the same subgroup, modulo the subgroup's size."""
     k, exchange = lowering.k, lowering.exchange
     words = lowering.wide.to_words(number)
@@ -88,16 +88,18 @@ def _combined(lowering: Lowering, op: Op) -> None:
     width = min(k.workgroup_size, k.subgroup_size)
     for distance in distances(width):
         lane = k.lane_id() ^ distance
-        there = lane < width
+        partner_exists = lane < width
         if width & (width - 1):
-            lane = k.select(there, lane, k.lane_id())
+            lane = k.select(partner_exists, lane, k.lane_id())
         pair = Op(name, op.operands * 2, op.results, {}, (), op.location)
-        (both,) = compute(lowering.wide, pair, [number, _moved(lowering, type_, number, lane)])
+        (combined,) = compute(
+            lowering.wide, pair, [number, _read_from_lane(lowering, type_, number, lane)]
+        )
         if width & (width - 1):
-            both = lowering.wide.select(there, both, number)
-        number = both
+            combined = lowering.wide.select(partner_exists, combined, number)
+        number = combined
     if width & (width - 1):
-        number = _moved(lowering, type_, number, lowering.zero())
+        number = _read_from_lane(lowering, type_, number, lowering.zero())
     lowering.values[op.results[0]] = number
 
 

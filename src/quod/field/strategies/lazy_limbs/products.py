@@ -126,6 +126,7 @@ class MontgomeryProducts:
     """Sums of Montgomery products modulo one prime, of normalised limbs."""
 
     min_halved = 8
+    """The smallest number of limbs for which `apart` splits a product in halves."""
 
     def __init__(self, k: Builder, modulus: Modulus, shape: LimbShape) -> None:
         self.k = k
@@ -315,19 +316,19 @@ class MontgomeryProducts:
         Returns None if a column could overflow.
         """
         n, mask = self.shape.count, self.shape.mask
-        before = [0] * (n - 1)
-        next_maxima = before
+        maxima = [0] * (n - 1)
+        next_maxima = maxima
         for _ in range(n):
-            before = next_maxima
+            maxima = next_maxima
             row = [
                 maximum + terms * mask * mask + mask * p
-                for maximum, p in zip([*before, 0], self.modulus, strict=True)
+                for maximum, p in zip([*maxima, 0], self.modulus, strict=True)
             ]
             row[1] += row[0] >> self.shape.bits
             if max(row) >= self.shape.limit:
                 return None
             next_maxima = row[1:]
-        return before, next_maxima
+        return maxima, next_maxima
 
     def _carried_rows(self, terms: int) -> list[int]:
         """Return the maxima of columns before a row, if each row ends with carries."""

@@ -162,10 +162,10 @@ class LazyLimbs(SpareLimbs):
     @staticmethod
     def _amount(bound: int, unit: int) -> int:
         """Return `unit` times the power of two that about halves a bound when subtracted."""
-        times = 1
-        while unit * 2 * times < bound:
-            times *= 2
-        return unit * times
+        power_of_two = 1
+        while unit * 2 * power_of_two < bound:
+            power_of_two *= 2
+        return unit * power_of_two
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
         """Return a - amount if a is not less, else a; a must be normalised."""

@@ -151,8 +151,8 @@ def _retry_bytes(plan: GpuMsmPlan) -> int:
 
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
     """Return the launch shape of affine sums, or None for sums in XYZZ or extended coordinates."""
-    few = plan.max_entries < chosen.min_entries
-    if not chosen.slots or few or plan.form != "weierstrass":
+    has_few_entries = plan.max_entries < chosen.min_entries
+    if not chosen.slots or has_few_entries or plan.form != "weierstrass":
         return None
     return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
 
@@ -200,6 +200,6 @@ def record(
         multiply_adds=plan.max_entries * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
-        again = device.compile(accumulate_again, group=group, form=form)
+        accumulate_kernel = device.compile(accumulate_again, group=group, form=form)
         lanes = min(plan.max_chunks, device.resident_lanes)
-        recording.launch(again, -(-lanes // device.lanes), work, label="accumulate")
+        recording.launch(accumulate_kernel, -(-lanes // device.lanes), work, label="accumulate")

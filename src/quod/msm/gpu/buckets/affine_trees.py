@@ -249,33 +249,33 @@ class _Level:
         k, f = self._k, self._f
         no_pairs = k.constant(0, types.u32)
         with k.range(0, self._chunks, carry=(f.carried(f.one()), no_pairs)) as forward:
-            product, before = forward.carried
+            product, pairs_before = forward.carried
             pairs = self._pairs(forward.index)
-            forward.next((self._forward(pairs, product, before), before + pairs.count))
+            forward.next((self._forward(pairs, product, pairs_before), pairs_before + pairs.count))
         product, total = forward.results
         inverse = f.carried(f.inverse(product))
         with k.range(0, self._chunks, carry=(inverse, total)) as backward:
-            inverse, before = backward.carried
+            inverse, pairs_before = backward.carried
             pairs = self._pairs(self._chunks - 1 - backward.index)
-            before = before - pairs.count
-            backward.next((self._backward(pairs, inverse, before), before))
+            pairs_before = pairs_before - pairs.count
+            backward.next((self._backward(pairs, inverse, pairs_before), pairs_before))
         return f.is_zero(product)
 
     def _forward(
-        self, pairs: _Pairs, product: CoordinateElement, before: Value
+        self, pairs: _Pairs, product: CoordinateElement, pairs_before: Value
     ) -> CoordinateElement:
         """Multiply `product` by the differences of one chunk's pairs; store the prefix products."""
         k, f = self._k, self._f
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
-            product, (left, right) = loop.carried
+            product, (left_x, right_x) = loop.carried
             next_x = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
-            self._slots.store_product(before + loop.index, product)
-            loop.next((f.carried(product * (right - left)), next_x))
+            self._slots.store_product(pairs_before + loop.index, product)
+            loop.next((f.carried(product * (right_x - left_x)), next_x))
         return loop.results[0]
 
     def _backward(
-        self, pairs: _Pairs, inverse: CoordinateElement, before: Value
+        self, pairs: _Pairs, inverse: CoordinateElement, pairs_before: Value
     ) -> CoordinateElement:
         """Add the pairs of one chunk.
 
@@ -288,7 +288,7 @@ class _Level:
         def operands(
             pair: tuple[Value, Value], i: Value
         ) -> tuple[Elements, Elements, CoordinateElement]:
-            return pairs.x(pair), pairs.y(pair), scratch_slots.product(before + i)
+            return pairs.x(pair), pairs.y(pair), scratch_slots.product(pairs_before + i)
 
         pair = pairs.find(last)
         loaded = operands(pair, last) if self._ahead else None

@@ -147,11 +147,11 @@ def scan_chunks(
     """
     scan = Scan(k)
 
-    def place_block(index: Value, before: Value) -> None:
-        block_first[index] = before
+    def place_block(index: Value, total_before: Value) -> None:
+        block_first[index] = total_before
 
-    def place_length(index: Value, before: Value) -> None:
-        ranks[MAX_LONGEST - index] = before
+    def place_length(index: Value, total_before: Value) -> None:
+        ranks[MAX_LONGEST - index] = total_before
 
     chunks = scan.array(blocks, lambda index: block_chunks[index], place_block)
     scan.array(LENGTHS, lambda index: length_counts[MAX_LONGEST - index], place_length)

@@ -161,7 +161,7 @@ def _sum_run(
     width, lane = min(k.subgroup_size, size), k.local_id()
     total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
     total = law.sum_of_lanes(total, width, None)
-    # Each subgroup's first lane overwrites the first sum that it read.
+    # Each subgroup's first lane stores the subgroup's sum over the first chunk sum that it read.
     is_leader = (lane % width == 0) & (lane < count)
     with k.if_(is_leader):
         law.store(sums, first + lane * stride, total)
@@ -232,8 +232,8 @@ def begin_sums(
 def lanes_of(plan: GpuMsmPlan) -> int:
     """Return the lanes that add the chunks of one bucket, a power of two up to 32."""
     chunks = plan.max_entries // (plan.longest * plan.all_buckets)
-    wanted = -(-chunks // _CHUNKS_PER_LANE)
-    return min(32, 1 << max(0, wanted - 1).bit_length())
+    min_lanes = -(-chunks // _CHUNKS_PER_LANE)
+    return min(32, 1 << max(0, min_lanes - 1).bit_length())
 
 
 def _max_runs(plan: GpuMsmPlan) -> tuple[int, int]:
@@ -280,7 +280,7 @@ def record(
         modmuls=additions * products * plan.group.degree,
         multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
-    # Enough workgroups to fill the device, but at most as many as there can be runs.
+    # Enough workgroups to fill a quarter of the device, but at most as many as there can be runs.
     compiled = device.compile(merge_runs, **static)
     max_workgroups = max(1, device.resident_lanes // (4 * device.lanes))
     for which, stride, pairs, max_pairs in (

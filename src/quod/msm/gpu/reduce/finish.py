@@ -106,11 +106,13 @@ class Finisher:
         starts = itertools.accumulate(sizes, initial=0)
         firsts, lengths, weights, gaps = (
             np.concatenate(parts).astype(np.uint32)
-            for parts in zip(*((f + s, *others) for s, (f, *others) in zip(starts, terms)))
+            for parts in zip(
+                *((first + start, *others) for start, (first, *others) in zip(starts, terms))
+            )
         )  # fmt: skip
         counts = [len(term_arrays[0]) // plan.batch for plan, term_arrays in zip(plans, terms)]
-        per_result = np.repeat(counts, [plan.batch for plan in plans])
-        bounds = np.concatenate([[0], np.cumsum(per_result)]).astype(np.uint32)
+        terms_per_result = np.repeat(counts, [plan.batch for plan in plans])
+        bounds = np.concatenate([[0], np.cumsum(terms_per_result)]).astype(np.uint32)
         self._results = list(itertools.accumulate((plan.batch for plan in plans), initial=0))
         self._lines = np.empty(sum(sizes) * plans[0].sum_words, np.uint64)
         self._out = np.empty((self._results[-1], group.point_words), np.uint64)
@@ -150,7 +152,7 @@ def _terms(plan: GpuMsmPlan) -> tuple[Array, Array, Array, Array]:
     lengths = np.array([1 << vector.bits for vector in vectors])
     starts = plan.all_windows * (np.cumsum(lengths) - lengths)
     log2_weights = [plan.window_bits, *(vector.place for vector in vectors)]
-    gaps = [above - place for above, place in itertools.pairwise(log2_weights)]
+    gaps = [above - below for above, below in itertools.pairwise(log2_weights)]
     # Bucket 0 has weight 1, so the points of the lowest vector weigh 1, 2, ... instead of 0, 1, ...
     weights = [0] * (len(vectors) - 1) + [1]
     windows = np.arange(plan.all_windows).reshape(plan.batch, -1)[:, ::-1].reshape(-1, 1)

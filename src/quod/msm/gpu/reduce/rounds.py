@@ -82,7 +82,7 @@ class Round:
 
 
 def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
-    """Yield the launches that reduce all windows, in order."""
+    """Yield the rounds that reduce all windows, in order."""
     max_bits, windows = short_bits(plan), plan.all_windows
     final_vectors = vectors_of(plan)
     sizes = accumulate((windows << vector.bits for vector in final_vectors), initial=0)
@@ -165,9 +165,9 @@ def sum_round(
     max_length = one << k.uniform(shape.bits - shape.kept - shape.parts)
 
     def term(index: Value) -> tuple[Value, Any]:
-        place = (index << lane_bits) + lane
-        with k.if_(place < line.length) as branch:
-            point_index = source + line.point(place)
+        position = (index << lane_bits) + lane
+        with k.if_(position < line.length) as branch:
+            point_index = source + line.point(position)
             with k.if_(gathered != 0) as gathering:
                 chunk = first_chunk[point_index]
                 gathering.yield_((first_chunk[point_index + 1] != chunk, chunk))

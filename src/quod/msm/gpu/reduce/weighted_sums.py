@@ -33,8 +33,8 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# log2 of the points above which a vector is split into rows and columns, if the host finishes the
-# MSM, and if the device does, where chains of additions take longer.
+# log2 of the number of points above which a vector is split into rows and columns: if the host
+# finishes the MSM, and if the device does, on which chains of additions take longer.
 _SHORT_BITS, _SHORT_BITS_ON_DEVICE = 5, 1
 
 # The number of points of a line for eight groups of four lanes. A line of four times as many is
@@ -50,7 +50,7 @@ _LANE_LENGTH = 16
 class Vector:
     """A vector of 2**(parts + bits) points per window.
 
-    bits: log2 of the points of a part.
+    bits: log2 of the number of points of a part.
     place: point part * 2**bits + i has the weight i * 2**place.
     parts: log2 of the number of parts, whose points are to be added.
     """
@@ -64,7 +64,9 @@ class Vector:
         return self.bits <= max_bits and self.parts == 0
 
     def halves(self, max_bits: int) -> tuple[Vector, ...]:
-        """Return its row and column sums; if its parts are short, the sum of the parts."""
+        """Return the vectors of its row sums and column sums.
+        If a part is short, return the vector of sums over the parts instead.
+        """
         if self.bits <= max_bits:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
@@ -180,7 +182,7 @@ class Line:
         )  # fmt: skip
 
     def point(self, position: Value) -> Value:
-        """Return the index, among all points, of point `place` of the line."""
+        """Return the index, among all points, of the line's point number `position`."""
         number = self.first + position
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)

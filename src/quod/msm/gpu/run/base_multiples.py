@@ -182,53 +182,58 @@ class _Recorder:
         if self._plan.form == "edwards":
             affine = [allocate(slice_length * 2 * element, zero=False) for _ in range(2)]
         for start in range(0, count, slice_length):
-            chunk = _Slice(start, min(count, start + slice_length), extended, prefixes)
-            points = np.require(self._points[chunk.start : chunk.stop], requirements=("C", "A"))
+            points_slice = _Slice(start, min(count, start + slice_length), extended, prefixes)
+            points = np.require(
+                self._points[points_slice.start : points_slice.stop], requirements=("C", "A")
+            )
             if self._plan.form == "edwards":
-                self._edwards(chunk, points, affine)
+                self._edwards(points_slice, points, affine)
             else:
-                self._weierstrass(chunk, points)
+                self._weierstrass(points_slice, points)
 
-    def _copy_of_slice(self, chunk: _Slice, copy: int) -> Buffer:
+    def _bases_of_slice(self, points_slice: _Slice, copy: int) -> Buffer:
         """Return the memory of a slice of one copy of the bases."""
         first, size = copy * len(self._points), 8 * self._plan.base_words
-        return self._bases.slice((first + chunk.start) * size, (first + chunk.stop) * size)
+        return self._bases.slice(
+            (first + points_slice.start) * size, (first + points_slice.stop) * size
+        )
 
-    def _weierstrass(self, chunk: _Slice, points: Array) -> None:
-        source = self._copy_of_slice(chunk, 0)
+    def _weierstrass(self, points_slice: _Slice, points: Array) -> None:
+        source = self._bases_of_slice(points_slice, 0)
         self._recording.upload(points, source, label="bases")
         for copy in range(1, self._plan.copies):
-            target = self._copy_of_slice(chunk, copy)
-            self._multiply(chunk, source, target)
+            target = self._bases_of_slice(points_slice, copy)
+            self._multiply(points_slice, source, target)
             source = target
 
-    def _edwards(self, chunk: _Slice, points: Array, affine: list[Buffer]) -> None:
+    def _edwards(self, points_slice: _Slice, points: Array, affine: list[Buffer]) -> None:
         source, target = (
-            copy_memory.slice(0, chunk.count * 2 * self._element) for copy_memory in affine
+            copy_memory.slice(0, points_slice.count * 2 * self._element) for copy_memory in affine
         )
         self._recording.upload(points, source, label="bases")
         for copy in range(self._plan.copies):
             if copy:
-                self._multiply(chunk, source, target)
+                self._multiply(points_slice, source, target)
                 source, target = target, source
-            instances = self._instances(chunk.count)
+            instances = self._instances(points_slice.count)
             kernel = self._device.compile(to_edwards, group=self._plan.group)
             self._recording.launch(
-                kernel, -(-instances // self._device.lanes), instances, chunk.count, source,
-                chunk.prefixes, self._copy_of_slice(chunk, copy), label="precompute",
-                bytes=chunk.count * 9 * self._element, modmuls=chunk.count * _NORMALISING,
-                multiply_adds=chunk.count * _NORMALISING * self._product,
+                kernel, -(-instances // self._device.lanes), instances, points_slice.count, source,
+                points_slice.prefixes, self._bases_of_slice(points_slice, copy), label="precompute",
+                bytes=points_slice.count * 9 * self._element,
+                modmuls=points_slice.count * _NORMALISING,
+                multiply_adds=points_slice.count * _NORMALISING * self._product,
             )  # fmt: skip
 
-    def _multiply(self, chunk: _Slice, source: Buffer, target: Buffer) -> None:
+    def _multiply(self, points_slice: _Slice, source: Buffer, target: Buffer) -> None:
         """Record the next copy of a slice, from affine points to affine points."""
-        device, plan, count, element = self._device, self._plan, chunk.count, self._element
+        device, plan, count, element = self._device, self._plan, points_slice.count, self._element
         doublings = plan.windows * plan.window_bits
         double = device.compile(
             double_points, group=plan.group, resident=resident_workgroups(plan.group)
         )
         self._recording.launch(
-            double, -(-count // device.lanes), count, doublings, source, chunk.extended,
+            double, -(-count // device.lanes), count, doublings, source, points_slice.extended,
             label="precompute", bytes=count * 6 * element,
             modmuls=count * doublings * _DOUBLING * plan.group.degree,
             multiply_adds=count * doublings * _DOUBLING * self._product,
@@ -236,8 +241,8 @@ class _Recorder:
         instances = self._instances(count)
         normalise = device.compile(normalise_sums, group=plan.group)
         self._recording.launch(
-            normalise, -(-instances // device.lanes), instances, count, chunk.extended,
-            chunk.prefixes, target, label="precompute", bytes=count * 12 * element,
+            normalise, -(-instances // device.lanes), instances, count, points_slice.extended,
+            points_slice.prefixes, target, label="precompute", bytes=count * 12 * element,
             modmuls=count * _NORMALISING * plan.group.degree,
             multiply_adds=count * _NORMALISING * self._product,
         )  # fmt: skip

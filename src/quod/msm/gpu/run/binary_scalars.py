@@ -41,7 +41,7 @@ from quod.msm.gpu.sort import split
 from quod.msm.gpu.sort.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.scalars import SCALAR_BYTES, too_large
 
-# Chunks of ones per lane; with several, the last, partial wave matters little.
+# Chunks of ones per resident lane. With several waves of lanes, the last, partial one costs little.
 _WAVES = 4
 _SHORTEST = 8
 

@@ -34,7 +34,7 @@ _MAX_ENTRIES = 1 << 31
 # Blocks are multiples of this, which aligns their bases, scalars, indices and infinity masks.
 _BLOCK_STEP = 1024
 
-# How often the number of blocks is doubled, at most, until the work on each block fits.
+# The maximum number of block counts to try; each is twice the one before.
 _MAX_HALVINGS = 8
 
 
@@ -111,18 +111,18 @@ def _planned(
     """Compute `plan_gpu_msm`, cached because opening a key needs the same few plans many times."""
     maximum = options.greatest_scalar(group)
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, limits)
-    per_base = probe.base_words * 8
-    per_copy = probe.count * per_base
-    max_copies = min(base_budget // per_copy, (MAX_BASES - 1) // probe.count)
+    bytes_per_base = probe.base_words * 8
+    bytes_per_copy = probe.count * bytes_per_base
+    max_copies = min(base_budget // bytes_per_copy, (MAX_BASES - 1) // probe.count)
     if options.precompute_factor is not None:
         max_copies = min(max_copies, options.precompute_factor)
     if max_copies == 0:
         raise DeviceError(
-            f"{count} bases of {group.name} take {per_copy} bytes of device memory, and "
+            f"{count} bases of {group.name} take {bytes_per_copy} bytes of device memory, and "
             f"{base_budget} are free for them; stream them, or take fewer"
         )
     max_buffer_bytes = limits.largest_buffer
-    max_copies = max(1, min(max_copies, max_buffer_bytes // per_copy))
+    max_copies = max(1, min(max_copies, max_buffer_bytes // bytes_per_copy))
 
     def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
         needed = window_count(maximum, window_bits)
@@ -136,13 +136,13 @@ def _planned(
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
-    for block in _blocks(probe.count, per_base, max_buffer_bytes):
+    for block in _blocks(probe.count, bytes_per_base, max_buffer_bytes):
         fitting = [
             candidate for width in widths for candidate in plans(width, block) if fits(candidate)
         ]
         if fitting:
             return min(fitting, key=additions)
-    if options.window_bits is not None and per_copy <= max_buffer_bytes:
+    if options.window_bits is not None and bytes_per_copy <= max_buffer_bytes:
         # The plan may still fit with fewer vectors or scalars.
         return min(plans(options.window_bits, None), key=additions)
     raise InputError(
@@ -151,12 +151,12 @@ def _planned(
     )
 
 
-def _blocks(count: int, per_base: int, max_buffer_bytes: int) -> Iterator[int | None]:
+def _blocks(count: int, bytes_per_base: int, max_buffer_bytes: int) -> Iterator[int | None]:
     """Yield block sizes to try: None (a single block) if a buffer can hold it, then smaller ones.
 
     Sizes are multiples of `_BLOCK_STEP`. Devices without a buffer limit use a single block.
     """
-    bases_per_buffer = max_buffer_bytes // per_base
+    bases_per_buffer = max_buffer_bytes // bytes_per_base
     if bases_per_buffer >= count:
         yield None
     if max_buffer_bytes >= UNLIMITED:
@@ -165,7 +165,7 @@ def _blocks(count: int, per_base: int, max_buffer_bytes: int) -> Iterator[int | 
     for halvings in range(_MAX_HALVINGS):
         blocks = min_blocks << halvings
         size = -(-count // (blocks * _BLOCK_STEP)) * _BLOCK_STEP
-        if blocks > 1 and size * per_base <= max_buffer_bytes:
+        if blocks > 1 and size * bytes_per_base <= max_buffer_bytes:
             yield size
 
 
@@ -188,10 +188,10 @@ def additions(plan: GpuMsmPlan) -> float:
     """
     if len(plan.block_counts) > 1:
         return len(plan.block_counts) * additions(plan.largest_block)
-    filled = min(plan.buckets * plan.all_windows, 2 * plan.max_entries)
-    chunks = max(0, plan.max_entries // plan.longest - filled)
-    full = chunks + _ADDITIONS_PER_BUCKET * filled
-    total = plan.max_entries + _FULL_ADDITION * full + _WORK_PER_BUCKET * plan.all_buckets
+    filled_buckets = min(plan.buckets * plan.all_windows, 2 * plan.max_entries)
+    merges = max(0, plan.max_entries // plan.longest - filled_buckets)
+    full_additions = merges + _ADDITIONS_PER_BUCKET * filled_buckets
+    total = plan.max_entries + _FULL_ADDITION * full_additions + _WORK_PER_BUCKET * plan.all_buckets
     return total / plan.batch
 
 

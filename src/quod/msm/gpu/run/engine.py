@@ -39,7 +39,8 @@ _MIN_SCALARS_FOR_BLOCKS = 1 << 21
 # and 8.5 T multiply-adds per second in accumulation, less a tenth for sorting.
 _UPLOAD_COST = 4400
 
-# Resident bases without multiples, or a streamed MSM, may take the memory budget divided by this.
+# Resident bases without multiples, and a streamed MSM, may take at most the memory budget divided
+# by this.
 _SHARE = 2
 
 
@@ -218,7 +219,7 @@ class GpuEngine:
         self._check(count, self.peak_bytes(count, vectors, options))
         scalar_bytes = SCALAR_BYTES * vectors * count
 
-        def uploaded(recording: RecordingStream, scalars: Array) -> Buffer:
+        def upload_all(recording: RecordingStream, scalars: Array) -> Buffer:
             memory = device.allocate(scalar_bytes, zero=False)
             recording.upload(scalars, memory, label="upload scalars")
             return memory
@@ -227,7 +228,7 @@ class GpuEngine:
             streamed, stream_plan = self.streamed, self._stream_plan(count, options)
 
             def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
-                return streamed.record(recording, uploaded(recording, scalars), stream_plan)
+                return streamed.record(recording, upload_all(recording, scalars), stream_plan)
 
             return Session(device, 1, count, record)
         assert resident is not None
@@ -239,7 +240,7 @@ class GpuEngine:
                 memory = device.allocate(scalar_bytes, zero=False)
                 workspace = Workspace(device, blocks_bytes(device, blocks))
                 return resident.record_in_blocks(recording, scalars[0], blocks, memory, workspace)
-            memory = uploaded(recording, scalars)
+            memory = upload_all(recording, scalars)
             workspace = Workspace(device, resident.workspace_bytes(plan))
             return resident.record(recording, memory, workspace=workspace, plan=plan)
 
@@ -258,5 +259,5 @@ class GpuEngine:
 
     def _check(self, count: int, needed: int) -> None:
         """Raise DeviceError if an MSM and the bases exceed the memory budget."""
-        what = f"an MSM of {count} scalars over {self.group.name}"
-        self.device.check_budget(what, needed + self.nbytes)
+        description = f"an MSM of {count} scalars over {self.group.name}"
+        self.device.check_budget(description, needed + self.nbytes)

@@ -159,7 +159,7 @@ class ResidentMsm:
                 "precompute_factor applies only when MsmBases is made; pass these options there"
             )
         if options.window_bits in (None, self._plan.window_bits):
-            # The windows stay the same; the highest digits are zero.
+            # Keep the bases' windows: for smaller scalars the highest digits are zero.
             narrower = plan_gpu_msm(
                 self.group, count, replace(options, window_bits=self._plan.window_bits),
                 limits=self._limits, base_budget=1 << 62,
@@ -302,7 +302,7 @@ class ResidentMsm:
         """
         (bases,) = self.blocks
 
-        def uploaded() -> Iterator[BaseBlock]:
+        def upload_blocks() -> Iterator[BaseBlock]:
             start = 0
             for plan in plans:
                 size, stop = plan.count, start + plan.count
@@ -312,4 +312,4 @@ class ResidentMsm:
                 yield BaseBlock(plan, start, source, bases.memory)
                 start = stop
 
-        return record_blocks(recording, self.device, uploaded(), workspace)
+        return record_blocks(recording, self.device, upload_blocks(), workspace)

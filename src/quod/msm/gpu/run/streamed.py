@@ -28,7 +28,7 @@ from quod.msm.gpu.sort.infinity_mask import infinity_mask_bytes, record_infinity
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# In bases. The fixed cost of a block of this size is negligible, so larger blocks gain nothing.
+# The number of bases. The fixed cost of the largest block is negligible, so more gain nothing.
 _LARGEST_BLOCK = 1 << 23
 _SMALLEST_BLOCK = 1 << 10
 
@@ -96,7 +96,7 @@ def plan_streamed(
     max_buffer_bases = device.largest_buffer // (8 * group.point_words)
     size = min(_LARGEST_BLOCK, max_buffer_bases, max(_SMALLEST_BLOCK, -(-count // 2)))
     while True:
-        plan = _plan_of_blocks(device, group, count, size, options)
+        plan = _plan_with_block_size(device, group, count, size, options)
         fits_budget = plan is not None and plan.peak_bytes(device) <= budget
         if plan is not None and (fits_budget or size <= _SMALLEST_BLOCK):
             return plan
@@ -107,7 +107,7 @@ def plan_streamed(
         size = max(_SMALLEST_BLOCK, size // 2)
 
 
-def _plan_of_blocks(
+def _plan_with_block_size(
     device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
 ) -> StreamPlan | None:
     """Return the fastest plan with blocks of `size` bases, or None if none fits."""
@@ -156,16 +156,16 @@ class StreamedMsm:
         def blocks() -> Iterator[BaseBlock]:
             for number, single in enumerate(plan.plans):
                 start, count = number * full.count, single.count
-                stop, which = start + count, number % 2
-                bases = slots[which].slice(0, count * size)
+                stop, slot = start + count, number % 2
+                bases = slots[slot].slice(0, count * size)
                 recording.upload(
                     self._words[start * size : stop * size], bases, label="upload bases"
                 )  # fmt: skip
                 record_infinity_mask(
-                    recording, device, count, full.base_words, bases, masks[which], any_flags[which]
+                    recording, device, count, full.base_words, bases, masks[slot], any_flags[slot]
                 )  # fmt: skip
                 words = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
-                source = Scalars(words, count, count, 0, None, masks[which])
+                source = Scalars(words, count, count, 0, None, masks[slot])
                 yield BaseBlock(single, start, source, bases)
 
         workspace = Workspace(device, plan.workspace_bytes(device))

@@ -148,7 +148,8 @@ class MsmBuffers:
         chunks = Chunks(starts, chunk_lengths, numbers, first_chunk, count)
         entries = allocate(plan.max_entries)
         mark = arena.used
-        # Loads of the last tile go up to a tile beyond its end.
+        # Loads are not bounds-checked, so those of the last tile may read up to a tile beyond the
+        # end.
         binned_capacity = 0 if sort.direct else plan.max_entries + plan.sort.tile
         # Kernels bind keys as 32-bit words, even if a word has two keys.
         binned, keys = (

@@ -73,12 +73,12 @@ def scan_bins(
     """
     scan = Scan(k)
 
-    def store_start(index: Value, before: Value) -> None:
-        bin_starts[index] = before
-        cursors[index] = before
+    def store_start(index: Value, total_before: Value) -> None:
+        bin_starts[index] = total_before
+        cursors[index] = total_before
 
-    def store_tile(index: Value, before: Value) -> None:
-        first_tile[index] = before
+    def store_tile(index: Value, total_before: Value) -> None:
+        first_tile[index] = total_before
 
     entries = scan.array(bins, lambda index: bin_counts[index], store_start)
     tiles = scan.array(bins, lambda index: (bin_counts[index] + (tile - 1)) // tile, store_tile)

@@ -23,7 +23,7 @@ ONES, OTHERS, TOO_LARGE = range(3)
 COUNTER_BYTES = 16
 
 _WORDS = SCALAR_BYTES // 4
-_HALF = 16
+_HALF_BITS = 16
 
 
 @kernel
@@ -62,21 +62,22 @@ def split_scalars(
     high = words[1]
     for word in words[2:]:
         high = high | word
+    # One scan counts both lists: ones in the low half of a word, others in the high half.
     is_bit = (high == 0) & (words[0] <= 1)
     is_one = active & is_bit & (words[0] == 1)
     is_other = active & ~is_bit
-    other_flag = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
+    other_flag = k.select(is_other, k.constant(1 << _HALF_BITS, types.u32), 0)
     packed_flags = k.select(is_one, 1, other_flag)
     prefix, total = scan.exclusive(packed_flags)
-    low_mask = (1 << _HALF) - 1
+    low_mask = (1 << _HALF_BITS) - 1
     with k.if_(k.local_id() == 0):
         shared[ONES] = k.atomic_add(counters, ONES, total & low_mask)
-        shared[OTHERS] = k.atomic_add(counters, OTHERS, total >> _HALF)
+        shared[OTHERS] = k.atomic_add(counters, OTHERS, total >> _HALF_BITS)
     k.barrier()
     with k.if_(is_one):
         ones[shared[ONES] + (prefix & low_mask)] = s
     with k.if_(is_other):
-        others[shared[OTHERS] + (prefix >> _HALF)] = s
+        others[shared[OTHERS] + (prefix >> _HALF_BITS)] = s
 
 
 @kernel

@@ -27,7 +27,7 @@ class Histogram:
 
     One lane of a subgroup, the voter, adds for all lanes with its key, so that many equal keys do
     not contend for one counter. A caller that counts several keys per instance passes a different
-    voter for each, so that no lane's keys go without aggregation. On devices with slow subgroup
+    voter for each, so that different lanes' keys are aggregated. On devices with slow subgroup
     operations every lane adds alone, because ballots would take longer than the contention.
     """
 
@@ -59,10 +59,10 @@ class Histogram:
         if not self._aggregates:
             return self._add_alone(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
-        before, shares_key, key_mask = self._add(key, active, voter)
+        old_count, shares_key, key_mask = self._add(key, active, voter)
         lower = key_mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
-        aggregated = k.shuffle(before, voter) + k.emit("popcount", (lower,))
-        return k.select(shares_key, aggregated, before)
+        aggregated = k.shuffle(old_count, voter) + k.emit("popcount", (lower,))
+        return k.select(shares_key, aggregated, old_count)
 
     def _add_alone(self, key: Value, active: Value) -> Value:
         """Add one for this instance alone; return the counter's previous value."""
@@ -71,8 +71,8 @@ class Histogram:
             branch.yield_(k.atomic_add(self.table, key, 1))
         with branch.otherwise():
             branch.yield_(k.constant(0, types.u32))
-        before: Value = branch.results
-        return before
+        old_count: Value = branch.results
+        return old_count
 
     def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
         """Add one, with the voter adding for all lanes that share its key.
@@ -90,8 +90,8 @@ class Histogram:
             branch.yield_(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
             branch.yield_(k.constant(0, types.u32))
-        before: Value = branch.results
-        return before, shares_key, key_mask
+        old_count: Value = branch.results
+        return old_count, shares_key, key_mask
 
 
 class Scan:
