@@ -40,17 +40,22 @@ class FinalRounds:
 
     Create it at the top of a kernel. The classes of `quod.sumcheck.memory` describe the other
     memory.
+
+    stride: distance of the tables, in entries; default: their capacity. It may be any value from
+        the size of the tables to the capacity.
     """
 
     def __init__(
-        self, k: Builder, form: FinalForm, sizes: SumcheckSizes, memory: SumcheckMemory
-    ) -> None:
+        self, k: Builder, form: FinalForm, sizes: SumcheckSizes, memory: SumcheckMemory, *,
+        stride: Value | None = None,
+    ) -> None:  # fmt: skip
         shape, batch, log_size = form.shape, sizes.batch, sizes.log_size
         self.mixed = MixedField(k, shape.field)
         self.f, self.accumulator = self.mixed.extended, accumulator_for(self.mixed)
         self.sums, self.end = WorkgroupSums(k, self.f, shape.degree), RoundEnd(k, self.f, shape)
-        self._shape, self._capacity = shape, 1 << form.log_capacity
-        entries = shape.tables * self._capacity
+        capacity = 1 << form.log_capacity
+        self._shape, self._stride = shape, capacity if stride is None else stride
+        entries = shape.tables * capacity
         self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
         self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
         self.one = k.constant(1, log_size.type)
@@ -70,7 +75,7 @@ class FinalRounds:
 
     def place(self, table: int, index: Value) -> Value:
         """Return the index of a table's entry in shared memory, in elements."""
-        return index + table * self._capacity
+        return index + self._stride * table
 
     def finish(self, state: Words, claim: Any) -> None:
         """Store the transcript's state and the claim, and the tables' values in the proof.

@@ -40,8 +40,12 @@ def finish_alone(
     Without pending challenges (`folds` is 0) the first round evaluates and folds the inputs. Folded
     tables have at most 2**log_capacity entries.
     """
-    final = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
+    size = k.constant(1, log_size.type) << (log_size - rounds_before)
+    # The first fold stores this many entries of each table. Small tables are adjacent, although the
+    # kernel has memory for the largest ones.
+    stored = size if folds else size >> 1
+    final = FinalRounds(k, form, sizes, memory, stride=stored)
     mixed, f, accumulator, weights = final.mixed, final.f, final.accumulator, final.weights
     end, local, lanes, progress, one = (
         final.end,
@@ -56,7 +60,6 @@ def finish_alone(
         else Folded(mixed, folded, sizes.batch, final.sumcheck, log_folded)
     )
     pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
-    size = one << (log_size - rounds_before)
 
     inline = shape.field.degree == 1
 
@@ -183,7 +186,7 @@ def finish_alone(
         challenge = pending[-1]
     else:
         state, claim, challenge = end_round(first, state, claim, evaluate(first, input_entry))
-        first, count = first + 1, size >> 1
+        first, count = first + 1, stored
     totals = fold_and_evaluate(first, input_entry, count, challenge)
     with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
         state, claim, totals = rounds.carried

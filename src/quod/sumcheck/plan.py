@@ -166,6 +166,8 @@ class SumcheckPlan:
     @property
     def _log_capacity(self) -> int:
         """The value of `FinalForm.log_capacity`, rounded up so that fewer kernels are compiled."""
+        if self.device.host_memory:
+            return self._max_log_capacity
         if self._in_place:
             return min(self._max_log_capacity, max(_MIN_LOG_IN_PLACE, self.log2_size - 1))
         return min(self._max_log_capacity, -(-self.log2_size // 4) * 4)
