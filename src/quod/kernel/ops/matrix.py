@@ -49,11 +49,11 @@ def define_matrix_ops() -> None:
     row = partial(
         define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES,
         requires_uniformity=True,
-        effect="subgroup", step="mma",
+        effect="subgroup", interpreter_function="mma",
     )  # fmt: skip
-    of_a_product = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"
+    product_signature = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"
     row(
-        "mma_f16", of_a_product,
+        "mma_f16", product_signature,
         "A B + C by a subgroup, with f16 A of 16 by 16 and B of 16 by 8, and f32 C of 16 by 8. A "
         "word has two elements, the first in the low half. With g = i // 4 and t = i % 4, the "
         "words of instance i begin with A[g, 2t], A[g + 8, 2t], A[g, 2t + 8] and A[g + 8, 2t + "
@@ -62,9 +62,9 @@ def define_matrix_ops() -> None:
         "C[g + 8, 2t] and C[g + 8, 2t + 1]. Products are exact; sums may be truncated at each "
         "step.",
     )  # fmt: skip
-    row("mma_bf16", of_a_product, "As `mma_f16`, with bf16.")
+    row("mma_bf16", product_signature, "As `mma_f16`, with bf16.")
     row(
-        "mma_tf32", of_a_product,
+        "mma_tf32", product_signature,
         "As `mma_f16`, with f32 truncated to 10 mantissa bits: A is 16 by 8 and B 8 by 8. "
         "Instance i has A[g, t], A[g + 8, t], A[g, t + 4] and A[g + 8, t + 4], B[t, g] and B[t + "
         "4, g].",
@@ -77,7 +77,7 @@ def define_matrix_ops() -> None:
         "B[4t + 16, g], each followed by the next three of its column.",
     )  # fmt: skip
     row = partial(row, capability=Capability.FLOAT8_CORES)
-    row("mma_e4m3", of_a_product, "As `mma_i8`, with e4m3 and f32 sums.")
-    row("mma_e5m2", of_a_product, "As `mma_i8`, with e5m2 and f32 sums.")
-    row("mma_e4m3_e5m2", of_a_product, "As `mma_e4m3`, with e5m2 in B.")
-    row("mma_e5m2_e4m3", of_a_product, "As `mma_e4m3`, with e5m2 in A.")
+    row("mma_e4m3", product_signature, "As `mma_i8`, with e4m3 and f32 sums.")
+    row("mma_e5m2", product_signature, "As `mma_i8`, with e5m2 and f32 sums.")
+    row("mma_e4m3_e5m2", product_signature, "As `mma_e4m3`, with e5m2 in B.")
+    row("mma_e5m2_e4m3", product_signature, "As `mma_e4m3`, with e5m2 in A.")
