@@ -62,7 +62,7 @@ def test_every_row_has_its_traits(row: OpDefinition) -> None:
     assert row.cost in get_args(Cost)
     assert row.varies in get_args(Varies)
     assert row.access in (None, *get_args(AccessKind))
-    assert row.lanes == "" or row.lanes in LANE_RULES
+    assert row.lane_rule == "" or row.lane_rule in LANE_RULES
     assert not row.type_rule or callable(getattr(op_types, row.type_rule))
     assert not row.repeats or row.regions
     assert (row.access is None) <= (row.update is None)
@@ -85,9 +85,9 @@ def test_a_trait_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_every_op_means_something_to_the_interpreter(row: OpDefinition) -> None:
     computes = row.evaluate is not None or row.evaluate_as is not None
     steps: Any = interpreter_control if row.regions else interpreter_steps
-    handler = getattr(steps, row.step or row.name, None)
+    handler = getattr(steps, row.interpreter_function or row.name, None)
     if row.name in STRUCTURAL or computes:
-        assert handler is None or not row.step
+        assert handler is None or not row.interpreter_function
     else:
         assert callable(handler)
 

@@ -31,10 +31,11 @@ MODULI = (BLS12_381_FQ, BLS12_381_FR)
 """The measured moduli, of 381 and 255 bits: coordinates and scalars."""
 
 CANDIDATES = ("12:rolled", "13:rolled", "15:rolled")
-"""The choices to measure; all have products as loops. Unrolled products are faster by themselves
-but hardly in MSMs, and their kernels take up to twenty times as long to compile
-(docs/design/optimisations.md)."""
+"""The choices to measure: limbs of 12, 13 or 15 bits, with products as loops. Unrolled products are
+faster by themselves but hardly in MSMs, and their kernels take up to twenty times as long to
+compile (docs/design/optimisations.md)."""
 U64_CANDIDATES = ("29/64:rolled", "30/64:rolled")
+"""Choices for adapters with 64-bit integers: limbs of 29 or 30 bits in 64-bit words."""
 
 _BUDGET = 0.02  # seconds for each modulus and choice
 _calibration_lock = threading.Lock()
@@ -42,11 +43,11 @@ _calibration_lock = threading.Lock()
 _CHECKED_STEPS = 3
 _MAX_STEPS = 1 << 14
 _RUNS = 3
-_ROUNDS = 6
+_WAVES = 6
 """Waves of instances on the adapter, so that the last, partial wave matters little."""
 
 
-class Calibrated(Protocol):
+class Measurable(Protocol):
     """A device that compiles kernels with any choice of limbs."""
 
     @property
@@ -71,7 +72,7 @@ class Calibrated(Protocol):
         """Launch workgroups and wait for them."""
 
 
-class ChoosesLimbs(Calibrated, Protocol):
+class ChoosesLimbs(Measurable, Protocol):
     """A device whose limbs can be chosen while `limbs_are_open`."""
 
     @property
@@ -89,10 +90,12 @@ def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) 
     """Multiply element 2i + 1 `steps` times by element 2i, in instance i."""
     field = prime_field(k, modulus)
     first = k.global_id() * 2
+    # `field.carried` gives an element the bounds with which a loop passes it on.
     factor = field.carried(field.load(x, first))
     start = field.carried(field.load(x, first + 1))
     with k.range(0, steps, carry=start) as loop:
-        loop.next(field.carried(loop.carried * factor))
+        product = loop.carried * factor
+        loop.next(field.carried(product))
     field.store(x, first + 1, loop.results)
 
 
@@ -100,7 +103,7 @@ def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) 
 class Chain:
     """A verified `product_chain` kernel, ready to be timed; an instance has two elements."""
 
-    device: Calibrated
+    device: Measurable
     compiled: Any
     modulus: Modulus
 
@@ -110,7 +113,7 @@ class Chain:
         budget: approximate seconds to spend.
         """
         device = self.device
-        groups = max(1, _ROUNDS * device.resident_lanes // device.lanes)
+        groups = max(1, _WAVES * device.resident_lanes // device.lanes)
         count = groups * device.lanes
         block = random_elements(self.modulus, 2 * device.lanes, seed=1)
         memory = device.upload(np.tile(block, (groups, 1)))
@@ -136,7 +139,7 @@ class Chain:
         return max(elapsed, 1e-9) / ((steps - 1) * count)
 
 
-def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
+def verified_chain(device: Measurable, limbs: str, modulus: Modulus) -> Chain:
     """Compile and verify `product_chain` in these limbs; raise QuodError if results are wrong."""
     compiled = device.compile(product_chain, limbs=limbs, modulus=modulus)
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
@@ -155,7 +158,7 @@ def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
 
 
 def measure(
-    device: Calibrated, candidates: Sequence[str], *, budget: float = 0.05,
+    device: Measurable, candidates: Sequence[str], *, budget: float = 0.05,
     timeline: Timeline | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """Return products per second for each choice of limbs, averaged over both moduli.
@@ -174,7 +177,7 @@ def measure(
         for index, limbs in enumerate(candidates):
             stage.progress(index, len(candidates))
             with suppress(QuodError):
-                chains = [product_chains(device, limbs, modulus) for modulus in MODULI]
+                chains = [verified_chain(device, limbs, modulus) for modulus in MODULI]
                 if not rates:
                     # Warm up: an idle adapter starts with a low clock.
                     chains[0].seconds(budget=budget)

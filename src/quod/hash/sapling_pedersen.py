@@ -60,11 +60,11 @@ def merkle_personalisation(level: int) -> tuple[int, ...]:
 
 def sapling_node(level: int, left: int, right: int) -> int:
     """Return Sapling's MerkleCRH of two nodes: u of the Pedersen hash of 255 bits of each."""
-    fr = JUBJUB.fq
+    base_field = JUBJUB.fq
     bits = [
-        element(name, value, fr) >> index & 1
+        element(name, value, base_field) >> index & 1
         for name, value in (("the left node", left), ("the right node", right))
-        for index in range(fr.bits)
+        for index in range(base_field.bits)
     ]
     return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
 

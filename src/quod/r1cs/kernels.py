@@ -12,7 +12,7 @@ from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.registry import register
-from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO, Op
+from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO_REGISTER, Op
 
 Cases = list[tuple[Op, Callable[[], None]]]
 
@@ -91,7 +91,7 @@ def replay_program(
         return (group * count + number) * width + local_index
 
     with k.if_(first == 0):
-        for number, constant in ((ZERO, f.constant(0)), (ONE_REGISTER, f.one())):
+        for number, constant in ((ZERO_REGISTER, f.constant(0)), (ONE_REGISTER, f.one())):
             f.store(values, place(registers, k.constant(number, types.u32)), constant)
 
     with k.range(first, last) as loop:

@@ -86,7 +86,7 @@ def test_sums_that_cannot_be_prepared() -> None:
             self.early: Any = self
             self.lane: Any = key
 
-        def expect(self) -> None:
+        def reset_results(self) -> None:
             raise MemoryError
 
     key = Key()

@@ -55,5 +55,5 @@ def check(bench: Bench, pool: LocalPool | ProcessPool, count: int) -> None:
     assert status.busy_seconds > 0
     uploads = [record for record in bench.records if record.stage is Stage.UPLOAD]
     # All of a file but its headers.
-    assert {record.payload for record in uploads} == {len(WITNESS) - 76}
+    assert {record.copied_bytes for record in uploads} == {len(WITNESS) - 76}
     assert pool.drain(SECONDS)

@@ -81,7 +81,7 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
         new_identities = {identity_of(row) for row in new_rows}
         kept_rows = [row for row in stored["rows"] if identity_of(row) not in new_identities]
         merged = sorted([*kept_rows, *new_rows], key=identity_of)
-        # Other backends of the same GPU have their own drivers.
+        # Keep the facts that other backends of the same GPU recorded, such as their drivers.
         result = {"machine": {**stored["machine"], **this_machine}, "rows": merged}
         write_atomically(path, (json.dumps(result, indent=1) + "\n").encode())
 

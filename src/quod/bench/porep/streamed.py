@@ -280,7 +280,7 @@ class _Slot:
         try:
             # Mark the results as unwritten before each run.
             for split in self._splits.values():
-                split.expect()
+                split.reset_results()
             submit(self._splitting, "sums").wait()
             capacities = tuple(split.counts().room for split in self._splits.values())
             if capacities not in self._programs:
@@ -288,8 +288,8 @@ class _Slot:
                     dict(zip(self._splits, capacities, strict=True))
                 )
             program = self._program = self._programs[capacities]
-            program.early.expect()
-            program.late.expect()
+            program.early.reset_results()
+            program.late.reset_results()
             unsubmitted = [step.copy for step in program.steps if step.copy is not None]
             unsubmitted.reverse()
 

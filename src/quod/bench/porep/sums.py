@@ -203,13 +203,13 @@ class _Slot:
         else:
             self._upload.fill(witness, pinned=pinned)
         for split in self._splits.values():
-            split.expect()
+            split.reset_results()
         self._submitted_split = replay(self._device, self._splitting)
 
     def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
         timeline = context.timeline if context.is_timed else None
-        self._h.expect()
+        self._h.reset_results()
         splitting, self._submitted_split = self._submitted_split, None
         running: list[SubmittedStream] = []
         try:
@@ -226,7 +226,7 @@ class _Slot:
             self._tail = tail
             # The MSM over H was prepared before its start, and may be done.
             for msm in tail.msms:
-                msm.expect()
+                msm.reset_results()
             # Timed steps run one after the other.
             replay(self._device, tail.recording, timeline, context).wait()
             early_done.set(None)

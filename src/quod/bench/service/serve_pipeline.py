@@ -187,7 +187,8 @@ class _Load:
             timeline.record(
                 f"{stage.stage} of job {stage.job.partition('-')[0]}",
                 round(stage.begin * 1e9) - to_counter, round(stage.end * 1e9) - to_counter,
-                track=f"{stage.worker} {stage.stage}", bytes=stage.payload, parent=timeline.current,
+                track=f"{stage.worker} {stage.stage}", bytes=stage.copied_bytes,
+                parent=timeline.current,
             )  # fmt: skip
 
     def latency(self, what: str, count: int) -> float:

@@ -30,7 +30,7 @@ class Module(Protocol):
         """Add a constant array to the module; return its name."""
 
     def needs_mask(self, function: Function) -> bool:
-        """Return whether a function accesses memory or loops, so that it needs a mask."""
+        """Return whether a function contains a loop or accesses memory, so that it needs a mask."""
 
     def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
         """Return the LLVM name of a device function for one pattern of varying arguments."""
@@ -54,14 +54,15 @@ class BodyEmitter:
         self.uniformity = uniformity
         self.names: dict[Value, str] = {}
         self.mask: str | None = None
-        self.beginning: dict[str, str] = {}
-        """An i32 lane whose index has not wrapped around: the last if lane 0's has, else lane 0.
+        self.prefix_masks: dict[str, str] = {}
+        """Masks of loops whose active lanes are a prefix of the lanes, if no index wraps around.
 
-        By mask, for masks of loops whose active lanes are a prefix of the lanes unless an index
-        wraps.
+        Each maps to the i32 operand of a lane number: a lane that is active whenever any is. This
+        is lane 0, or the last lane if lane 0's index has wrapped around below zero.
         """
         self.label = "entry"
-        self.workgroup = ""
+        self.workgroup_id_name = ""
+        """The name of the i32 workgroup ID; empty in device functions."""
         self.strides = LaneStrides(uniformity)
         self.known_lanes = KnownLanes(module.lanes)
         self._rules = rules
@@ -74,8 +75,8 @@ class BodyEmitter:
 
     @property
     def lane0_is_active(self) -> bool:
-        """True if lane 0 is known to be active whenever a lane is."""
-        return self.mask is None or self.mask in self.beginning
+        """True if lane 0 is active whenever any lane is, unless its index has wrapped around."""
+        return self.mask is None or self.mask in self.prefix_masks
 
     # --- text
 
@@ -171,7 +172,10 @@ class BodyEmitter:
 
     @property
     def first_lanes(self) -> ChainMap[Value, str]:
-        """The scalars equal to lane 0 of values; additions hold in this region and nested ones."""
+        """The scalars equal to lane 0 of values.
+
+        Entries that a region adds are visible in it and in nested ones.
+        """
         return ChainMap(*reversed(self._lane0_values))
 
     def splat_text(self, operand: str, scalar: str) -> str:

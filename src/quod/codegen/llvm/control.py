@@ -139,7 +139,7 @@ def _unwrapped_lanes(body: BodyEmitter, start: Value, stride: int | None, code: 
     lane0_index = of_lane0(body, start)
     last_index = body.fresh(f"add {scalar} {lane0_index}, {last_lane * stride}")
     wraps = body.fresh(f"icmp {code} {scalar} {last_index}, {lane0_index}")
-    default_lane = "0" if body.mask is None else body.beginning[body.mask]
+    default_lane = "0" if body.mask is None else body.prefix_masks[body.mask]
     return body.fresh(f"select i1 {wraps}, i32 {last_lane}, i32 {default_lane}")
 
 
@@ -175,7 +175,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
         active_mask = body.fresh(f"and {_mask_type(body)} {active}, {in_range}")
         running = _any_lane(body, active_mask)
         if first_wrapped is not None:
-            body.beginning[active_mask] = first_wrapped
+            body.prefix_masks[active_mask] = first_wrapped
         body.mask = active_mask
     body.line(f"br i1 {running}, label %{body_label}, label %{exit_label}")
     body.start(body_label)

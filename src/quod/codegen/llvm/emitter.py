@@ -203,7 +203,7 @@ class ModuleEmitter:
             else:
                 prologue.append(f"  %p{index} = load {name}, ptr %s{index}")
             body.names[argument] = f"%p{index}"
-        body.workgroup = "%group32"
+        body.workgroup_id_name = "%group32"
         body.label = "group"
         body.emit_block(kernel.block)
         lines = "\n".join(prologue)

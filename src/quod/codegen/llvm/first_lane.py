@@ -25,7 +25,7 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
     If lane 0's index has wrapped around, the result is negative: it is derived from the lane whose
     index has not, by the stride.
     """
-    unwrapped_lane = None if body.mask is None else body.beginning[body.mask]
+    unwrapped_lane = None if body.mask is None else body.prefix_masks[body.mask]
     stride = body.strides.of(index)
     if unwrapped_lane is None or stride is None or stride <= 0:
         return body.fresh(f"zext i32 {first} to i64")

@@ -416,7 +416,7 @@ def _local_id(body: BodyEmitter, op: Op) -> None:
 
 
 def _workgroup_id(body: BodyEmitter, op: Op) -> None:
-    body.names[op.results[0]] = body.workgroup
+    body.names[op.results[0]] = body.workgroup_id_name
 
 
 def _num_workgroups(body: BodyEmitter, op: Op) -> None:

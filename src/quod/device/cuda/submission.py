@@ -13,7 +13,7 @@ from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda.driver import Driver
 from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
 from quod.device.cuda.stream import Work, wait_until
-from quod.device.runtime.cancellation import stopping
+from quod.device.runtime.cancellation import forwarding_cancellation
 from quod.device.runtime.event import Completion
 from quod.device.runtime.recording import Await, Launch, Mark, Recording
 from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
@@ -231,7 +231,7 @@ class CudaSubmission:
 
     def wait(self) -> None:
         try:
-            with stopping(self):
+            with forwarding_cancellation(self):
                 self._look()
         except BaseException:
             self.cancel()

@@ -87,7 +87,7 @@ def current() -> Cancellation | None:
 
 
 @contextmanager
-def stopping(running: Cancellable) -> Iterator[None]:
+def forwarding_cancellation(running: Cancellable) -> Iterator[None]:
     """Let a cancellation of this thread's scope also cancel `running` during the body."""
     stop = current()
     if stop is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.runtime.big_stack_thread import LargeStackThread
-from quod.device.runtime.cancellation import Cancellation, stopping
+from quod.device.runtime.cancellation import Cancellation, forwarding_cancellation
 from quod.device.runtime.event import Completion
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.runtime.timeline import Stage, Timeline, or_null
@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def run_in_thread(task: Callable[[], None], name: str) -> None:
-    """Start a task on a new daemon thread called `name`."""
+    """Run a task on an idle or a new daemon thread, which is called `name` meanwhile."""
     global _process
     with _lock:
         if _process != os.getpid():
@@ -88,7 +88,7 @@ class BackgroundSubmission(ABC):
         self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
         self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
         if here:
-            with stopping(self):
+            with forwarding_cancellation(self):
                 self._run()
         else:
             run_in_thread(self._run, name)
@@ -102,7 +102,7 @@ class BackgroundSubmission(ABC):
 
     def wait(self) -> None:
         try:
-            with stopping(self):
+            with forwarding_cancellation(self):
                 self._finished.wait()
         except BaseException:
             self.cancel()
@@ -131,13 +131,13 @@ class BackgroundSubmission(ABC):
 
     def _await(self, completion: Completion, label: str) -> None:
         wake = _Wake()
-        completion.call_when_done(wake.cancel)
+        completion.call_when_done(wake.wake)
         self._cancellation.begin(wake)
         wake.wait()
         self._cancellation.end(wake)
         self._check(label)
         if completion.failed:
-            raise DeviceError(f"could not {label}: its work ended before it")
+            raise DeviceError(f"could not {label}: the event's work ended without passing it")
 
 
 class ThreadSubmission(BackgroundSubmission):
@@ -185,8 +185,12 @@ class _Wake:
     def __init__(self) -> None:
         self._event = threading.Event()
 
-    def cancel(self) -> None:
+    def wake(self) -> None:
         self._event.set()
+
+    def cancel(self) -> None:
+        """Wake up; called by a `Cancellation`."""
+        self.wake()
 
     def wait(self) -> None:
         self._event.wait()

@@ -354,14 +354,14 @@ class RecordedPoints:
             for msms_of_kind in by_kind.values()
         ]
 
-    def expect(self) -> None:
+    def reset_results(self) -> None:
         """Prepare for a new submission; call it before each one except the first.
 
         Overwrites the results of the last submission with a sentinel, so that they are not
-        mistaken for new ones; see `RecordedMsm.expect`.
+        mistaken for new ones; see `RecordedMsm.reset_results`.
         """
         for _, msms in self._by_kind:
-            msms.expect()
+            msms.reset_results()
 
     def finish(self) -> dict[str, Any]:
         """Return the points by name, after a submission of the recording."""

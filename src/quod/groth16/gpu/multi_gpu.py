@@ -241,8 +241,8 @@ class _Slot:
                     stream.wait()
 
         try:
-            self.early.expect()
-            self.late.expect()
+            self.early.reset_results()
+            self.late.reset_results()
             quotient = submit(parts[0].device, self._quotient)
             sums = [
                 submit(part.device, sum_recording)

@@ -91,8 +91,8 @@ class SumRecordings:
         running_streams: list[SubmittedStream] = []
         try:
             # An abandoned proof may have left results in the slot.
-            self.early.expect()
-            self.late.expect()
+            self.early.reset_results()
+            self.late.reset_results()
             if step_timeline is None:
                 # Submit the recording with the longest critical path first.
                 for recording in reversed(self._recordings):

@@ -27,9 +27,9 @@ class SummedPoints:
             }
         )
 
-    def expect(self) -> None:
-        """See `RecordedMsm.expect`."""
-        self._points.expect()
+    def reset_results(self) -> None:
+        """See `RecordedMsm.reset_results`."""
+        self._points.reset_results()
 
     def finish(self) -> dict[str, Point]:
         """See `FinishedPoints`."""

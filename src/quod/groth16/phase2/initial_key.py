@@ -42,7 +42,10 @@ from quod.groth16.phase2.resumed_points import (
     digest_of,
 )
 
-Combined = list[tuple[WireTerms, Words]]
+TermsWithBases = list[tuple[WireTerms, Words]]
+"""Pairs of the terms of wires and the Lagrange basis that they multiply; a wire's point is the sum
+over all pairs.
+"""
 
 # The number of constraints whose entries are written at a time.
 _ROWS_PER_CHUNK = 1 << 16
@@ -165,47 +168,48 @@ class NewKey:
             (self._a, powers.beta_tau_g1), (self._b, powers.alpha_tau_g1), (self._c, powers.tau_g1),
         ]  # fmt: skip
         entries = self._a.starts[-1] + self._b.starts[-1]
-        size = coefficient_dtype(self._curve.fr.words).itemsize
-        g1, g2 = (4 * int(np.prod(powers.group(degree).shape)) for degree in (1, 2))
+        coefficient_bytes = coefficient_dtype(self._curve.fr.words).itemsize
+        g1_bytes, g2_bytes = (4 * int(np.prod(powers.group(number).shape)) for number in (1, 2))
         header = self._header()
         a_bases, b_bases_g2 = [(self._a, powers.tau_g1)], [(self._b, powers.tau_g2)]
 
         def points(
-            identifier: int, name: str, parts: Combined, first: int, last: int, degree: int = 1
-        ) -> PlannedSection:
-            size = g1 if degree == 1 else g2
+            identifier: int, name: str, terms: TermsWithBases, first: int, last: int,
+            group_number: int = 1,
+        ) -> PlannedSection:  # fmt: skip
+            point_bytes = g1_bytes if group_number == 1 else g2_bytes
             return PlannedSection(
                 identifier,
-                (last - first) * size,
-                lambda: self._points(identifier, name, degree, parts, first, last),
+                (last - first) * point_bytes,
+                lambda: self._points(identifier, name, group_number, terms, first, last),
             )
 
         # The order of sections in files of snarkjs.
         return [
             PlannedSection.of(1, little_u32(GROTH16)),
             PlannedSection.of(2, *header),
-            PlannedSection(4, 4 + int(entries) * size, self._coefficients),
+            PlannedSection(4, 4 + int(entries) * coefficient_bytes, self._coefficients),
             points(3, "ic", combined_bases, 0, public_wires),
-            PlannedSection(9, self._domain_size * g1, self._h),
+            PlannedSection(9, self._domain_size * g1_bytes, self._h),
             points(8, "c", combined_bases, public_wires, wires),
             points(5, "a", a_bases, 0, wires),
             points(6, "b_g1", [(self._b, powers.tau_g1)], 0, wires),
-            points(7, "b_g2", b_bases_g2, 0, wires, degree=2),
+            points(7, "b_g2", b_bases_g2, 0, wires, group_number=2),
             PlannedSection(10, 68, lambda: iter([self.hash.digest(), little_u32(0)])),
         ]
 
     def _header(self) -> list[Buffer]:
         """Return section 2 in parts, and hash its points."""
         powers, curve = self._powers.ptau, self._curve
-        group1, group2 = (self._powers.group(degree) for degree in (1, 2))
+        group1, group2 = (self._powers.group(number) for number in (1, 2))
         delta_g1 = from_points(group1, [curve.g1.generator])
         gamma_g2 = from_points(group2, [curve.g2.generator])
         alpha_g1, beta_g1 = powers.alpha_tau_g1[:1], powers.beta_tau_g1[:1]
         beta_g2 = powers.beta_g2[None]
-        for degree, points in (
+        for group_number, points in (
             (1, alpha_g1), (1, beta_g1), (2, beta_g2), (2, gamma_g2), (1, delta_g1), (2, gamma_g2),
         ):  # fmt: skip
-            self.hash.points(degree, points)
+            self.hash.points(group_number, points)
         return [
             *(
                 part
@@ -271,10 +275,11 @@ class NewKey:
             self.hash.powers(self._device, powers.ptau, self._domain_size, stage.progress)
 
     def _points(
-        self, identifier: int, name: str, degree: int, parts: Combined, first: int, last: int
-    ) -> Iterator[Buffer]:
+        self, identifier: int, name: str, group_number: int, terms: TermsWithBases, first: int,
+        last: int,
+    ) -> Iterator[Buffer]:  # fmt: skip
         """Yield the points of wires `first` to `last` - 1, stored or computed, and hash them."""
-        group = self._powers.group(degree)
+        group = self._powers.group(group_number)
         size = 8 * group.point_words
         self.hash.count(last - first)
         with self._timeline.stage(name) as stage:
@@ -283,11 +288,11 @@ class NewKey:
                 byte_range = (identifier, (start - first) * size, (stop - start) * size)
                 stored_bytes = self._store.find(*byte_range)
                 if stored_bytes is None:
-                    blocks = wire_points(self._device, group, parts, start, stop)
+                    blocks = wire_points(self._device, group, terms, start, stop)
                     points = np.concatenate([*blocks])
                 else:
                     points = np.frombuffer(stored_bytes, "<u4").reshape(-1, *group.shape)
-                self.hash.points(degree, points)
+                self.hash.points(group_number, points)
                 stage.progress(stop - first, last - first)
                 yield points
                 self._store.keep(*byte_range)

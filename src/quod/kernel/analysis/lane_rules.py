@@ -149,7 +149,7 @@ def combine(op: Op, operands: list[Lanes]) -> Lanes:
         if all(operand.uniform for operand in operands):
             return shared_unknown(len(lanes))
         return varying("arithmetic", op.location)
-    rule = RULES.get(op.definition.lanes)
+    rule = RULES.get(op.definition.lane_rule)
     followed_lanes = None if rule is None else rule.follow(op, operands)
     return followed_lanes if followed_lanes is not None else varying("arithmetic", op.location)
 
@@ -158,7 +158,7 @@ def _with_multiple(op: Op, operands: list[Lanes], result: Lanes) -> Lanes:
     """Add to a uniform result the power of two that divides it."""
     if result.offsets is None or op.results[0].type.kind == "bool":
         return result
-    rule = RULES.get(op.definition.lanes)
+    rule = RULES.get(op.definition.lane_rule)
     multiple = 1 if rule is None else rule.multiple(op, operands)
     return Lanes(result.offsets, result.base, multiple)
 

@@ -26,7 +26,7 @@ class Pressure:
 
 
 def _words(value: Value) -> int:
-    if value.op is not None and value.op.definition.reread:
+    if value.op is not None and value.op.definition.cheap_to_recompute:
         return 0
     if value.type.kind in ("bool", "carry"):
         return 0

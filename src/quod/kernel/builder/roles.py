@@ -42,7 +42,7 @@ class BarrierArrival:
 
     @property
     def waits(self) -> bool:
-        return self.op.definition.stays
+        return self.op.definition.blocks
 
 
 def has_roles(kernel: Kernel) -> bool:

@@ -28,6 +28,7 @@ Step = Callable[[Frame, Run, Mask], None]
 
 def _addresses(start: int, rows: int, columns: int, block_stride: int | None) -> Array:
     """Return the byte offset of each element of a matrix in a swizzled tile.
+
     block_stride: the bytes between blocks of 64 rows if lines hold columns, None if they hold rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
@@ -42,7 +43,7 @@ def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
     def read_a(frame: Frame, run: Run, active: ActiveLanes) -> Array:
         return _read_matrix(op, run, frame, operands[:2], active, MATRIX_ROWS, "a")
 
-        return _multiply(op, operands, results, read_a)
+    return _multiply(op, operands, results, read_a)
 
 
 def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
@@ -58,7 +59,8 @@ def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
                 element, words.reshape(-1, 2)
             )
         return a
-        return _multiply(op, operands, results, read_a)
+
+    return _multiply(op, operands, results, read_a)
 
 
 def _multiply(

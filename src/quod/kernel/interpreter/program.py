@@ -216,7 +216,7 @@ class _Compiler:
             return _pure(evaluate, operands, results)
         if op.name == "call":
             return _call(self._program.function(op.attributes["function"]), operands, results)
-        make: Make = getattr(interpreter_steps, op.definition.step or op.name)
+        make: Make = getattr(interpreter_steps, op.definition.interpreter_function or op.name)
         return make(op, operands, results)
 
     def _shift_amount(self, op: Op) -> int:
@@ -249,7 +249,7 @@ class _Compiler:
         self._release(dead_values)
         self._release(dead_operands)
         results = [self._allocate(result) for result in op.results]
-        make: MakeControl = getattr(interpreter_control, op.definition.step)
+        make: MakeControl = getattr(interpreter_control, op.definition.interpreter_function)
         return make(op, regions, operands, results)
 
 

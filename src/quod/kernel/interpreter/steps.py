@@ -286,7 +286,7 @@ def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     """Make the step of a named barrier that waits, or only arrives."""
     number, count = int(op.attributes["number"]), int(op.attributes["count"])
-    waits = op.definition.stays
+    waits = op.definition.blocks
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         assert run.parts is not None

@@ -14,6 +14,9 @@ from quod.kernel.machine import Capability
 from quod.kernel.ops.semantics import Array
 
 Effect = Literal["none", "carry", "read", "write", "subgroup", "barrier", "control"]
+"""The effect of an op in addition to its results: none, it makes or uses a carry, reads memory,
+writes memory, exchanges values within a subgroup, synchronises instances, or directs control flow.
+"""
 AccessKind = Literal["load", "store", "atomic", "copy"]
 Varies = Literal["operands", "always", "never", "memory"]
 Cost = Literal[
@@ -49,8 +52,8 @@ class OpDefinition:
     cost: Cost = "other"
     """The kind of instruction that the op counts as; a high product gives the upper half."""
     type_rule: str = ""
-    step: str = ""
-    """The interpreter's function for an op that does not compute, if not named like the op."""
+    interpreter_function: str = ""
+    """The interpreter's function for an op without `evaluate`, if its name is not the op's."""
     evaluate_as: Callable[[Array, Type], Array] | None = None
     """The NumPy function of an op that depends on the result type; takes an array and that type."""
     evaluate_in_range: Evaluate | None = None
@@ -67,7 +70,7 @@ class OpDefinition:
     """The second operand x for which op(a, x) = x, an integer modulo 2**width."""
     factors: tuple[int, int] | None = None
     """The indices of the operands that are multiplied."""
-    lanes: str = ""
+    lane_rule: str = ""
     """The name of the op's rule in `analysis.lane_rules`, if it has one."""
     requires_uniformity: bool = False
     """True if the op is legal only where all instances of the workgroup reach it."""
@@ -75,7 +78,7 @@ class OpDefinition:
     """True if the op makes a kernel warp-specialised: its subgroups may diverge."""
     arrives: Literal["", "one", "each"] = ""
     """Arrivals at an mbarrier per execution: one in all, or one per subgroup."""
-    stays: bool = False
+    blocks: bool = False
     """True if the op blocks instances until others have arrived or copied data is there."""
     is_asynchronous: bool = False
     """True if the op accesses shared memory asynchronously: earlier stores need a proxy fence."""
@@ -91,13 +94,14 @@ class OpDefinition:
     """
     subgroup_operands: tuple[int, ...] | None = None
     """The operands on which uniformity within one subgroup depends, if not on all."""
-    reread: bool = False
+    cheap_to_recompute: bool = False
     """True if recomputing the result is cheaper than keeping it in a register."""
     regions: int = 0
     repeats: bool = False
     """True if the op is a loop."""
     condition_operands: int = 0
-    """The number of leading operands that control branching; 0 if region 1 yields the condition."""
+    """The number of leading operands that control branching; 0 if the first region yields the
+    condition."""
     unnamed_attribute: str = ""
     """The attribute printed without its name in the text form."""
     derived: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ def define_matrix_ops() -> None:
     row = partial(
         define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES,
         requires_uniformity=True,
-        effect="subgroup", step="mma",
+        effect="subgroup", interpreter_function="mma",
     )  # fmt: skip
     product_signature = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"
     row(

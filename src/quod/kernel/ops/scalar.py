@@ -30,37 +30,37 @@ _E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)
 _row = partial(_define, "Arithmetic")
 _row(
     "add", "T T -> T", "Sum; integers wrap.", np.add, T=_N,
-    cost="additions", commutative=True, identity=0, lanes="sum",
+    cost="additions", commutative=True, identity=0, lane_rule="sum",
 )  # fmt: skip
 _row(
     "sub", "T T -> T", "Difference; integers wrap.", np.subtract, T=_N,
-    cost="additions", identity=0, lanes="difference",
+    cost="additions", identity=0, lane_rule="difference",
 )  # fmt: skip
 _row(
     "mul", "T T -> T", "Product; integers keep the low half.", np.multiply, T=_N,
-    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
+    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lane_rule="product",
 )  # fmt: skip
 _row(
     "div", "T T -> T",
     "Quotient. Integers round down, as Python's //; the quotient by 0 has all bits set.",
-    semantics.divide, T=_N, identity=1, lanes="quotient", ulps={"wgsl": 2.5},
+    semantics.divide, T=_N, identity=1, lane_rule="quotient", ulps={"wgsl": 2.5},
 )  # fmt: skip
 _row(
     "rem", "T T -> T",
     "Remainder with the sign of b, as Python's %; a if b is 0.",
-    semantics.remainder, T=_I, identity=0, lanes="remainder",
+    semantics.remainder, T=_I, identity=0, lane_rule="remainder",
 )  # fmt: skip
 _row(
     "min", "T T -> T", "The smaller operand; NaN if either is NaN, and -0 is below +0.",
-    semantics.minimum, T=_N, commutative=True, lanes="extreme",
+    semantics.minimum, T=_N, commutative=True, lane_rule="extreme",
 )  # fmt: skip
 _row(
     "max", "T T -> T", "The larger operand; NaN if either is NaN, and -0 is below +0.",
-    semantics.maximum, T=_N, commutative=True, lanes="extreme",
+    semantics.maximum, T=_N, commutative=True, lane_rule="extreme",
 )  # fmt: skip
 _row(
     "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
-    lanes="negation",
+    lane_rule="negation",
 )  # fmt: skip
 _row(
     "abs", "T -> T", "The absolute value; that of the least integer wraps to itself.", np.abs,
@@ -97,26 +97,26 @@ _row(
 _row = partial(_define, "Bits")
 _row(
     "and", "T T -> T", "Bitwise and.", np.bitwise_and, T=_IB,
-    commutative=True, identity=-1, absorber=0, lanes="conjunction",
+    commutative=True, identity=-1, absorber=0, lane_rule="conjunction",
 )  # fmt: skip
 _row(
     "or", "T T -> T", "Bitwise or.", np.bitwise_or, T=_IB,
-    commutative=True, identity=0, absorber=-1, lanes="below base",
+    commutative=True, identity=0, absorber=-1, lane_rule="below base",
 )  # fmt: skip
 _row(
     "xor", "T T -> T", "Bitwise exclusive or.", np.bitwise_xor, T=_IB,
-    commutative=True, identity=0, lanes="below base",
+    commutative=True, identity=0, lane_rule="below base",
 )  # fmt: skip
 _row("not", "T -> T", "Bitwise complement.", np.invert, T=_IB)
 _row(
     "shl", "T T -> T", "Shift left; the amount counts modulo the width.",
     lambda a, n: a << semantics.shift_amount(a, n), T=_I,
-    evaluate_in_range=np.left_shift, identity=0, lanes="left",
+    evaluate_in_range=np.left_shift, identity=0, lane_rule="left",
 )  # fmt: skip
 _row(
     "shr", "T T -> T", "Shift right, arithmetic if signed; the amount counts modulo the width.",
     lambda a, n: a >> semantics.shift_amount(a, n), T=_I,
-    evaluate_in_range=np.right_shift, identity=0, lanes="right",
+    evaluate_in_range=np.right_shift, identity=0, lane_rule="right",
 )  # fmt: skip
 
 _row = partial(_define, "Wide products")
@@ -126,7 +126,7 @@ _row(
 )  # fmt: skip
 _row(
     "mul_wide", "u32 u32 -> u64", "Full 64-bit product of two 32-bit integers.",
-    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lanes="product",
+    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lane_rule="product",
 )  # fmt: skip
 _row(
     "madd52_lo", "u64 u64 u64 -> u64",
@@ -144,14 +144,14 @@ _row(
     semantics.dot_of_bytes,
 )  # fmt: skip
 
-_row = partial(_define, "Comparison and choice", lanes="comparison")
+_row = partial(_define, "Comparison and choice", lane_rule="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)
 _row("ne", "T T -> bool", "a differs from b.", np.not_equal, T=_S, commutative=True)
 _row("lt", "T T -> bool", "a is less than b.", np.less, T=_N)
 _row("le", "T T -> bool", "a is at most b.", np.less_equal, T=_N)
 _row(
     "select", "bool T T -> T", "The second operand where the first is true, else the third.",
-    np.where, T=_S, lanes="choice",
+    np.where, T=_S, lane_rule="choice",
 )  # fmt: skip
 
 _row = partial(_define, "Counting bits", T=_U)
@@ -202,7 +202,7 @@ _row(
 
 _row = partial(
     _define, "Where an instance is, barriers and subgroups",
-    cost="free", step="identity", reread=True,
+    cost="free", interpreter_function="identity", cheap_to_recompute=True,
 )  # fmt: skip
 _row("local_id", "-> u32", "Index of this instance in its workgroup.", varies="always")
 _row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
@@ -214,12 +214,12 @@ _row = partial(
 _row(
     "named_barrier", "->",
     "Waits until `count` instances have arrived at the barrier `number`, 1 to 15. The subgroups "
-    "that arrive must be known before the kernel runs.", stays=True,
+    "that arrive must be known before the kernel runs.", blocks=True,
 )  # fmt: skip
 _row(
     "named_barrier_arrive", "->",
     "Arrives at the barrier `number` without waiting. Instances that wait there see this "
-    "instance's earlier stores.", step="named_barrier",
+    "instance's earlier stores.", interpreter_function="named_barrier",
 )  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", requires_uniformity=True)
 _row(
@@ -231,7 +231,7 @@ _row(
 )  # fmt: skip
 _row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
-    stays=True,
+    blocks=True,
 )  # fmt: skip
 _row(
     "uniform", "T -> T",
@@ -250,7 +250,7 @@ _row(
     "Bit i is 1 if the operand is true in instance i of the subgroup.",
     subgroup_operands=(),
 )  # fmt: skip
-_row = partial(_row, subgroup_operands=(), step="combined", T=_N)
+_row = partial(_row, subgroup_operands=(), interpreter_function="combined", T=_N)
 _row(
     "subgroup_sum", "T -> T",
     "The sum over the instances of the subgroup. Floats are added in pairs half the subgroup "
@@ -271,7 +271,8 @@ define_tile_ops()
 
 _row = partial(_define, "Constants and conversions")
 _row(
-    "const", "-> T", "The constant `value`.", type_rule="constant", cost="free", reread=True,
+    "const", "-> T", "The constant `value`.", type_rule="constant", cost="free",
+    cheap_to_recompute=True,
     unnamed_attribute="value", unwritten=True, T=_S,
 )  # fmt: skip
 _row(
@@ -279,12 +280,13 @@ _row(
     "A number as another type. Integer to integer: the low bits, sign-extended if the source is "
     "signed. To float: rounded to nearest even. Float to integer: rounded toward zero, saturating; "
     "NaN becomes 0. To bool: true unless 0.",
-    type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
+    type_rule="conversion", evaluate_as=semantics.convert, lane_rule="conversion",
+    derived=("type",),
     renames=True, S=_S, T=_S,
 )  # fmt: skip
 _row(
     "bitcast", "S -> T", "The same bits as another type of the same width.",
-    type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
+    type_rule="bitcast", evaluate_as=semantics.bitcast, lane_rule="same bits", cost="free",
     derived=("type",), renames=True, S=_N, T=_N,
 )  # fmt: skip
 _row = partial(_row, capability=Capability.F16)
@@ -349,12 +351,12 @@ _row(
 _row(
     "launch_dependents", "->",
     "Allows the next launch to start, up to its `dependency_wait`, once all workgroups of this "
-    "launch have executed this op or ended.", step="nothing",
+    "launch have executed this op or ended.", interpreter_function="nothing",
 )  # fmt: skip
 
 _row = partial(
     _define, "Memory", effect="write", access="atomic", varies="always", cost="atomics",
-    type_rule="atomic", step="atomic", T=_U, I=_U,
+    type_rule="atomic", interpreter_function="atomic", T=_U, I=_U,
 )  # fmt: skip
 _row(
     "atomic_add", "ptr<T> I T -> T",
@@ -392,7 +394,7 @@ _row = partial(_define, "Memory", effect="write")
 _row(
     "fence", "->",
     "Orders this instance's earlier loads and stores before its later ones, for the whole device.",
-    step="nothing",
+    interpreter_function="nothing",
 )  # fmt: skip
 _row(
     "copy_async", "ptr<T,shared> I ptr<T,global> I ->",
@@ -404,7 +406,8 @@ _row(
 _row(
     "copy_async_or_zero", "ptr<T,shared> I ptr<T,global> I bool ->",
     "As `copy_async`; if the last operand is false, stores zeros and reads nothing.",
-    access="copy", cost="memory", type_rule="copy_async", step="copy_async", T=_E, I=_U,
+    access="copy", cost="memory", type_rule="copy_async",
+    interpreter_function="copy_async", T=_E, I=_U,
     capability=Capability.ASYNC_COPIES,
 )  # fmt: skip
 _row(
@@ -419,14 +422,14 @@ _row(
 _row(
     "prefetch", "ptr<T> I ->",
     "Hint that `count` elements from pointer[index] on will be loaded soon.",
-    type_rule="prefetch", step="nothing", cost="free", T=_E, I=_U,
+    type_rule="prefetch", interpreter_function="nothing", cost="free", T=_E, I=_U,
 )  # fmt: skip
 _row = partial(
     _row,
     type_rule="array",
-    step="declare",
+    interpreter_function="declare",
     cost="free",
-    reread=True,
+    cheap_to_recompute=True,
     unnamed_attribute="count",
     T=_E,
 )
@@ -449,11 +452,11 @@ _row = partial(
 )
 _row(
     "print", "... ->", "Prints `text` with the operands in place of {}, one line per instance.",
-    type_rule="shown", step="shown",
+    type_rule="shown", interpreter_function="shown",
 )  # fmt: skip
 _row(
     "assert", "bool ->", "Stops the launch with `message` if the operand is false.",
-    step="checked",
+    interpreter_function="checked",
 )  # fmt: skip
 
 _row = partial(_define, "Functions and control flow", effect="control", cost="control")
@@ -462,19 +465,22 @@ _row(
 )
 _row(
     "if", "bool -> ...", "Two regions, one of which runs; each yields the results.",
-    type_rule="branch", step="branch", regions=2, condition_operands=1, separator="else",
+    type_rule="branch", interpreter_function="branch", regions=2, condition_operands=1,
+    separator="else",
 )  # fmt: skip
 _row(
     "for", "I I I ... -> ...",
     "A counted loop: operands are start, stop, step and the carried values. The step must be above "
     "zero, and the index must not overflow its type.",
-    type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, condition_operands=3,
+    type_rule="counted_loop", interpreter_function="counted_loop", regions=1, repeats=True,
+    condition_operands=3,
     I=_I,
 )  # fmt: skip
 _row(
     "while", "... -> ...",
     "A loop of two regions: the first yields the condition, the second the next carried values.",
-    type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, separator="do",
+    type_rule="checked_loop", interpreter_function="checked_loop", regions=2, repeats=True,
+    separator="do",
 )  # fmt: skip
 _row(
     "yield", "... ->", "Ends a region, returning its operands.", type_rule="region_end",

@@ -56,13 +56,13 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "cluster_rank", "-> u32", "Index of this workgroup in its cluster.",
-        effect="none", cost="other", requires_uniformity=False, step="identity",
+        effect="none", cost="other", requires_uniformity=False, interpreter_function="identity",
     )  # fmt: skip
     row(
         "cluster_barrier", "->",
         "Waits for all instances of all workgroups of the cluster. Without `memory` it orders only "
         "accesses of tile copies and products to shared memory, not instances' loads and stores.",
-        effect="barrier", cost="barriers", type_rule="cluster_barrier", stays=True,
+        effect="barrier", cost="barriers", type_rule="cluster_barrier", blocks=True,
     )  # fmt: skip
     row(
         "mbarrier_init", "ptr<T,shared> I ->",
@@ -86,12 +86,12 @@ def define_tile_ops() -> None:
         "mbarrier_wait", "ptr<T,shared> I u32 ->",
         "Waits until a phase of the mbarrier pointer[index] has ended; the last operand, modulo "
         "2, is the phase's number, from 0. All instances then see what was copied in the phase.",
-        cost="barriers", type_rule="with_mbarrier", stays=True, T=(types.u64,), I=(types.u32,),
+        cost="barriers", type_rule="with_mbarrier", blocks=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "tensor_map_acquire", "ptr<T,global> ->",
         "Makes a tensor map that the host wrote before the launch visible to `copy_tile`.",
-        type_rule="tensor_map_acquire", step="nothing", T=(types.u64,),
+        type_rule="tensor_map_acquire", interpreter_function="nothing", T=(types.u64,),
     )  # fmt: skip
     row(
         "copy_tile",
@@ -114,7 +114,7 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "mma_begin", "->", "Must precede products whose sums other ops have set or changed.",
-        step="nothing",
+        interpreter_function="nothing",
     )  # fmt: skip
     row(
         "mma_tiles", "... -> ...",

@@ -55,7 +55,7 @@ def _propagate(
 def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
     """Yield pairs of a pointer and another pointer that equals it or is derived from it."""
     for op in walk(block):
-        for sources, targets in _flows(op, functions):
+        for sources, targets in _flows(op):
             for source, target in zip(sources, targets, strict=True):
                 if isinstance(target.type, PointerType):
                     yield source, target
@@ -66,9 +66,7 @@ def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value
                 yield from _edges(function.block, functions)
 
 
-def _flows(
-    op: Op, functions: dict[int, Function]
-) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
+def _flows(op: Op) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
     if op.definition.derives_pointer:
         yield op.operands[:1], op.results
     elif op.name == "call":

@@ -132,7 +132,7 @@ def _waits(op: Op) -> bool:
     """Return whether an op, or a function that it calls, blocks instances."""
     if op.name == "call":
         return any(map(_waits, walk(op.attributes["function"].block)))
-    return op.definition.stays
+    return op.definition.blocks
 
 
 def _check_registers(kernel: Kernel, roles: Roles) -> None:

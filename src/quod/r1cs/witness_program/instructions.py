@@ -3,7 +3,8 @@
 `lowered` translates the steps of a circuit. Divisions are deferred: a wire is a fraction, whose
 denominator is a product of divisors, as in projective coordinates. All divisors are inverted in one
 batch (Montgomery's trick) at the end, or earlier if a hint or the bits of a value need an inverse.
-Thus a chain of 252 point additions takes one inversion, in any gadget.
+So a chain of point additions, such as the 252 of a scalar multiplication, takes one inversion,
+whichever gadget made it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Op(IntEnum):
     BIT = 4
     """d = bit b of register a, which holds an integer, not Montgomery form."""
     INTEGER = 5
-    """d = the integer of element a, below p."""
+    """d = the value of register a as an integer below p, out of Montgomery form."""
     GUARD = 6
-    """d = a, or 1 if a is 0; with b = 1 this flags the input as dividing by 0."""
+    """d = a, or 1 if a is 0; with b = 1, a zero marks the whole witness as dividing by 0."""
     INVERT = 7
     """d = 1/a."""
     UNLESS_ZERO = 8
@@ -45,7 +46,8 @@ class Op(IntEnum):
     """d = bit a of the input's bits."""
 
 
-ZERO, ONE_REGISTER = 0, 1
+ZERO_REGISTER, ONE_REGISTER = 0, 1
+"""The registers that hold 0 and 1."""
 
 
 @frozen(eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from quod.r1cs.signal import ONE, Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.allocation import allocated
-from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO, Call, Op, Program
+from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO_REGISTER, Call, Op, Program
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
 
 Monomial = tuple[tuple[int, int], ...]
@@ -45,7 +45,7 @@ class _Lowering:
         # The register of each wire's numerator, in the wire order of
         # `quod.r1cs.witness_program.replay`, and each denominator that is not 1.
         inner, public = len(system.wire_paths), len(system.public_names)
-        self.numerators = [ONE_REGISTER] + [ZERO] * (inner + public)
+        self.numerators = [ONE_REGISTER] + [ZERO_REGISTER] * (inner + public)
         self.denominators: dict[int, Monomial] = {}
         # Divisors to invert; inverses of divisors; wires of InverseOrZero with their operands.
         self.divisors: dict[int, None] = {}
@@ -93,7 +93,7 @@ class _Lowering:
             return b
         if b == ONE_REGISTER:
             return a
-        return ZERO if ZERO in (a, b) else self.shared(Op.MULTIPLY, a, b)
+        return ZERO_REGISTER if ZERO_REGISTER in (a, b) else self.shared(Op.MULTIPLY, a, b)
 
     def linear(self, terms: Sequence[tuple[int, int]]) -> int:
         """Return the register of a sum of terms (coefficient, register)."""
@@ -113,8 +113,8 @@ class _Lowering:
         for register in plus:
             total = register if total is None else self.shared(Op.ADD, total, register)
         for register in minus:
-            total = self.shared(Op.SUBTRACT, ZERO if total is None else total, register)
-        return ZERO if total is None else total
+            total = self.shared(Op.SUBTRACT, ZERO_REGISTER if total is None else total, register)
+        return ZERO_REGISTER if total is None else total
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
         key = tuple([value for term in terms for value in term])
@@ -145,11 +145,11 @@ class _Lowering:
         """Return the sum of fractions, each times a coefficient, over a common denominator."""
         groups: dict[Monomial, dict[int, int]] = {}
         for coefficient, register, denominator in terms:
-            if register != ZERO:
+            if register != ZERO_REGISTER:
                 group = groups.setdefault(denominator, {})
                 group[register] = (group.get(register, 0) + coefficient) % self.prime
         if not groups:
-            return ZERO, _EMPTY
+            return ZERO_REGISTER, _EMPTY
         common = _EMPTY
         for denominator in groups:
             common = _common(common, denominator)
@@ -158,7 +158,7 @@ class _Lowering:
             numerator = self.linear(
                 [(value, register) for register, value in group.items() if value]
             )
-            if numerator != ZERO:
+            if numerator != ZERO_REGISTER:
                 numerators.append(
                     self.product(numerator, self.power_product(_quotient(common, denominator)))
                 )

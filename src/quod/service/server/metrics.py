@@ -58,8 +58,8 @@ class Metrics:
         self._stage_seconds.labels(str(stage.stage), stage.key, stage.worker).observe(
             max(stage.end - stage.begin, 0.0)
         )
-        if stage.payload:
-            self._copied.labels(str(stage.stage), stage.worker).inc(stage.payload)
+        if stage.copied_bytes:
+            self._copied.labels(str(stage.stage), stage.worker).inc(stage.copied_bytes)
 
     def answered(self, call: str, status: str, seconds: float) -> None:
         self._requests.labels(call, status).inc()

@@ -56,7 +56,7 @@ def device_use(records: Sequence[StageRecord], begin: float, end: float) -> Devi
         sum(last - first for first, last in computed) / (end - begin) if end > begin else 0.0,
         gaps,
         len(copies),
-        sum(record.payload for record in copies),
+        sum(record.copied_bytes for record in copies),
         sum(record.end - record.begin for record in copies),
     )
 

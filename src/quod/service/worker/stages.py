@@ -256,14 +256,16 @@ class Stages:
         yield
         self._record(work, stage, begin, time.perf_counter_ns())
 
-    def _record(self, work: Work, stage: Stage, begin: int, end: int, payload: int = 0) -> None:
+    def _record(
+        self, work: Work, stage: Stage, begin: int, end: int, copied_bytes: int = 0
+    ) -> None:
         """Record a stage; `begin` and `end` are of `time.perf_counter_ns`."""
         to_wall = time.time_ns() - time.perf_counter_ns()
         lease = work.lease
         self.record(
             StageRecord(
                 self.worker, lease.job, lease.partition, lease.key, stage,
-                (begin + to_wall) / 1e9, (end + to_wall) / 1e9, payload,
+                (begin + to_wall) / 1e9, (end + to_wall) / 1e9, copied_bytes,
             )
         )  # fmt: skip
 

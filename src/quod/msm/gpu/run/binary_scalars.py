@@ -102,8 +102,8 @@ class ScalarSplit:
         )  # fmt: skip
         recording.download(self.counters, self._counters, label="split")
 
-    def expect(self) -> None:
-        """Prepare for a submission of the recording; see `RecordedMsm.expect`."""
+    def reset_results(self) -> None:
+        """Prepare for a submission of the recording; see `RecordedMsm.reset_results`."""
         mark(self._counters)
 
     def counts(self) -> SplitCounts:

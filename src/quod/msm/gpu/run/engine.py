@@ -32,7 +32,8 @@ _MAX_SESSIONS = 2
 # Up to this many scalars can always be sorted at once, with some window width.
 _MAX_SORTED_AT_ONCE = 1 << 26
 
-# With this many scalars, the upload takes longer than carrying bucket sums over two blocks.
+# With this many scalars, an upload in one piece takes longer than the extra work of two blocks, the
+# first of which passes its bucket sums on to the second.
 _MIN_SCALARS_FOR_BLOCKS = 1 << 21
 
 # 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
@@ -79,14 +80,16 @@ class Session:
         with self._lock:
             if scalars.ctypes.data != self.scalars.ctypes.data:
                 np.copyto(self.scalars, scalars)
-            self._recorded.expect()
+            self._recorded.reset_results()
             stream = self._device.stream("msm").replay(self._recording)
             stream.run(timeline)
             return self._recorded.finish()
 
 
 class GpuEngine:
-    """Bases of a GPU, for scalars in host memory or device memory; see `MsmEngine`.
+    """Compute MSMs over one array of bases on a GPU; see `MsmEngine`.
+
+    Scalars are in host memory or device memory.
 
     Unless the options decide, bases are resident if they fit half of the memory budget and an MSM
     over all of them can be sorted at once; otherwise they are streamed.
@@ -101,19 +104,20 @@ class GpuEngine:
         self._count = len(points)
         self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
         self._lock = threading.Lock()
-        budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
+        # For the bases and their multiples. Bases alone may exceed it.
+        base_budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
         streamed = options.streamed
         if streamed is None:
-            streamed = not self._fits_device(points.nbytes, budget)
+            streamed = not self._fits_device(points.nbytes, base_budget)
         self.resident: ResidentMsm | None = None
         self.streamed: StreamedMsm | None = None
         if streamed:
             self._check(self._count, self._stream_plan(self._count, options).peak_bytes(device))
             self.streamed = StreamedMsm(device, group, points)
         else:
-            self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
+            self.resident = ResidentMsm(device, group, points, options, base_budget=base_budget)
 
-    def _fits_device(self, nbytes: int, budget: int) -> bool:
+    def _fits_device(self, nbytes: int, base_budget: int) -> bool:
         """Return whether bases of `nbytes` fit on the device and have a plan."""
         if nbytes > self.device.memory_budget // _SHARE:
             return False
@@ -122,7 +126,7 @@ class GpuEngine:
         try:
             plan = plan_gpu_msm(
                 self.group, self._count, self.options,
-                limits=DeviceLimits.of(self.device), base_budget=budget,
+                limits=DeviceLimits.of(self.device), base_budget=base_budget,
             )  # fmt: skip
         except InputError:
             return False
@@ -176,9 +180,10 @@ class GpuEngine:
         if self.resident is None:
             return self._stream_plan(count, options).peak_bytes(self.device)
         plan = self.resident.plan(count, vectors, options)
-        scalar_bytes, blocks = SCALAR_BYTES * plan.batch * count, self._blocks(self.resident, plan)
-        if blocks:
-            return scalar_bytes + blocks_bytes(self.device, blocks)
+        scalar_bytes = SCALAR_BYTES * plan.batch * count
+        upload_blocks = self._upload_blocks(self.resident, plan)
+        if upload_blocks:
+            return scalar_bytes + blocks_bytes(self.device, upload_blocks)
         return scalar_bytes + self.resident.workspace_bytes(plan)
 
     def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
@@ -233,22 +238,25 @@ class GpuEngine:
             return Session(device, 1, count, record)
         assert resident is not None
         plan = resident.plan(count, vectors, options)
-        blocks = self._blocks(resident, plan)
+        upload_blocks = self._upload_blocks(resident, plan)
 
         def record_resident(recording: RecordingStream, scalars: Array) -> RecordedMsm:
-            if blocks:
+            if upload_blocks:
                 memory = device.allocate(scalar_bytes, zero=False)
-                workspace = Workspace(device, blocks_bytes(device, blocks))
-                return resident.record_in_blocks(recording, scalars[0], blocks, memory, workspace)
+                workspace = Workspace(device, blocks_bytes(device, upload_blocks))
+                return resident.record_in_blocks(
+                    recording, scalars[0], upload_blocks, memory, workspace
+                )
             memory = upload_all(recording, scalars)
             workspace = Workspace(device, resident.workspace_bytes(plan))
             return resident.record(recording, memory, workspace=workspace, plan=plan)
 
         return Session(device, vectors, count, record_resident)
 
-    def _blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
+    def _upload_blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
         """Return the plans of two blocks for the upload of scalars; empty for a single upload."""
-        if plan.batch > 1 or plan.count < _MIN_SCALARS_FOR_BLOCKS or len(resident.blocks) > 1:
+        has_several_base_blocks = len(resident.blocks) > 1
+        if plan.batch > 1 or plan.count < _MIN_SCALARS_FOR_BLOCKS or has_several_base_blocks:
             return []
         first = first_block(plan)
         return [with_batch(plan, block, 1) for block in (first, plan.count - first)]

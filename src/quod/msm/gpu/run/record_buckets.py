@@ -46,8 +46,8 @@ class Span:
 class RecordedMsm:
     """An MSM in a recording; `finish` returns its results after each submission.
 
-    Call `expect` before each submission except the first, so that results of an earlier submission
-    are not mistaken for those of the new one.
+    Call `reset_results` before each submission except the first, so that results of an earlier
+    submission are not mistaken for those of the new one.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class RecordedMsm:
         self._device = device
         self._lines = lines.view(np.uint64).reshape(-1, plan.sum_words)
         self._spans = spans
-        self.expect()
+        self.reset_results()
 
     @property
     def kind(self) -> tuple[Group, Form]:
         """Group and form; MSMs of one kind can be finished in a batch."""
         return self.plan.group, self.plan.form
 
-    def expect(self) -> None:
+    def reset_results(self) -> None:
         """Overwrite the host's lines with the sentinel, to detect a submission that writes none."""
         mark(self._lines)
 
@@ -109,10 +109,10 @@ class RecordedMsmBatch:
         self._msms = msms
         self._finisher = Finisher([msm.plan for msm in msms])
 
-    def expect(self) -> None:
-        """See `RecordedMsm.expect`."""
+    def reset_results(self) -> None:
+        """See `RecordedMsm.reset_results`."""
         for msm in self._msms:
-            msm.expect()
+            msm.reset_results()
 
     def finish(self) -> list[Array]:
         """Return the result of `RecordedMsm.finish` for each MSM."""

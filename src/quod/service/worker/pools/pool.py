@@ -1,9 +1,9 @@
 """The interface between a server and its workers.
 
 `LocalPool(queue, repository, [WorkerSettings(device=..., warm=...)])` is a pool in the process of
-the queue; `ProcessPool`, with the same arguments, has a process for each worker. The key of a job
-is an identity, its payload has the format of `quod.service.payload`, and the result of a partition
-that of `quod.service.worker.result`.
+the queue; `ProcessPool`, with the same arguments, has a process for each worker. A job names its
+key by the key's identity, a digest. The payload of a job has the format of `quod.service.payload`,
+and the result of a partition that of `quod.service.worker.result`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class Stage(StrEnum):
 class StageRecord:
     """A finished stage of a proof, for metrics, timelines and the status page.
 
+    HTTP answers omit `key` and name `copied_bytes` "bytes".
+
     begin, end: seconds by the server's wall clock.
-    payload: the bytes copied to or from the device; 0 if none.
+    copied_bytes: the bytes copied to or from the device; 0 if none.
     """
 
     worker: str
@@ -58,12 +60,12 @@ class StageRecord:
     stage: Stage
     begin: float
     end: float
-    payload: Annotated[int, Wire(answer="bytes")] = 0
+    copied_bytes: Annotated[int, Wire(answer="bytes")] = 0
 
 
 @frozen
 class WorkerStatus:
-    """A snapshot of a worker.
+    """A snapshot of a worker; HTTP answers omit `keys` and `wanted`.
 
     jobs: the stage of each job it holds.
     busy_seconds: the time for which the device has computed since the start (union of intervals).

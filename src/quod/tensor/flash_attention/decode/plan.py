@@ -15,9 +15,9 @@ from quod.tensor.rows.plan import VECTOR_LANES, widest
 CORE_KEYS = 16
 """Keys that a subgroup multiplies at a time on tensor cores."""
 STAGES = 2
-"""Steps whose keys and values fit shared memory."""
+"""The number of steps whose keys and values shared memory holds at a time."""
 CORE_LINE = 64
-"""Elements of a line that a subgroup reads at a time for tensor cores."""
+"""Elements of a row that eight adjacent instances copy at a time for tensor cores."""
 MAX_PARTS = 512
 """The maximum number of parts of the keys of a sequence."""
 _MAX_ROWS = 8
@@ -75,9 +75,9 @@ class DecodePlan:
 
         These are keys and values if they are copied ahead, and the results of subgroups.
         """
-        lines = 2 * STAGES * self.step(self.lanes) if self.ahead else 0
+        rows_ahead = 2 * STAGES * self.step(self.lanes) if self.ahead else 0
         results = -(-self.lanes // subgroup) * self.rows
-        return lines * self.padded * element.bytes + 4 * results * (self.padded + 2)
+        return rows_ahead * self.padded * element.bytes + 4 * results * (self.padded + 2)
 
     def step(self, lanes: int) -> int:
         """Return the number of keys that a workgroup of `lanes` instances processes at a time."""
@@ -93,22 +93,25 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
             plan = _on_cores(machine.shared_bytes_limit, element, size, rows)
             if plan is not None:
                 return plan
-    is_limited = machine.has(Capability.SHORT_KERNELS)
+    # These compile slowly if steps are unrolled, so instances get fewer rows and elements.
+    needs_short_kernels = machine.has(Capability.SHORT_KERNELS)
     if machine.has(Capability.VECTOR_LANES):
         has_wide_registers = device.machine(VECTOR_LANES).has(Capability.IFMA52)
         lanes = across = batch = 2 * VECTOR_LANES if has_wide_registers else VECTOR_LANES
         vector = 1
     else:
-        lanes = _LANES_OF_SHORT_KERNELS if is_limited else _LANES
-        vector, across = widest(element, size, 4 if is_limited else 16), 1
+        lanes = _LANES_OF_SHORT_KERNELS if needs_short_kernels else _LANES
+        vector, across = widest(element, size, 4 if needs_short_kernels else 16), 1
         max_instances = min(machine.subgroup_size, lanes)
         while across < max_instances and across * vector < size:
             across *= 2
     accesses = -(-size // (across * vector))
-    max_rows = min(rows, 2 if is_limited else _MAX_ROWS, max(1, _MAX_SUMS // (accesses * vector)))
+    max_rows = min(
+        rows, 2 if needs_short_kernels else _MAX_ROWS, max(1, _MAX_SUMS // (accesses * vector))
+    )
     row_count = 1 << (max_rows.bit_length() - 1)
     if not machine.has(Capability.VECTOR_LANES):
-        batch = 1 if is_limited else 4 if row_count * accesses * vector < _MAX_SUMS else 2
+        batch = 1 if needs_short_kernels else 4 if row_count * accesses * vector < _MAX_SUMS else 2
     full = accesses * across * vector == size
     plan = DecodePlan(lanes, across, vector, accesses, row_count, batch, full)
     if machine.has(Capability.VECTOR_LANES):
