@@ -34,8 +34,9 @@ _NAMED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> Any:
     """Return `x` as 8-bit floats, and their float32 scales.
 
-    See `quod.tensor.quantise_fp8`, and `softmax` for tensors. The first result is of float8_e4m3fn,
-    or with "e5m2" of float8_e5m2. There are no gradients: requesting one raises InputError.
+    See `quod.tensor.quantise_fp8`, and `softmax` on accepted tensors. The first result is of
+    float8_e4m3fn, or with "e5m2" of float8_e5m2. There are no gradients: requesting one raises
+    InputError.
     """
     return _QUANTISE(x, choice("dtype", dtype, tuple(_NAMED)), scales)
 
