@@ -20,7 +20,7 @@ from quod.tensor.rows.row import Access, Row, counted, summed
 def _softmax(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, *, element: Type, plan: RowPlan
 ) -> None:
-    """y[r] = softmax(x[r]) of each row, of `width` accesses.
+    """y[r] = softmax(x[r]) for each row r; a row has `width` accesses.
 
     The greatest element is subtracted from all before exponentiation.
     """
