@@ -50,9 +50,9 @@ SUBGROUPS = """\
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) size: u32,
-        @builtin(subgroup_invocation_id) place: u32) {
+        @builtin(subgroup_invocation_id) index: u32) {
     state[2u * lane] = size;
-    state[2u * lane + 1u] = place;
+    state[2u * lane + 1u] = index;
 }
 """
 """Stores the size of each instance's subgroup and its index in the subgroup."""
