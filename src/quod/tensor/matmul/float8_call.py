@@ -27,7 +27,7 @@ from quod.tensor.matmul.call import shape_of_product
 from quod.tensor.matmul.float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
 from quod.tensor.matmul.plan import plan_gemm_float8
 from quod.tensor.matmul.scaled import ScaledForm
-from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
+from quod.tensor.matmul.scaled_call import epilogue_operand, launch_scaled
 from quod.tensor.scalars import real
 from quod.validation import choice
 
@@ -69,7 +69,7 @@ def gemm_fp8(
     shape, depth = shape_of_product(a_tensor, b_tensor, flags)
     rows = _scale(device, "scale_a", scale_a, shape[:-1])
     columns = _scale(device, "scale_b", scale_b, (*b_tensor.shape[:-2], shape[-1]))
-    epilogue_operands = rows, columns, numbers_beside(device, "bias", bias, shape[-1:])
+    epilogue_operands = rows, columns, epilogue_operand(device, "bias", bias, shape[-1:])
     form = ScaledForm(
         flags.transpose_a, flags.transpose_b, rows is not None, columns is not None,
         bias is not None, _is_one(rows, shape[:-1]),
