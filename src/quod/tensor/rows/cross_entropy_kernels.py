@@ -26,10 +26,10 @@ def _count_targets(
     `mean`. counts[1]: The targets that are neither ignored nor classes.
     """
     row = Row(k, u32, plan, k.constant(1, u32), width)
-    zero, one = k.constant(0.0, f32), k.constant(1.0, f32)
+    zero, unit_weight = k.constant(0.0, f32), k.constant(1.0, f32)
 
     def used_weight(target: Value) -> Value:
-        return k.select(target == ignored, 0.0, one)
+        return k.select(target == ignored, 0.0, unit_weight)
 
     def wrong_weight(target: Value) -> Value:
         return k.select(target < classes, 0.0, used_weight(target))
