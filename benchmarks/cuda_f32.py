@@ -232,7 +232,7 @@ def norms(device: AnyDevice) -> None:
             case = Norm(kernels[f32], rows, columns, memory, vectors[:count], y, exact[kind])
             peer = None if torch is None else norm_of_torch(torch, kind, rows, columns, amount)
             beside = Beside(peer, amount, "TB/s")
-            best = plan_rows(device, f32, columns, beside=count)
+            best = plan_rows(device, f32, columns, shared_vector_count=count)
             plans = {"": best} if columns <= 16384 else long_norms()
             for name, plan in plans.items():
                 beside.tell(

@@ -202,7 +202,7 @@ class LayoutDevice:
 
 class _Idle(IdleStream):
     def record(self) -> RecordingStream:
-        self._leave("record")
+        self._consume("record")
         return _Recording(self._device, self.name)
 
 

@@ -328,7 +328,7 @@ def test_no_folder_depends_on_where_a_command_is_started(
         return
     with pytest.raises(NotOwnError, match=expected):
         default_folder()
-    cache_module._warned.clear()
+    cache_module._warned_folders.clear()
     cache = CompileCache()
     assert cache.folder is None
     with pytest.warns(CacheWarning, match=expected):

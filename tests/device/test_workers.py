@@ -130,7 +130,7 @@ def test_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_pool_that_is_closed_just_before_a_job_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, started = WorkerPool(1), WorkerPool._started
+    pool, started = WorkerPool(1), WorkerPool._running_tasks
     asked: list[object] = []
 
     def closed_then(pool: WorkerPool) -> object:
@@ -140,7 +140,7 @@ def test_a_pool_that_is_closed_just_before_a_job_comes(monkeypatch: pytest.Monke
             pool.close()
         return tasks
 
-    monkeypatch.setattr(WorkerPool, "_started", closed_then)
+    monkeypatch.setattr(WorkerPool, "_running_tasks", closed_then)
     entry = _Entry()
     thread = threading.Thread(target=pool.run, args=(job_of(entry, 3, 1), 1), daemon=True)
     thread.start()

@@ -109,7 +109,7 @@ BAD = {
     "input": (changed(ONE, ADD, u64(2)), "segment 0, add gates", f"offset {ADD}", "is 2, and"),
     "huge input": (changed(ONE, ADD, u64(2**64 - 1)), f"offset {ADD}", f"is {2**64 - 1}"),
     "output": (changed(ONE, ADD + 8, u64(2)), f"offset {ADD + 8}", "output of the add gate is 2"),
-    "sort": (changed(ONE, ADD + 16, b"\4"), f"offset {ADD + 16}", "of the sort 4"),
+    "sort": (changed(ONE, ADD + 16, b"\4"), f"offset {ADD + 16}", "the kind 4"),
     "public factor": (changed(ONE, ADD + 16, b"\3"), f"offset {ADD + 16}", "only for constants"),
     "element": (changed(ONE, ADD + 17, b"\xff\xff\xff\x7f"), f"offset {ADD + 17}", "not below"),
     "second element": (one(add=[(0, 0, 1), (1, 1, 2)])[: ADD + 38] + b"\xff" * 999,

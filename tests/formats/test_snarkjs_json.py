@@ -354,7 +354,7 @@ def test_writers_refuse_what_the_reader_would(kind: str) -> None:
         with pytest.raises(InputError, match=f"^a coordinate of {name} is negative, or not below"):
             proof_to_json(ProofJson("bn254", *points))  # type: ignore[arg-type]
     for value in (-1, 10**5000):
-        with pytest.raises(InputError, match=r"^public inputs must be int from 0 to below"):
+        with pytest.raises(InputError, match=r"^public inputs must be non-negative int below"):
             public_to_json([1, value])
 
 

@@ -182,7 +182,7 @@ def _zeroed(data: bytes, name: str, index: int = 0) -> tuple[bytes, int]:
     key = Zkey.open(DATA / "bn254" / "circuit.zkey")
     array = getattr(key, name)
     size = array.nbytes if name in SINGLE else array[0].nbytes
-    place = key._places[name].offset + index * size
+    place = key._locations[name].offset + index * size
     return data[:place] + bytes(size) + data[place + size :], place
 
 
@@ -346,7 +346,7 @@ def test_key_without_coefficients_and_contributions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", POINTS)
 def test_coordinates_at_the_modulus(tmp_path: Path, name: str) -> None:
     key = Zkey.open(DATA / "bn254" / "circuit.zkey")
-    place = key._places[name]
+    place = key._locations[name]
     array = getattr(key, name)
     last = place.offset + array.nbytes - 32
     data = bytearray(BN254)

@@ -111,7 +111,7 @@ def put(data: bytes, at: int, piece: bytes) -> bytes:
         (1, 40, u32(0), "layers must be 1 to 4096"),
         (1, 40, u32(3), "a layer's values needs 4 bytes and 0 are left"),
         (1, 40, u32(1), "bytes more than the header"),
-        (2, 0, b"\3", "of the sort 3"),
+        (2, 0, b"\3", "the kind 3"),
         (3, 0, u32(0), r"2\*\*0 values"),
         (3, 0, u32(2**32 - 1), r"2\*\*4294967295 values"),
         (3, 0, u32(8), "a gate has place [0-9]+, beyond the last one"),

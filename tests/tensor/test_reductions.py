@@ -225,13 +225,13 @@ X = np.zeros((4, 6), np.float32)
         ),
         (
             lambda: reduce_max("cpu", X[:0], axis=0),
-            r"x has the shape \(0, 6\): of no element there is no max",
+            r"x has the shape \(0, 6\): without elements there is no max",
         ),
-        (lambda: reduce_mean("cpu", X[:, :0].copy()), "of no element there is no mean"),
+        (lambda: reduce_mean("cpu", X[:, :0].copy()), "without elements there is no mean"),
         (lambda: argmin("cpu", X[:0]), "there is no argmin"),
         (
             lambda: reduce_sum("cpu", np.zeros((0, 1 << 16, 1 << 16), np.float16), axis=0),
-            "at most 2147483647 elements go along an axis, and behind it",
+            "an axis may have at most 2147483647 elements, and so may",
         ),
     ],
 )

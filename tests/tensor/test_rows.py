@@ -126,11 +126,11 @@ def test_plans_of_long_rows() -> None:
             assert plan.copied
         assert not plan_rows(device, f32, 131072).whole
         # Norms ask for what is beside their rows as well.
-        norm = plan_rows(device, f32, 32768, beside=1)
+        norm = plan_rows(device, f32, 32768, shared_vector_count=1)
         assert (norm.threads, norm.batch, norm.full) == (1024, 8, True)
-        assert plan_rows(device, f32, 20000, beside=2).resident == 2
+        assert plan_rows(device, f32, 20000, shared_vector_count=2).resident == 2
     with EmulatedDevice(executor="ptx", shared_bytes_limit=48 * 1024) as device:
-        assert not plan_rows(device, f32, 32768, beside=1).copied
+        assert not plan_rows(device, f32, 32768, shared_vector_count=1).copied
         assert not plan_rows(device, f32, 65536).whole
 
 

@@ -207,13 +207,13 @@ def test_work_of_a_gpu_s_current_stream_comes_before(monkeypatch: pytest.MonkeyP
     """And PyTorch's device is the current one afterwards."""
     gpu, x = Gpu(capturing=False), SimpleNamespace(is_cuda=True, device="cuda:1")
     monkeypatch.setattr(torch, "cuda", gpu)
-    with memory._in_order(x):
+    with memory._after_current_stream(x):
         gpu.asked.append("launched")
     assert gpu.asked == ["cuda:1", "entered", "waited", "launched", "left"]
     gpu = Gpu(capturing=True)
     monkeypatch.setattr(torch, "cuda", gpu)
     with pytest.raises(DeviceError, match=r"^CUDA graphs of PyTorch capture no kernel of Quod's"):
-        memory._in_order(x).__enter__()
+        memory._after_current_stream(x).__enter__()
 
 
 def test_memory_of_a_gpu_is_copied_where_no_access_is_aligned() -> None:

@@ -1,7 +1,7 @@
 """The `quod bench` commands: each subject has a module with its cases.
 
-A subject is a function in `subjects` with its own options. The options
-options common to all subjects are the fields of `measure.settings.Settings`.
+A subject is a function in `subjects` with its own options. The options common to
+all subjects are the fields of `measure.settings.Settings`.
 """
 
 from __future__ import annotations

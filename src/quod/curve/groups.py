@@ -51,7 +51,7 @@ class PairingGroup(Group):
         return self.coordinates if self.degree == 1 else self.curve.tower.fq2
 
 
-def _elsewhere(name: str) -> str | None:
+def _lookup_hint(name: str) -> str | None:
     if name in CURVES:
         return f"the curve has two, {name}.g1 and {name}.g2"
     tables: dict[str, Mapping[str, object]] = {"WEIERSTRASS": WEIERSTRASS, "EDWARDS": EDWARDS}
@@ -59,8 +59,8 @@ def _elsewhere(name: str) -> str | None:
     return None if table is None else f"that curve is a group itself: quod.curve.{table}[{name!r}]"
 
 
-_BOTH = [PairingGroup(name, degree) for name in CURVES for degree in (1, 2)]
+_PAIRING_GROUPS = [PairingGroup(name, degree) for name in CURVES for degree in (1, 2)]
 
 GROUPS: dict[str, PairingGroup] = NameTable(
-    "quod.curve.GROUPS", "a group", {group.name: group for group in _BOTH}, _elsewhere
+    "quod.curve.GROUPS", "a group", {group.name: group for group in _PAIRING_GROUPS}, _lookup_hint
 )

@@ -95,16 +95,16 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
         lock = _locks.setdefault(name, threading.Lock())
     # The lock is per name, so that devices of other names can be opened concurrently.
     with lock:
-        opened = _opened.get(name)
+        opened = _opened_devices.get(name)
         if opened is not None and opened.space.is_lost:
             opened.close()
             opened = None
         if opened is None:
-            opened = _opened[name] = open_device(name)
+            opened = _opened_devices[name] = open_device(name)
         return opened
 
 
-_opened: dict[str, AnyDevice] = {}
+_opened_devices: dict[str, AnyDevice] = {}
 _opening = threading.Lock()
 _locks: dict[str, threading.Lock] = {}
 
@@ -114,13 +114,13 @@ def _forget_opened() -> None:
     global _opening
     _opening = threading.Lock()
     _locks.clear()
-    for name in tuple(_opened):
+    for name in tuple(_opened_devices):
         backend = backend_of(name)
         if backend is None or not backend.of_the_processor:
             # Keep a reference, so that the child does not close the parent's device.
-            _inherited.append(_opened.pop(name))
+            _inherited_devices.append(_opened_devices.pop(name))
 
 
-_inherited: list[AnyDevice] = []
+_inherited_devices: list[AnyDevice] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_opened)

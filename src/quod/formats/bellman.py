@@ -3,7 +3,7 @@
 A verifying key is alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2, and ic, which is a
 count and as many points of G1. Parameters, the proving key, are a verifying key and five more such
 lists: h, l and a in G1, b in G1 and in G2. A ceremony's file ends with its transcript: 64 bytes
-that identify the circuit, a count, and 544 bytes a contribution.
+that identify the circuit, a count, and 544 bytes per contribution.
 
 Counts are u32, big-endian. Points are uncompressed in the Zcash form
 (`quod.curve.encoding.points`): 96 bytes in G1, 192 in G2. No point is infinity:
@@ -11,9 +11,9 @@ Counts are u32, big-endian. Points are uncompressed in the Zcash form
 | list | for |
 |---|---|
 | ic | the constant and the public inputs |
-| h | the powers of tau times its vanishing polynomial over delta: one fewer than the domain |
-| l | the other variables, all of them |
-| a | the variables that the matrix A uses, and all of ic's |
+| h | tau**i * Z(tau) / delta, Z vanishing on the domain: one fewer than the domain's size |
+| l | all private variables |
+| a | the variables that the matrix A uses, and all variables of ic |
 | b | the variables that the matrix B uses |
 
 The file has no matrices: the circuit determines the meaning of the lists. Arrays here are integers
@@ -51,7 +51,7 @@ LISTS = {"h": 1, "l": 1, "a": 1, "b_g1": 1, "b_g2": 2}
 CURVE = BLS12_381
 HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
 
-_COORDINATE = 48
+_COORDINATE_BYTES = 48
 _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 # Magic numbers of other files, whose letters could be flags of a point.
 _OTHER_MAGICS = (b"zkey", b"r1cs", b"wtns", b"ptau")
@@ -75,7 +75,7 @@ class Place:
 
     def error(self, index: int, message: str) -> InputError:
         """Return the error for point `index` of the array."""
-        offset = self.offset + 2 * self.group * _COORDINATE * index
+        offset = self.offset + 2 * self.group * _COORDINATE_BYTES * index
         return InputError(f"{message}; {_SOURCE}", path=self.path, section=self.section,
                           offset=offset)  # fmt: skip
 
@@ -175,7 +175,7 @@ class _Parts:
 
     def _points(self, section: SectionReader, name: str, count: int, group: int) -> None:
         place = Place(self._path, section.label, section.offset, group)
-        data = section.take(count * 2 * group * _COORDINATE, f"the list of {count} points")
+        data = section.take(count * 2 * group * _COORDINATE_BYTES, f"the list of {count} points")
         self.points[name] = _coordinates(data, count, place)
         self.places[name] = place
         self.offset = section.offset
@@ -189,17 +189,17 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
     """Return the points of a list, after checking flags and coordinates."""
     degree, fq = place.group, CURVE.fq
     encoded: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(
-        count, 2 * degree, _COORDINATE
+        count, 2 * degree, _COORDINATE_BYTES
     )
     flags = encoded[:, 0, 0]
-    for bit, what in (
+    for bit, fault in (
         (_COMPRESSED, "is flagged as compressed; keys have uncompressed points"),
         (_INFINITY, "is the point at infinity, which a key does not have"),
         (_SIGN, "has a sign bit, which an uncompressed point cannot have"),
     ):
         if (flags & bit).any():
             index = int(np.argmax(flags & bit != 0))
-            raise place.error(index, f"point {index} {what}")
+            raise place.error(index, f"point {index} {fault}")
     words: Words = (
         np.ascontiguousarray(encoded[:, :, ::-1]).view("<u4").astype(np.uint32, copy=False)
     )
@@ -252,8 +252,11 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
 
 def begins_as_bellman_key(data: memoryview) -> bool:
     """Return true if bytes begin with a point as bellman keys do and other files do not."""
-    encoded, q = bytes(data[: 2 * _COORDINATE]), CURVE.fq.value
-    x, y = (int.from_bytes(part, "big") for part in (encoded[:_COORDINATE], encoded[_COORDINATE:]))
+    encoded, q = bytes(data[: 2 * _COORDINATE_BYTES]), CURVE.fq.value
+    x, y = (
+        int.from_bytes(part, "big")
+        for part in (encoded[:_COORDINATE_BYTES], encoded[_COORDINATE_BYTES:])
+    )
     return x < q and y < q and (x**3 + CURVE.g1.b - y * y) % q == 0
 
 
@@ -313,5 +316,5 @@ def _bytes(points: Words, name: str, group: int) -> bytes:
         raise InputError(f"{name} has the point at infinity")
     if group == 2:
         points = points[:, :, ::-1]
-    little_endian = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE)
-    return little_endian[:, ::-1].tobytes()
+    data = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE_BYTES)
+    return data[:, ::-1].tobytes()

@@ -153,8 +153,8 @@ class Section:
 class Iden3File:
     """An open container, and the locations of its sections.
 
-    Its bytes are a read-only map with the file's `identity`. If that is None, they are private
-    memory, or a view of a file that is not read yet, for checks of its headers.
+    With an `identity`, `contents` is a read-only map of the file. Without, it is private memory, or
+    a view of a file that is not read yet, for checks of its headers.
     """
 
     path: str
@@ -278,14 +278,14 @@ class Iden3File:
     def check_unchanged(self) -> None:
         """Raise InputError if the mapped file was written to or replaced since `open`.
 
-        One check of its size, time and inode: it detects mistakes, but no later changes. Private
-        memory does not change.
+        Compares the size, time and inode now: this finds accidental changes, and none made later.
+        Private memory does not change.
         """
         if self.identity is not None:
             self.identity.check()
 
     def check_sections(self, *identifiers: int) -> None:
-        """Raise InputError for a section with another number than these."""
+        """Raise InputError for a section whose number is not one of `identifiers`."""
         for section in self.sections.values():
             if section.id not in identifiers:
                 raise InputError(
@@ -325,11 +325,13 @@ def iden3_writer(
     kind: str, version: int, sections: Iterable[tuple[int, list[Buffer]]]
 ) -> Callable[[BinaryIO], None]:
     """Return a function that writes a container to an open file; see `write_iden3`."""
-    pieces = [(identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections]
+    contents = [
+        (identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections
+    ]
 
     def write(file: BinaryIO) -> None:
-        file.write(container_start(kind, version, len(pieces)))
-        for identifier, parts in pieces:
+        file.write(container_start(kind, version, len(contents)))
+        for identifier, parts in contents:
             file.write(section_start(identifier, sum(map(len, parts))))
             for part in parts:
                 file.write(part)

@@ -47,10 +47,12 @@ def write_planned(
     file.write(container_start(kind, version, len(sections)))
     for section in sections:
         file.write(section_start(section.identifier, section.length))
-        missing = section.length
+        missing_bytes = section.length
         for part in section.parts():
             data = as_bytes(part)
-            missing -= len(data)
+            missing_bytes -= len(data)
             file.write(data)
-        if missing:
-            raise ValueError(f"section {section.identifier} is {missing} bytes short of its plan")
+        if missing_bytes:
+            raise ValueError(
+                f"section {section.identifier} is {missing_bytes} bytes short of its plan"
+            )

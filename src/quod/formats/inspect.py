@@ -32,9 +32,9 @@ _OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != P
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
 # The number of values of a witness that are classified in one step.
-_STEP = 1 << 16
+_CHUNK_VALUES = 1 << 16
 # The number of bytes that are searched for the first bracket of a document.
-_LEADING_SPACE = 64
+_START_BYTES = 64
 
 
 def describe(path: Path) -> dict[str, object]:
@@ -101,18 +101,18 @@ def _zkey(file: Iden3File) -> dict[str, object]:
 
 def _wtns(file: Iden3File) -> dict[str, object]:
     witness = wtns.Witness.of(file)
-    bits = small = 0
-    for start in range(0, len(witness), _STEP):
-        values = witness.values[start : start + _STEP]
+    bit_count = one_word_count = 0
+    for start in range(0, len(witness), _CHUNK_VALUES):
+        values = witness.values[start : start + _CHUNK_VALUES]
         has_one_word = (values[:, 1:] == 0).all(axis=1)
-        small += int(np.count_nonzero(has_one_word))
-        bits += int(np.count_nonzero(has_one_word & (values[:, 0] < 2)))
+        one_word_count += int(np.count_nonzero(has_one_word))
+        bit_count += int(np.count_nonzero(has_one_word & (values[:, 0] < 2)))
     return {
         "kind": "witness (wtns)",
         **field_rows(witness.curve),
         "values": len(witness),
-        "zeros_and_ones": bits,
-        "below_2**32": small,
+        "zeros_and_ones": bit_count,
+        "below_2**32": one_word_count,
     }
 
 
@@ -204,11 +204,11 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
         # If the file exceeds the limit, only its start is read.
-        content = bytes(data[: ANY.max_bytes if len(data) <= ANY.max_bytes else _LEADING_SPACE])
+        content = bytes(data[: ANY.max_bytes if len(data) <= ANY.max_bytes else _START_BYTES])
         check_length(len(data), ANY.max_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)
     except InputError as error:
-        if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):
+        if content[:_START_BYTES].lstrip()[:1] in (b"{", b"["):
             raise
         raise InputError(
             "is not a file that Quod knows (zkey, wtns, r1cs, ptau, gguf, JSON, "

@@ -1,4 +1,4 @@
-"""Large JSON in the layout of snarkjs, written piece by piece."""
+"""Large JSON in the layout of snarkjs, written one list item at a time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import BinaryIO
 def write_json_list(file: BinaryIO, name: str, items: Iterator[str]) -> None:
     """Write a list as the next member of an open object; each item is a complete JSON text."""
     file.write(f',\n "{name}": ['.encode())
-    between = "\n  "
+    separator = "\n  "
     for item in items:
         # snarkjs writes a line break into an empty object.
         text = item.replace("{}", "{\n }").replace("\n", "\n  ")
-        file.write((between + text).encode())
-        between = ",\n  "
+        file.write((separator + text).encode())
+        separator = ",\n  "
     file.write(b"\n ]")

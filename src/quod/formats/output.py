@@ -111,15 +111,15 @@ def write_all_atomically(
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
                 # Exclusive files come first: if one fails, no file has been renamed yet.
                 staged.insert(len(staged) if replace else 0, (name, temporary, target, replace))
-                rights, mode = (0o600, None) if name in private_names else (0o666, mode)
-                written.append((name, _new(temporary, mode, rights)))
-                _put(written[-1][1], content)
+                permissions, mode = (0o600, None) if name in private_names else (0o666, mode)
+                written.append((name, _create(temporary, mode, permissions)))
+                _write_content(written[-1][1], content)
         for name, file in written:
             with reported(name), file:
                 os.fsync(file.fileno())
         for name, stream, content in streams:
-            with reported(name), _opened(stream) as file:
-                _put(file, content)
+            with reported(name), _open_stream(stream) as file:
+                _write_content(file, content)
         directories: dict[str, None] = {}
         while staged:
             name, temporary, target, replace = staged[0]
@@ -198,7 +198,7 @@ def followed(path: str) -> str | int:
         raise OutputError(f"{path!r}: could not be written ({error}); name another file") from error
 
 
-def _opened(stream: str | int) -> BinaryIO:
+def _open_stream(stream: str | int) -> BinaryIO:
     # Duplicate the descriptor: reopening its file would truncate it and write from its beginning.
     return open(os.dup(stream) if isinstance(stream, int) else stream, "wb")
 
@@ -211,17 +211,17 @@ def mode_of(target: str) -> int | None:
         return None
 
 
-def _new(temporary: str, mode: int | None, rights: int) -> BinaryIO:
+def _create(temporary: str, mode: int | None, permissions: int) -> BinaryIO:
     # os.open, not tempfile, so that a new file has the permissions of the user's umask. The file is
     # readable because writers of large files may map it to read what they have written.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, rights)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     file = os.fdopen(descriptor, "wb")
     if mode is not None:
         os.fchmod(descriptor, stat.S_IMODE(mode))
     return file
 
 
-def _put(file: BinaryIO, content: Content) -> None:
+def _write_content(file: BinaryIO, content: Content) -> None:
     if callable(content):
         content(file)
     else:

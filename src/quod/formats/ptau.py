@@ -48,7 +48,7 @@ class PtauHeader:
 class PowersOfTau:
     """An open file of powers of tau; all arrays are read-only views of the mapped file.
 
-    With `words` 32-bit words an Fq element, points have the shape (2, words) in G1 and (2, 2,
+    With `words` 32-bit words per Fq element, points have the shape (2, words) in G1 and (2, 2,
     words) in G2; arrays of points have one more leading axis. Points are not validated here:
     callers must check that they are on the curve, in the subgroup and consistent powers. `size` is
     the length of the file in bytes.
@@ -66,7 +66,7 @@ class PowersOfTau:
     prepared: bool
     size: int
     file: Iden3File
-    _places: dict[str, tuple[str, int]]
+    _locations: dict[str, tuple[str, int]]
 
     @classmethod
     def open(cls, path: Path) -> PowersOfTau:
@@ -82,7 +82,7 @@ class PowersOfTau:
         """Read an open container as `open` reads a file."""
         header = read_ptau_header(file)
         words, count = header.curve.fq.words, 1 << header.power
-        places: dict[str, tuple[str, int]] = {}
+        locations: dict[str, tuple[str, int]] = {}
         arrays: dict[str, Words] = {}
         for identifier, name, shape in (
             (2, "tau_g1", (2 * count - 1, 2, words)),
@@ -92,7 +92,7 @@ class PowersOfTau:
             (6, "beta_g2", (2, 2, words)),
         ):
             section = file.section(identifier, name)
-            places[name] = (section.label, section.offset)
+            locations[name] = (section.label, section.offset)
             arrays[name] = section.words(*shape, what=name)
             section.finish()
         return cls(
@@ -103,7 +103,7 @@ class PowersOfTau:
             prepared=is_prepared(file),
             size=file.size,
             file=file,
-            _places=places,
+            _locations=locations,
             **arrays,
         )
 
@@ -118,7 +118,7 @@ class PowersOfTau:
 
     def refuse(self, name: str, number: int, why: str) -> NoReturn:
         """Raise the `InputError` about a point of an array."""
-        section, start = self._places[name]
+        section, start = self._locations[name]
         raise InputError(
             f"point {number} of {name} {why}; the file is damaged or forged, get it again from "
             "its source",

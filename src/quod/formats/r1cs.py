@@ -189,7 +189,7 @@ class R1cs:
         """A, B and C, each with `constraints` rows and `wires` columns.
 
         Raises `InputError` for a combination that runs past the section, bytes after the last, a
-        wire that is not there, and a coefficient that is not below the prime.
+        wire that is not below `wires`, and a coefficient that is not below the prime.
         """
         section = self._file.section(2, "constraints")
         start = section.offset
@@ -215,7 +215,7 @@ class R1cs:
             entry_offsets = offsets[matrix_index == matrix]
             matrix_entries = entries[entry_offsets]
             column, value = matrix_entries[:, 0], matrix_entries[:, 1:]
-            self._check(column, value, entry_offsets, section, start)
+            self._check_entries(column, value, entry_offsets, section, start)
             row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
             matrices.append(
                 SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
@@ -225,7 +225,7 @@ class R1cs:
     def _lengths(
         self, words: Words, stride: int, section: SectionReader, start: int
     ) -> NDArray[np.int64]:
-        """Return the entries of each of the 3 * constraints combinations, scanning their counts."""
+        """Return the number of entries of each of the 3 * constraints combinations."""
         # Indexing a memoryview of native integers is faster than indexing an array.
         stream = np.require(words, np.uint32, ["C", "A"]).data
         lengths: list[int] = []
@@ -257,7 +257,7 @@ class R1cs:
             )
         return np.array(lengths, dtype=np.int64)
 
-    def _check(
+    def _check_entries(
         self,
         column: NDArray[np.uint32],
         value: Words,
@@ -265,20 +265,20 @@ class R1cs:
         section: SectionReader,
         start: int,
     ) -> None:
-        absent = column >= self.wires
-        if absent.any():
-            first = int(absent.argmax())
+        out_of_range = column >= self.wires
+        if out_of_range.any():
+            first = int(out_of_range.argmax())
             section.fail(
                 f"a term is for wire {column[first]} of {self.wires}; "
                 "the file is damaged, compile the circuit again",
                 start + 4 * int(entry_offsets[first]),
             )
-        bad = first_at_or_above(value, self.fr)
-        if bad is not None:
+        bad_index = first_at_or_above(value, self.fr)
+        if bad_index is not None:
             section.fail(
                 f"a coefficient is not below the prime of {self.curve}; "
                 "the file is damaged, compile the circuit again",
-                start + 4 * int(entry_offsets[bad]) + 4,
+                start + 4 * int(entry_offsets[bad_index]) + 4,
             )
 
 
@@ -392,8 +392,8 @@ def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words
     stream[starts] = lengths
     for index, matrix in enumerate(matrices):
         row_lengths = lengths[index::3]
-        inner = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], row_lengths)
-        entry_offsets = np.repeat(starts[index::3], row_lengths) + 1 + inner * stride
+        index_in_row = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], row_lengths)
+        entry_offsets = np.repeat(starts[index::3], row_lengths) + 1 + index_in_row * stride
         stream[entry_offsets] = matrix.column
         for word in range(fr.words):
             stream[entry_offsets + 1 + word] = matrix.value[:, word]

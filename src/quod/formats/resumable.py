@@ -58,6 +58,7 @@ _MARK_KEYS = {"at", "length", "blake2b"}
 _PART, _JOURNAL = "part", "journal"
 
 Mark = tuple[int, int]
+"""The offset and the length of a part, in bytes."""
 
 
 @frozen
@@ -88,7 +89,7 @@ class Parts:
         self._inputs = inputs
         self._done: dict[Mark, str] = {}
         self._pending: list[Mark] = []
-        self._last = monotonic()
+        self._last_append = monotonic()
         self.has_journal = False
 
     def is_done(self, at: int, length: int) -> bool:
@@ -102,7 +103,7 @@ class Parts:
     def finish(self, at: int, length: int) -> None:
         """Mark bytes as final; every few seconds, marked bytes are recorded in the journal."""
         self._pending.append((at, length))
-        if self._journal is None or monotonic() - self._last < SECONDS_BETWEEN:
+        if self._journal is None or monotonic() - self._last_append < SECONDS_BETWEEN:
             return
         self.file.flush()
         os.fsync(self.file.fileno())
@@ -112,7 +113,7 @@ class Parts:
         ]
         self._append(lines)
         self._pending.clear()
-        self._last = monotonic()
+        self._last_append = monotonic()
 
     def recover(self) -> int | None:
         """Read the journal; return the number of finished parts, None if it is for other inputs."""
@@ -128,18 +129,18 @@ class Parts:
             return None
         with os.fdopen(descriptor, "rb") as file:
             lines = file.read(_MAX_JOURNAL).split(b"\n")[:-1]
-        if not lines or _object(lines[0]) != {"identity": self._identity}:
+        if not lines or _parse_object(lines[0]) != {"identity": self._identity}:
             return None
         size = os.fstat(self.file.fileno()).st_size
         for line in lines[1:]:
-            mark = _object(line)
+            mark = _parse_object(line)
             if mark is None or mark.keys() != _MARK_KEYS:
                 continue
-            at, length, digest = mark["at"], mark["length"], mark["blake2b"]
-            if type(at) is not int or type(length) is not int or at < 0 or length < 0:
+            offset, length, digest = mark["at"], mark["length"], mark["blake2b"]
+            if type(offset) is not int or type(length) is not int or offset < 0 or length < 0:
                 continue
-            if at + length <= size and self._digest(at, length) == digest:
-                self._done[at, length] = digest
+            if offset + length <= size and self._digest(offset, length) == digest:
+                self._done[offset, length] = digest
         self.has_journal = True
         return len(self._done)
 
@@ -168,14 +169,14 @@ class Parts:
             os.fsync(descriptor)
         self.has_journal = True
 
-    def _digest(self, at: int, length: int) -> str:
+    def _digest(self, offset: int, length: int) -> str:
         state = hashlib.blake2b()
         while length:
-            data = os.pread(self.file.fileno(), min(length, _CHUNK_BYTES), at)
+            data = os.pread(self.file.fileno(), min(length, _CHUNK_BYTES), offset)
             if not data:
                 return ""
             state.update(data)
-            at, length = at + len(data), length - len(data)
+            offset, length = offset + len(data), length - len(data)
         return state.hexdigest()
 
 
@@ -228,7 +229,7 @@ def write_resumably(
         if not replace and mode is not None:
             raise exists(name)
         temporary, journal = (_sibling_path(target, suffix) for suffix in (_PART, _JOURNAL))
-        file = _locked(temporary, name)
+        file = _open_locked(temporary, name)
     keep_parts = False
     parts = Parts(file, journal, inputs)
     try:
@@ -242,7 +243,7 @@ def write_resumably(
                     )
                 _remove(journal)
                 if os.path.lexists(journal):
-                    raise _in_the_way(name, journal)
+                    raise _blocked_error(name, journal)
                 file.truncate(0)
             else:
                 report(f"{name}: resuming after an interruption; {part_count} parts are done")
@@ -281,7 +282,7 @@ def _sibling_path(target: str, suffix: str) -> str:
     return f"{folder}/.{base}.quod-{suffix}"
 
 
-def _locked(temporary: str, name: str) -> BinaryIO:
+def _open_locked(temporary: str, name: str) -> BinaryIO:
     """Open and lock the unfinished file, an existing or a new one, until it is closed."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     for _ in range(100):
@@ -298,7 +299,7 @@ def _locked(temporary: str, name: str) -> BinaryIO:
                 continue
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ELOOP):
-                raise _in_the_way(name, temporary) from error
+                raise _blocked_error(name, temporary) from error
             raise
         file = os.fdopen(descriptor, "r+b")
         try:
@@ -317,7 +318,7 @@ def _locked(temporary: str, name: str) -> BinaryIO:
     )
 
 
-def _in_the_way(name: str, path: str) -> OutputError:
+def _blocked_error(name: str, path: str) -> OutputError:
     return OutputError(f"{name}: could not be written ({path} is in the way); remove that path")
 
 
@@ -338,7 +339,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _parse_object(line: bytes) -> dict[str, Any] | None:
     try:
         record = shallow_json.load(line)
     except ValueError:

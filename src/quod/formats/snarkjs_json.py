@@ -356,7 +356,7 @@ def public_to_json(public: Sequence[int]) -> bytes:
     values = [*in_order("public inputs", public)]
     # The curve is not known here, so only integers above every modulus are refused.
     if not all(type(value) is int and 0 <= value < _INTEGER_LIMIT for value in values):
-        raise InputError("public inputs must be int from 0 to below the prime of a curve")
+        raise InputError("public inputs must be non-negative int below the prime of a curve")
     return _dump([str(value) for value in values])
 
 

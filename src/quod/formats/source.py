@@ -32,7 +32,7 @@ T = TypeVar("T")
 Path = str | os.PathLike[str]
 
 _CHUNK_BYTES = 1 << 20
-_BEGIN = 96
+_TEXT_BYTES = 96
 # The minimum number of bytes of a read; longer than most headers, so that checks take one read.
 _WINDOW = 1 << 12
 
@@ -149,12 +149,12 @@ def read_file(path: Path, check: Check) -> memoryview:
         check(FileView(file_path(path), file, status.st_size))
         content = np.empty(status.st_size, dtype=np.uint8).data
         file.seek(0)
-        done = 0
-        while done < len(content):
-            count = file.readinto(content[done:])  # type: ignore[attr-defined]
+        position = 0
+        while position < len(content):
+            count = file.readinto(content[position:])  # type: ignore[attr-defined]
             if not count:
                 raise _shrank(os.fspath(path))
-            done += count
+            position += count
         return content.toreadonly()
 
 
@@ -194,7 +194,7 @@ def read_small(
     and for an empty file unless `empty` is true.
     """
     name = file_path(path)
-    with _opened(path, pipes=True) as (file, status):
+    with _open(path, pipes=True) as (file, status):
         check_length(status.st_size, limit, what, name)
         content = io.BytesIO()
         while chunk := file.read(min(_CHUNK_BYTES, limit + 1 - content.tell())):
@@ -207,6 +207,7 @@ def read_small(
                     "the right file was given",
                     path=name, offset=0,
                 )  # fmt: skip
+            # A BytesIO cannot grow while a view of its buffer exists.
             del start
         if not content.tell() and not empty:
             raise InputError("is empty; make or copy the file again", path=name, offset=0)
@@ -221,14 +222,14 @@ def begins_as_text(path: Path) -> bool:
     if is_pipe(path):
         return True
     with opened_file(path) as (file, _):
-        return is_text(file.read(_BEGIN))
+        return is_text(file.read(_TEXT_BYTES))
 
 
 def is_text(data: bytes) -> bool:
     """Return true if the first 96 bytes of `data` are UTF-8."""
     try:
         # The last character may be cut off.
-        getincrementaldecoder("utf-8")().decode(data[:_BEGIN])
+        getincrementaldecoder("utf-8")().decode(data[:_TEXT_BYTES])
     except UnicodeDecodeError:
         return False
     return True
@@ -256,7 +257,7 @@ def opened_file(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
 
     Raises `InputError`, also for errors of reading within the block.
     """
-    with _opened(path, pipes=False) as (file, status):
+    with _open(path, pipes=False) as (file, status):
         if status.st_size == 0:
             raise InputError(
                 "is empty; make or copy the file again", path=os.fspath(path), offset=0
@@ -265,7 +266,7 @@ def opened_file(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def _open(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """Open a file unbuffered, and yield it with its status; errors in the block are InputErrors."""
     name = file_path(path)
     try:

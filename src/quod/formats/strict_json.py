@@ -149,13 +149,13 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
     A string without an end extends to the end of the document.
     """
     # The same length, without escaped quotes.
-    plain = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
+    unescaped = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
     inside, depth, values = False, 0, 1
-    for start in range(0, len(plain), _STEP):
-        piece = np.frombuffer(plain, np.uint8, min(_STEP, len(plain) - start), start)
-        quoted = np.logical_xor.accumulate(piece == _QUOTE) ^ inside
+    for start in range(0, len(unescaped), _STEP):
+        chunk = np.frombuffer(unescaped, np.uint8, min(_STEP, len(unescaped) - start), start)
+        quoted = np.logical_xor.accumulate(chunk == _QUOTE) ^ inside
         inside = bool(quoted[-1])
-        steps = np.where(quoted, np.int32(0), _DEPTH[piece])
+        steps = np.where(quoted, np.int32(0), _DEPTH[chunk])
         depths = depth + np.cumsum(steps, dtype=np.int32)
         depth = int(depths[-1])
         if (depths > _MAX_DEPTH).any():
@@ -163,7 +163,7 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
                 "is nested too deeply; check that this is the right file",
                 start + int((depths > _MAX_DEPTH).argmax()),
             )
-        values += int((steps > 0).sum()) + int(((piece == _COMMA) & ~quoted).sum())
+        values += int((steps > 0).sum()) + int(((chunk == _COMMA) & ~quoted).sum())
         if values > kind.max_values:
             refuse(
                 f"has more values than the limit for {kind.what} "

@@ -51,7 +51,7 @@ class WitnessHeader:
 
     @classmethod
     def of(cls, file: Iden3File) -> WitnessHeader:
-        """Read the header of an open container, and check that the sections have its lengths.
+        """Read the header of an open container, and check the sections' lengths against it.
 
         Reads only the first value, the constant 1. Raises `InputError`.
         """

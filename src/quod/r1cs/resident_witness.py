@@ -101,19 +101,22 @@ class ResidentWitnesses:
         Returns the witnesses, the buffers that have all of them in order, and the indices of inputs
         that divide by 0, whose values are meaningless.
         """
-        memories, divide = self._runner.run_resident(inputs)
-        row = sum(memory.nbytes for memory in memories) // len(inputs)
+        memories, divides_by_zero = self._runner.run_resident(inputs)
+        witness_bytes = sum(memory.nbytes for memory in memories) // len(inputs)
         witnesses = [
             ResidentWitness(
-                self._curve, self._device, memory.slice(index, index + row), self._modulus
+                self._curve, self._device, memory.slice(index, index + witness_bytes), self._modulus
             )
-            for memory in memories for index in range(0, memory.nbytes, row)
+            for memory in memories for index in range(0, memory.nbytes, witness_bytes)
         ]  # fmt: skip
-        return witnesses, memories, np.flatnonzero(divide).tolist()
+        return witnesses, memories, np.flatnonzero(divides_by_zero).tolist()
 
     def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
         """Return a mask (witnesses, rows), true where a witness in the buffers fails a row."""
-        row = wires * self._modulus.bytes
+        witness_bytes = wires * self._modulus.bytes
         return np.concatenate(
-            [self._checker.failing_of(buffer, buffer.nbytes // row, wires) for buffer in memories]
+            [
+                self._checker.failing_of(buffer, buffer.nbytes // witness_bytes, wires)
+                for buffer in memories
+            ]
         )

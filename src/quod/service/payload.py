@@ -146,11 +146,11 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
         real_root = os.path.realpath(file_path(root), strict=True)
         # `stat` fails beyond the operating system's limit of 40 links; `realpath` has no limit.
         os.stat(os.path.join(real_root, path))
-        real = os.path.realpath(os.path.join(real_root, path), strict=True)
+        real_path = os.path.realpath(os.path.join(real_root, path), strict=True)
     except (OSError, ValueError, RecursionError):
-        real_root, real = "/", ""
-    relative = os.path.relpath(real, real_root) if real else os.pardir
-    if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real):
+        real_root, real_path = "/", ""
+    relative = os.path.relpath(real_path, real_root) if real_path else os.pardir
+    if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real_path):
         raise InputError(
             "the path of the witness is not a file below this client's root; give an "
             "absolute path, or one relative to the root"
@@ -197,8 +197,8 @@ def _open_path(body: bytes) -> int:
         for index, name in enumerate(names):
             # Without O_NONBLOCK, opening a pipe would block until it has a writer.
             flags = os.O_NONBLOCK if index == len(names) - 1 else os.O_DIRECTORY
-            outer, descriptor = descriptor, os.open(name, _OPEN_FLAGS | flags, dir_fd=descriptor)
-            os.close(outer)
+            parent, descriptor = descriptor, os.open(name, _OPEN_FLAGS | flags, dir_fd=descriptor)
+            os.close(parent)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
     except OSError:

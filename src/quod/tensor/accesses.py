@@ -43,7 +43,11 @@ class Accesses:
                 value for word in loaded for value in self._k.unpack_float8(self.element, word)
             )
         if not self._paired:
-            return tuple((word.cast(i32) << up) >> 24 for word in loaded for up in (24, 16, 8, 0))
+            return tuple(
+                (word.cast(i32) << left_shift) >> 24
+                for word in loaded
+                for left_shift in (24, 16, 8, 0)
+            )
         unpack = self._k.unpack_f16 if self.element is f16 else self._k.unpack_bf16
         return tuple(value for word in loaded for value in unpack(word))
 

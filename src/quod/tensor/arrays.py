@@ -111,13 +111,13 @@ def words(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 def _described(
     device: AnyDevice, name: str, value: Given, kind: Callable[[np.dtype[Any]], Type | None],
-    wanted: str,
+    expected: str,
 ) -> Tensor:  # fmt: skip
     memory = _memory(device, name, value)
-    dtype, shape = _held(name, memory)
+    dtype, shape = _dtype_and_shape(name, memory)
     element = kind(dtype)
     if element is None:
-        raise InputError(f"{name} is of {dtype}; {wanted}")
+        raise InputError(f"{name} is of {dtype}; {expected}")
     if not shape:
         raise InputError(f"{name} is one number; a tensor has an axis at least")
     if isinstance(memory, np.ndarray) and not memory.flags.c_contiguous:
@@ -127,11 +127,11 @@ def _described(
         raise InputError(
             f"{name} has the shape {described.shape}; at most {_MOST} rows and columns go"
         )
-    _check_reached(device, described)
+    _check_accessible(device, described)
     return described
 
 
-def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _dtype_and_shape(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the dtype and shape of an array or buffer.
 
     Raises InputError for a buffer without them, or with ones that do not match its size.
@@ -151,7 +151,7 @@ def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return dtype, shape
 
 
-def _check_reached(device: AnyDevice, array: Tensor) -> None:
+def _check_accessible(device: AnyDevice, array: Tensor) -> None:
     """Raise DeviceError if kernels of the device cannot read a tensor's memory."""
     memory, alignment = array.memory, device.address_alignment
     if isinstance(memory, Buffer):
@@ -219,19 +219,19 @@ def _word(dtype: np.dtype[Any]) -> Type | None:
 
 def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
     """Return a tensor of the type and shape of `model`; InputError if it differs."""
-    return _fitting(tensor(device, name, value), model, model.shape)
+    return _check_fits(tensor(device, name, value), model, model.shape)
 
 
 def row_of(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
     """Return a vector of the type and row length of `model`; InputError if it differs."""
-    return _fitting(tensor(device, name, value), model, (model.columns,))
+    return _check_fits(tensor(device, name, value), model, (model.columns,))
 
 
 def of_shape(
     device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
     """Return a tensor of the type of `model` and of a given shape; InputError if it differs."""
-    return _fitting(tensor(device, name, value), model, shape)
+    return _check_fits(tensor(device, name, value), model, shape)
 
 
 def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
@@ -250,11 +250,11 @@ def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int
     return index_tensor
 
 
-def _fitting(operand: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _check_fits(operand: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
     if operand.element is not model.element or operand.shape != shape:
-        wanted = f"{model.element} of shape {shape}"
+        expected = f"{model.element} of shape {shape}"
         raise InputError(
-            f"{operand.name} must be {wanted} to go with {model.name}, not {operand.text}"
+            f"{operand.name} must be {expected} to go with {model.name}, not {operand.text}"
         )
     return operand
 

@@ -12,7 +12,7 @@ def definition(
     name: str, function: Callable[..., None], /, *, constant: tuple[str, ...] = (),
     **parameters: ParameterType,
 ) -> KernelDefinition:  # fmt: skip
-    """Define the kernel of a function whose parameters have these types, in order.
+    """Define a kernel from a function; `parameters` are the types of its parameters, in order.
 
     `constant` names pointers to memory that nothing stores to during a launch, as in `kernel`.
     """

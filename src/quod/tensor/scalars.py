@@ -13,7 +13,7 @@ LARGEST = 3.4028234663852886e38
 
 
 def real(name: str, value: object) -> float:
-    """Return a Python or NumPy number as a float; InputError, with its name, if f32 overflows."""
+    """Return a number as a float; raise InputError, which names it, if it overflows f32."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, not {shown(value)}")
     try:
@@ -26,7 +26,7 @@ def real(name: str, value: object) -> float:
 
 
 def between(name: str, value: object, low: float, high: float) -> float:
-    """Return a number from `low` on and below `high`; InputError, with its name, if not."""
+    """Return a number in [low, high); raise InputError, which names it, for another number."""
     number = real(name, value)
     if not low <= number < high:
         raise InputError(f"{name} must be from {low} on and below {high}, not {shown(value)}")
@@ -34,7 +34,7 @@ def between(name: str, value: object, low: float, high: float) -> float:
 
 
 def positive(name: str, value: object, least: float = 1e-37) -> float:
-    """Return a number of f32 that is at least `least`; InputError, with its name, if not.
+    """Return a number of f32 of at least `least`; raise InputError, which names it, if less.
 
     The default is a number that f32 holds with full precision.
     """

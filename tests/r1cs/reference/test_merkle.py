@@ -38,7 +38,7 @@ def test_nodes_know_their_level() -> None:
 
 
 def test_hostile_trees() -> None:
-    with pytest.raises(InputError, match="depth 1 has not 3 leaves"):
+    with pytest.raises(InputError, match="depth 1 cannot have 3 leaves"):
         reference.merkle_path([1, 2, 3], 0, 1)
     with pytest.raises(InputError, match="the position must be a whole number from 0 to 1"):
         reference.merkle_root(1, [2], 2)

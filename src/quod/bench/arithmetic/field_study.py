@@ -107,24 +107,24 @@ def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> I
     unknown = [name for name in names if name not in MODULI]
     if unknown:
         raise InputError(f"{unknown[0]!r} is not a field; choose one of {', '.join(MODULI)}")
-    opened = _opened(device)
-    software = opened.properties.is_software
-    all_choices = choices(u64=opened.target.u64, software=software)
+    webgpu_device = _open_webgpu(device)
+    software = webgpu_device.properties.is_software
+    all_choices = choices(u64=webgpu_device.target.u64, software=software)
     for name in names or FIELDS:
         modulus = MODULI[name]
         for limbs in all_choices:
             follow(f"{name} product {limbs}")
-            yield _row(opened, modulus, limbs, "product")
+            yield _row(webgpu_device, modulus, limbs, "product")
         if software:
             continue
         for limbs in dict.fromkeys(limbs.partition(":")[0] for limbs in all_choices):
             best = LimbChoice.parse(limbs)
             for what in _OTHER_OPERATIONS:
                 follow(f"{name} {what} {limbs}")
-                yield _row(opened, modulus, f"{limbs}:{best.form}", what)
+                yield _row(webgpu_device, modulus, f"{limbs}:{best.form}", what)
 
 
-def _opened(name: str) -> WebGpuDevice:
+def _open_webgpu(name: str) -> WebGpuDevice:
     device = open_device(name)
     if not isinstance(device, WebGpuDevice):
         raise InputError(f"{name} does not run WGSL, and the study of limbs needs a WebGPU device")
@@ -133,7 +133,7 @@ def _opened(name: str) -> WebGpuDevice:
 
 def adapter_name(device: str) -> str:
     """Return the name of an adapter."""
-    return _opened(device).properties.name
+    return _open_webgpu(device).properties.name
 
 
 def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> StudyRow:

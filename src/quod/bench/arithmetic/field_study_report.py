@@ -125,18 +125,18 @@ def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
 
     from quod.formats import write_atomically
 
-    shown = [row for row in rows if not row.failure]
-    fields = list(dict.fromkeys(row.field for row in shown))
+    measured_rows = [row for row in rows if not row.failure]
+    fields = list(dict.fromkeys(row.field for row in measured_rows))
     if not fields:
         raise QuodError(f"{title}: nothing was measured; there is nothing to plot")
-    max_rows = max(sum(row.field == field for row in shown) for field in fields)
-    factor, _, unit = _scale(shown)
+    max_rows = max(sum(row.field == field for row in measured_rows) for field in fields)
+    factor, _, unit = _scale(measured_rows)
     figure = Figure(figsize=(12, 0.5 + (0.7 + 0.19 * max_rows) * len(fields)), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
     grid = figure.subplots(len(fields), 3, squeeze=False, width_ratios=(2, 1, 1))
     for field, (rate, seconds, size) in zip(fields, grid, strict=True):
-        field_rows = [row for row in shown if row.field == field][::-1]
+        field_rows = [row for row in measured_rows if row.field == field][::-1]
         _bars(
             rate,
             field_rows,
@@ -148,7 +148,7 @@ def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
         )
         _bars(size, field_rows, [row.text_bytes / 1000 for row in field_rows], "kilobytes of WGSL")
         rate.set_yticks(range(len(field_rows)), [_name(row) for row in field_rows])
-    forms = dict.fromkeys(row.form for row in shown)
+    forms = dict.fromkeys(row.form for row in measured_rows)
     figure.legend(
         handles=[Patch(color=_COLOURS[form], label=form) for form in forms],
         loc="upper right", ncols=len(forms), fontsize=9, frameon=False,

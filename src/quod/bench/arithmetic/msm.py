@@ -49,14 +49,14 @@ def cases(
     measured_group = _group(curve, group)
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; choose one of {', '.join(KINDS)}")
-    opened = open_device(device)
-    if not in_host_memory(opened):
+    opened_device = open_device(device)
+    if not in_host_memory(opened_device):
         for log2_size in sizes:
-            yield _resident_case(measured_group, log2_size, scalars, opened)
+            yield _resident_case(measured_group, log2_size, scalars, opened_device)
         return
-    single_threaded = open_processor(strategy=opened.strategy, threads=1)
+    single_threaded = open_processor(strategy=opened_device.strategy, threads=1)
     for log2_size in sizes:
-        yield from _cases(measured_group, log2_size, scalars, single_threaded, opened)
+        yield from _cases(measured_group, log2_size, scalars, single_threaded, opened_device)
 
 
 def _group(curve: str, name: str) -> Group:

@@ -64,21 +64,22 @@ def subject_of(curve: str, field: str | None = None) -> Subject:
 
 def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]:
     """Yield the forward transform on one core and on all, and the pair, for each size 2**k."""
-    every = open_device(device)
-    if not in_host_memory(every):
+    all_threads = open_device(device)
+    if not in_host_memory(all_threads):
         for log2_size in sizes:
-            yield from resident_cases(every, subject, log2_size)
+            yield from resident_cases(all_threads, subject, log2_size)
         return
-    single_threaded = open_processor(strategy=every.strategy, threads=1)
+    single_threaded = open_processor(strategy=all_threads.strategy, threads=1)
     for log2_size in sizes:
         modulus = subject.modulus
         plans = [
-            NttPlan(plan_device, modulus, log2_size) for plan_device in (every, single_threaded)
+            NttPlan(plan_device, modulus, log2_size)
+            for plan_device in (all_threads, single_threaded)
         ]
         values = random_elements(modulus, plans[0].size, seed=log2_size)
         parameters = {**subject.parameters, "log2": log2_size}
-        for plan in plans if every.threads > 1 else plans[:1]:
-            threads = every.threads if plan is plans[0] else 1
+        for plan in plans if all_threads.threads > 1 else plans[:1]:
+            threads = all_threads.threads if plan is plans[0] else 1
             forward = _checked(plan, values)
             yield Case(
                 {**parameters, "what": "forward NN", "threads": threads},
@@ -88,7 +89,7 @@ def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]
             )
         pair = _pair(plans[0], values.copy())
         yield Case(
-            {**parameters, "what": _PAIR, "threads": every.threads},
+            {**parameters, "what": _PAIR, "threads": all_threads.threads},
             pair,
             unit="ms",
             traced=_traced(_PAIR, plans[0], pair, 2),
@@ -108,10 +109,10 @@ def resident_cases(
     parts = [
         data.slice(offset, offset + block.nbytes) for offset in range(0, data.nbytes, block.nbytes)
     ]
-    filling = device.stream("NTT").record()
+    fill_recording = device.stream("NTT").record()
     for part in parts:
-        filling.copy(block, part)
-    filling.finish().run()
+        fill_recording.copy(block, part)
+    fill_recording.finish().run()
     plan.forward(data)
     plan.inverse(data)
     downloaded = np.empty_like(values)

@@ -28,10 +28,10 @@ def copied(device: AnyDevice, moved: int) -> Callable[[], object]:
         return lambda: device.stream("copy").replay(recording_to_replay).run()
     pool = ThreadPoolExecutor(device.threads)
     pairs = [np.array_split(array, device.threads) for array in (np.ones_like(words), words)]
-    return partial(_copied, pool, *pairs)
+    return partial(_time_copies, pool, *pairs)
 
 
-def _copied(pool: ThreadPoolExecutor, targets: list[Any], sources: list[Any]) -> Seconds:
+def _time_copies(pool: ThreadPoolExecutor, targets: list[Any], sources: list[Any]) -> Seconds:
     begin = perf_counter()
     list(pool.map(np.copyto, targets, sources))
     return Seconds(perf_counter() - begin)

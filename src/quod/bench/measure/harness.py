@@ -212,8 +212,8 @@ def measure(
         measured(rows[-1])
         after(case)
     if against is not None and not rows:
-        listed = ", ".join(sorted(names)) or "none for these parameters"
-        raise InputError(f"{against!r} is not a peer of this benchmark; it has: {listed}")
+        names_text = ", ".join(sorted(names)) or "none for these parameters"
+        raise InputError(f"{against!r} is not a peer of this benchmark; it has: {names_text}")
     return rows
 
 

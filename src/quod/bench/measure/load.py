@@ -1,4 +1,4 @@
-"""Load on a server: closed (each client asks again at once) or open (independent times)."""
+"""Load on a server: closed (clients send requests one after another) or open (random times)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outcome:
     refused: the number of temporary refusals.
     seconds: the duration of the load.
     busy: the share of the duration in which devices computed; None if the server does not show it
-        to the client, because it is no operator's.
+        to the client, which is not an operator.
     """
 
     latencies: list[float] = field(default_factory=list)

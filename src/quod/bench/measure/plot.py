@@ -235,9 +235,9 @@ def _offsets(radius: float) -> Iterator[tuple[tuple[float, float], str, str]]:
 
 def _bars(figures: Roofline) -> list[StageFigures]:
     """Return the stages that have a bar, in order."""
-    chosen = [stage for stage in figures.stages if stage.share >= _MIN_BAR]
-    longest = sorted(chosen, key=lambda stage: -stage.seconds)[:_MAX_BARS]
-    return [stage for stage in chosen if stage in longest]
+    shown_stages = [stage for stage in figures.stages if stage.share >= _MIN_BAR]
+    longest = sorted(shown_stages, key=lambda stage: -stage.seconds)[:_MAX_BARS]
+    return [stage for stage in shown_stages if stage in longest]
 
 
 def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, str]) -> None:

@@ -76,7 +76,7 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
 
     this_machine = machine(rows[0].device if rows else "cpu")
     with _lock_folder(path):
-        stored = _stored(path, this_machine)
+        stored = _read_stored(path, this_machine)
         new_rows = [asdict(row) for row in rows]
         new_identities = {identity_of(row) for row in new_rows}
         kept_rows = [row for row in stored["rows"] if identity_of(row) not in new_identities]
@@ -91,7 +91,7 @@ def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
 
     Raises the errors of `record` before anything is measured.
     """
-    rows = _stored(path, machine(device))["rows"]
+    rows = _read_stored(path, machine(device))["rows"]
     try:
         return {identity_of(row): Measurement(**row) for row in rows if row.get("code")}
     except TypeError as error:
@@ -100,7 +100,7 @@ def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
         ) from error
 
 
-def _stored(path: Path, this_machine: dict[str, str | int]) -> dict[str, Any]:
+def _read_stored(path: Path, this_machine: dict[str, str | int]) -> dict[str, Any]:
     """Read the results of this machine; empty if there is no file."""
     if not path.exists():
         return {"machine": this_machine, "rows": []}

@@ -74,7 +74,7 @@ class _Maker:
         self.values = device.allocate(self._size << circuit.log2_domain, zero=False)
         chunk = min(_CHUNK, circuit.wires)
         self._scalars = device.allocate(chunk * self._size, zero=False)
-        self._room = chunk
+        self._chunk_wires = chunk
 
     def lagrange(self, shift: int, scale: int) -> None:
         """Set `values` to `scale` times the Lagrange polynomials of a coset, evaluated at tau."""
@@ -104,8 +104,8 @@ class _Maker:
         count = out.nbytes // point_bytes
         kernel = device.compile(partition_columns, circuit=circuit)
         words = device.upload(from_integers(circuit.fr, weights))
-        for start in range(0, count, self._room):
-            stop = min(start + self._room, count)
+        for start in range(0, count, self._chunk_wires):
+            stop = min(start + self._chunk_wires, count)
             scalars = self._scalars.slice(0, (stop - start) * self._size)
             device.launch(
                 kernel, -(-(stop - start) // device.lanes), stop - start, first + start * stride,

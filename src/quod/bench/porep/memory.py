@@ -95,8 +95,10 @@ class PartitionMemory:
         """Raise DeviceError with the parts if they exceed the device's budget."""
         budget = self.device.memory_budget
         if self.nbytes > budget:
-            listed = ", ".join(f"{name} {bytes_text(size)}" for name, size in self.parts.items())
+            parts_text = ", ".join(
+                f"{name} {bytes_text(size)}" for name, size in self.parts.items()
+            )
             raise DeviceError(
                 f"{self.circuit.path} takes {bytes_text(self.nbytes)} of {self.device.name}, whose "
-                f"budget is {bytes_text(budget)}: {listed}; take a smaller domain"
+                f"budget is {bytes_text(budget)}: {parts_text}; take a smaller domain"
             )

@@ -26,7 +26,7 @@ class PartitionSum(SummedPoints):
 
 
 def wires_of_b(device: AnyDevice, circuit: PartitionCircuit) -> Buffer:
-    """Upload the wire of each base of B."""
+    """Upload the index of the wire of each base of B."""
     wires = np.arange(circuit.used_in_b, dtype=np.uint32)
     wires *= B_STRIDE
     wires += WIRES_BEFORE_BLOCKS

@@ -211,8 +211,8 @@ class StreamedKey:
     def prepare(self) -> None:
         """Do nothing: the slot exists."""
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
-        return GpuSums.started(self._slots, witness, beside, context)
+    def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, host_tasks, context)
 
     def close(self) -> None:
         self.runner.close()

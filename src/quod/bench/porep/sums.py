@@ -102,8 +102,8 @@ class PartitionSums:
         words = group_of(self.circuit, degree).point_words
         return find_infinity_mask(self.device, count, words, self.bases[name])
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
-        return GpuSums.started(self._slots, witness, beside, context)
+    def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, host_tasks, context)
 
     def close(self) -> None:
         self.runner.close()

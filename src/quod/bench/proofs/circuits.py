@@ -35,7 +35,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
     from quod.groth16 import ProvingKey
     from quod.groth16.setup import make_key
 
-    circuit, inputs = _chosen(name)
+    circuit, inputs = _circuit_and_inputs(name)
     parameters: dict[str, Parameter] = {
         "circuit": name, "curve": circuit.curve, "constraints": circuit.constraints,
     }  # fmt: skip
@@ -51,23 +51,23 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
         unit="ms/witness",
         operations=_HOST_BATCH,
     )
-    opened = open_device(device)
-    if not in_host_memory(opened):
+    opened_device = open_device(device)
+    if not in_host_memory(opened_device):
         yield Case(
             {
                 "what": f"witnesses of {_DEVICE_BATCH}, in the device's memory, unchecked",
                 **parameters,
             },
-            partial(circuit.witnesses, [inputs] * _DEVICE_BATCH, check=False, device=opened),
+            partial(circuit.witnesses, [inputs] * _DEVICE_BATCH, check=False, device=opened_device),
             unit="ms/witness",
             operations=_DEVICE_BATCH,
         )
     # Through WebGPU the set-up kernels would be compiled for a single use.
-    prefers_short_kernels = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    prefers_short_kernels = opened_device.machine(opened_device.lanes).has(Capability.SHORT_KERNELS)
     test_key = make_key(
-        circuit, _KEY_SEED, device=open_device("cpu") if prefers_short_kernels else opened
+        circuit, _KEY_SEED, device=open_device("cpu") if prefers_short_kernels else opened_device
     )
-    key = ProvingKey(test_key, opened)
+    key = ProvingKey(test_key, opened_device)
     witness = circuit.witness(inputs)
     yield Case(
         {"what": "prove, key resident", **parameters},
@@ -85,7 +85,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
 
 def process_cases(device: str, parameters: Path) -> Iterator[Case]:
     """Yield the command's time from a note to its Output, with the ceremony's parameters."""
-    circuit = _chosen(CIRCUITS[0])[0]
+    circuit = _circuit_and_inputs(CIRCUITS[0])[0]
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
         note, output = (Path(directory) / name for name in ("note.json", "output.json"))
         scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
@@ -105,7 +105,7 @@ def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
     key.prove(circuit.witness(inputs))
 
 
-def _chosen(name: str) -> tuple[Circuit, Inputs]:
+def _circuit_and_inputs(name: str) -> tuple[Circuit, Inputs]:
     from quod import zcash as sapling
     from quod.zcash.output import output_circuit, output_inputs
 

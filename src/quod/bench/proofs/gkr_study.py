@@ -182,16 +182,16 @@ class _Study:
     ) -> Iterator[Case]:
         """Yield the variants, which must leave the same `result`; `reset` restores their inputs."""
         expected: Words | None = None
-        for way, recording in recordings.items():
+        for variant, recording in recordings.items():
             reset()
             self._run(recording)
             downloaded = np.empty(result.nbytes // 4, np.uint32)
             self._device.download(result, downloaded)
             if expected is not None and not np.array_equal(downloaded, expected):
-                raise DeviceError(f"{self._device.name}: {what} by {way} differ")
+                raise DeviceError(f"{self._device.name}: {what} by {variant} differ")
             expected = downloaded
             parameters: dict[str, Parameter] = {
-                "what": what, "way": way, "field": self._field.name, "proofs": self._proofs,
+                "what": what, "way": variant, "field": self._field.name, "proofs": self._proofs,
                 "log2": self._log_size,
             }  # fmt: skip
 
@@ -243,8 +243,8 @@ class _Study:
                 below, weights, table, form=sorted_gates.form,
             )  # fmt: skip
 
-        ways = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
-        recordings = {way: self._recorded(record) for way, record in ways.items()}
+        variants = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
+        recordings = {variant: self._recorded(record) for variant, record in variants.items()}
         yield from self._cases("tables of a layer", recordings, table, lambda: None)
 
     # --- rounds
@@ -313,7 +313,7 @@ class _Study:
             recording.copy(source.slice(0, size), proof.slice(proof.nbytes - size, proof.nbytes))
 
         recordings = {"two passes a round": self._recorded(in_two_passes)}
-        for way, plan in plans.items():
+        for variant, plan in plans.items():
 
             def as_planned(recording: RecordingStream, plan: SumcheckPlan = plan) -> None:
                 plan.record(
@@ -321,7 +321,7 @@ class _Study:
                     proof=proof, folded=folded[0], partial=partial,
                 )  # fmt: skip
 
-            recordings[way] = self._recorded(as_planned)
+            recordings[variant] = self._recorded(as_planned)
 
         def reset_progress() -> None:
             device.upload(start, into=progress)
@@ -369,18 +369,18 @@ class _Study:
                 for stream in submitted:
                     stream.wait()
 
-        ways = {"one after another": (single_slots, 1), "on streams": (single_slots, proofs),
+        variants = {"one after another": (single_slots, 1), "on streams": (single_slots, proofs),
                 "side by side": (batched_slots, 1)}  # fmt: skip
         expected = prove(batched_slots, 1)
         Verifier(device, key, circuit, batch=proofs, allow_bits=0).verify_many(
             [()] * proofs, expected
         )
         for what, run in (("proofs", prove), ("launches of proofs", launch)):
-            for way, arguments in ways.items():
+            for variant, arguments in variants.items():
                 if prove(*arguments) != expected:
-                    raise DeviceError(f"{device.name}: proofs {way} differ")
+                    raise DeviceError(f"{device.name}: proofs {variant} differ")
                 parameters: dict[str, Parameter] = {
-                    "what": what, "way": way, "field": field.name, "proofs": proofs,
+                    "what": what, "way": variant, "field": field.name, "proofs": proofs,
                     "circuit": name,
                 }  # fmt: skip
                 yield Case(parameters, partial(run, *arguments), "us/proof", operations=proofs)
@@ -390,13 +390,13 @@ class _Study:
         circuit, draw = keccak(self._field.modulus)
         key = VerifyingKey.of(circuit, self._field, allow_bits=0)
         inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
-        for way, in_progress in (("one batch in progress", 1), ("two batches in progress", 2)):
+        for variant, in_progress in (("one batch in progress", 1), ("two batches in progress", 2)):
             prover = Prover(
                 self._device, key, circuit, batch=batch, in_progress=in_progress, allow_bits=0
             )
             prover.prove_many(inputs[:batch], [()] * batch)
             parameters: dict[str, Parameter] = {
-                "what": "batches", "way": way, "field": self._field.name, "proofs": proofs,
+                "what": "batches", "way": variant, "field": self._field.name, "proofs": proofs,
                 "circuit": "keccak",
             }  # fmt: skip
 

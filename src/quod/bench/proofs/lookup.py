@@ -29,14 +29,14 @@ def cases(
 
     width: above 1, rows and the 2**bits entries of a table are tuples of so many elements.
     """
-    opened = open_device(device)
+    opened_device = open_device(device)
     for log2_size in sizes:
         parameters: dict[str, Parameter] = {
             "field": field.name, "log2": log2_size, "columns": columns, "bits": bits,
         }  # fmt: skip
         if width > 1:
             parameters["width"] = width
-        run = prepared(opened, drawn(opened, field, columns, log2_size, bits, width))
+        run = prepared(opened_device, drawn(opened_device, field, columns, log2_size, bits, width))
         yield Case(parameters, run, "ms", traced=run)
 
 

@@ -50,18 +50,18 @@ def cases(
     from quod.groth16.setup import make_key
 
     circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
-    opened, timeline = open_device(device), Timeline()
+    opened_device, timeline = open_device(device), Timeline()
     key: ProvingKey | PartitionKey
-    if opened.host_memory:
+    if opened_device.host_memory:
         with timeline.stage("key"):
-            key = ProvingKey(make_key(circuit, KEY_SEED, device=opened), opened)
+            key = ProvingKey(make_key(circuit, KEY_SEED, device=opened_device), opened_device)
         witnesses = [circuit.witness(seed=seed) for seed in (1, 2)]
     else:
-        key = PartitionKey(circuit, opened, KEY_SEED, timeline, pinned=not pageable)
+        key = PartitionKey(circuit, opened_device, KEY_SEED, timeline, pinned=not pageable)
         note(_memory_text(key.memory), quiet=quiet)
         with timeline.stage("witnesses"):
             witnesses = [
-                device_witness(opened, circuit, seed, pinned=not pageable) for seed in (1, 2)
+                device_witness(opened_device, circuit, seed, pinned=not pageable) for seed in (1, 2)
             ]
     stages_text = "; ".join(
         f"{row.name} {row.seconds:.2f} s" for row in timeline.table() if row.seconds >= 0.01
@@ -85,7 +85,7 @@ def cases(
         if recorder is not None:
             yield Case(
                 {"what": "copies that are not hidden", "proofs": proofs, **parameters},
-                partial(_not_hidden, job, recorder), unit="%", returns_figure=True,
+                partial(_exposed_percent, job, recorder), unit="%", returns_figure=True,
             )  # fmt: skip
     finally:
         key.close()
@@ -96,7 +96,7 @@ def _prove_in_sequence(key: ProvingKey | PartitionKey, witnesses: list[Witness])
         pass
 
 
-def _not_hidden(job: Callable[[], None], recorder: KernelRecorder) -> float:
+def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float:
     """Return the exposed share of copies in percent; it includes the first upload."""
     recorder.begin()
     begin = perf_counter()
@@ -146,18 +146,18 @@ def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:
     memory = PartitionMemory(device, PartitionCircuit.like_porep(log2_domain, bits=bits))
     parts = memory.parts
     if as_json:
-        shown = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
-        show_json(shown | {"circuit": _circuit_facts(memory.circuit)})
+        document = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
+        show_json(document | {"circuit": _circuit_facts(memory.circuit)})
         return
     show_table(
         ("part", "GiB"),
         [(name, f"{size / 2**30:.2f}") for name, size in parts.items()],
         right=("GiB",),
     )
-    fits = "fits" if memory.nbytes <= _BUDGET else "does not fit"
+    verdict = "fits" if memory.nbytes <= _BUDGET else "does not fit"
     show(
-        f"all of it: {memory.nbytes / 2**30:.1f} GiB, which {fits} the {_BUDGET / 2**30:.1f} GiB "
-        "that plans count on of an H200"
+        f"in all: {memory.nbytes / 2**30:.1f} GiB, which {verdict} the {_BUDGET / 2**30:.1f} GiB "
+        "that plans assume on an H200"
     )
     show(", ".join(f"{name} {value}" for name, value in _circuit_facts(memory.circuit).items()))
 
@@ -174,5 +174,5 @@ def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
 
 
 def _memory_text(memory: PartitionMemory) -> str:
-    listed = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.parts.items())
-    return f"device memory {memory.nbytes / 2**30:.1f} GiB: {listed}"
+    parts_text = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.parts.items())
+    return f"device memory {memory.nbytes / 2**30:.1f} GiB: {parts_text}"

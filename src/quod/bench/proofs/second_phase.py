@@ -19,7 +19,7 @@ STEPS = ("setup", "memory", "contribute", "verify")
 
 
 def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) -> Iterator[Case]:
-    """Yield steps for chains that fill domains of 2**power, after preparing their inputs."""
+    """Yield a case for each power and step, on a chain that fills a domain of 2**power."""
     from quod.bench.chain import ChainCircuit
     from quod.formats import write_r1cs
     from quod.groth16.phase2 import contribute, new_key, verify_from_r1cs, write_known_powers

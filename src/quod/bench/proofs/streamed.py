@@ -37,8 +37,8 @@ def cases(
     # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
-    opened = open_device(device)
-    witness = device_witness(opened, circuit, pinned=True)
+    opened_device = open_device(device)
+    witness = device_witness(opened_device, circuit, pinned=True)
     stages_by_mode: dict[str, list[Stage]] = {}
     parameters: dict[str, Parameter] = {
         "what": "partition, key streamed", "curve": circuit.curve,
@@ -47,7 +47,7 @@ def cases(
     for name in (*get_args(Mode), "resident"):
         resident = name == "resident"
         key = PartitionKey(
-            circuit, opened, KEY_SEED, pinned=True, share=None if resident else share,
+            circuit, opened_device, KEY_SEED, pinned=True, share=None if resident else share,
             mode="deferred" if resident else name, block=min(BLOCK, 1 << log2_domain - 3),
         )  # fmt: skip
         key.prove(witness)
@@ -55,8 +55,8 @@ def cases(
         key.prove(witness, timeline=timeline)
         stages_by_mode[name] = [stage for stage in timeline.rows() if stage.track in _TRACKS]
         figures = gpu_figures(timeline) | copy_figures(stages_by_mode[name])
-        listed = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
-        note(f"{name}: {listed}", quiet=quiet)
+        figures_text = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
+        note(f"{name}: {figures_text}", quiet=quiet)
         mode_parameters: dict[str, Parameter] = {"mode": name}
         if not resident:
             mode_parameters["share"] = f"{share:.0%}"

@@ -1,4 +1,4 @@
-"""Benchmarks of circom's witness calculators, compiled before."""
+"""Benchmarks of circom's witness calculators, compiled beforehand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JOBS = 64
 
 
 def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
-    """Yield opening a compiled calculator, one witness, and many witnesses by threads.
+    """Yield cases that open a compiled calculator, and compute one witness, and many by threads.
 
     Inputs are parsed from JSON each time, as for a job.
     """

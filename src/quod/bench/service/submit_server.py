@@ -77,10 +77,10 @@ class InstantPool:
 def main(folder: str, kind: str) -> None:
     """Serve a folder with `keys`; print the gRPC and HTTP addresses."""
 
-    def make(_config: Config, queue: JobQueue, _repository: KeyRepository) -> InstantPool:
+    def make_pool(_config: Config, queue: JobQueue, _repository: KeyRepository) -> InstantPool:
         return InstantPool(queue, idle=kind == "idle")
 
-    def started(listeners: Listeners) -> None:
+    def print_addresses(listeners: Listeners) -> None:
         print(listeners.grpc[0], listeners.http[0], flush=True)
 
     folder_path = Path(folder)
@@ -93,7 +93,7 @@ def main(folder: str, kind: str) -> None:
             "listen": {name: [f"unix:{temporary}/{name}.sock"] for name in ("grpc", "http")},
             "clients": {"local": unlimited},
         }  # fmt: skip
-        asyncio.run(serve(Config.model_validate(settings), make, started))
+        asyncio.run(serve(Config.model_validate(settings), make_pool, print_addresses))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Benchmarks of attention gradients for queries, keys and values, against PyTorch.
 
-The forward pass is not measured: its results, which the gradient needs, are computed before. The
+The forward pass is not measured: its results, which the gradient needs, are computed beforehand.
+The
 host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
 """
 
@@ -40,14 +41,14 @@ def cases(
         raise InputError(f"{min(unknown)!r} is not a kind; choose one of {', '.join(KINDS)}")
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is not a type of tensors; choose one of {', '.join(DTYPES)}")
-    opened = open_device(device)
+    opened_device = open_device(device)
     for kind in kinds or KINDS:
         for text in shapes:
             words = text.split("x")
             if len(words) != 4 or not all(word.isdecimal() and int(word) for word in words):
                 raise InputError(f"--shape must be 4 sizes such as 1x8x1024x64, not {text}")
             shape = tuple(map(int, words))
-            yield _case(opened, against, shape, dtype, causal=kind == "causal")
+            yield _case(opened_device, against, shape, dtype, causal=kind == "causal")
 
 
 def _case(

@@ -65,14 +65,14 @@ def cases(
             )
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is not a type of tensors; choose one of {', '.join(DTYPES)}")
-    opened = open_device(device, threads=threads)
+    opened_device = open_device(device, threads=threads)
     for kind in kinds or list(rows)[:1]:
         for text in shapes:
             shape = _shape(text, rows[kind].axes)
             fixed_dtype = rows[kind].dtype
             if fixed_dtype and dtype != "f32":
                 raise InputError(f"the kind {kind} always computes in {fixed_dtype}; omit --dtype")
-            yield _case(opened, against, kind, rows[kind], shape, fixed_dtype or dtype)
+            yield _case(opened_device, against, kind, rows[kind], shape, fixed_dtype or dtype)
 
 
 def _shape(text: str, axes: int) -> Shape:

@@ -39,18 +39,23 @@ def cases(
     check_matrix(type_name, size)
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is not a type of rows; choose one of {', '.join(DTYPES)}")
-    opened = open_device(device)
+    opened_device = open_device(device)
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
-    chain = [QuantisedMatrix(opened, type_name, blocks) for blocks in data]
+    chain = [QuantisedMatrix(opened_device, type_name, blocks) for blocks in data]
     normal = np.random.default_rng(matrices).standard_normal((rows, size), np.float32)
     x = of_dtype(normal, dtype)
-    first, intermediate = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
-    recording, source = opened.stream("quant").record(), first
+    first, intermediate = (
+        opened_device.upload(x),
+        [opened_device.upload(np.zeros_like(x)) for _ in range(2)],
+    )
+    recording, source = opened_device.stream("quant").record(), first
     options: Any = {"activations": activations, "plan": plan}
     workspace_bytes = (
         chain[0].workspace_bytes(first, plan=options["plan"]) if activations == EXACT else 0
     )
-    workspace_buffers = [opened.allocate(workspace_bytes, zero=False) for _ in range(workspaces)]
+    workspace_buffers = [
+        opened_device.allocate(workspace_bytes, zero=False) for _ in range(workspaces)
+    ]
     for index, matrix in enumerate(chain):
         target, workspace = intermediate[index % 2], workspace_buffers[index % workspaces]
         for kernel, groups, *arguments in matrix.launches(
@@ -63,7 +68,7 @@ def cases(
     recorded = recording.finish().recording
 
     def run(timeline: Timeline | None = None) -> None:
-        opened.stream("quant").replay(recorded).run(timeline)
+        opened_device.stream("quant").replay(recorded).run(timeline)
 
     parameters: dict[str, Parameter] = {
         "type": type_name, "size": size, "matrices": matrices, "rows": rows, "dtype": dtype,
@@ -71,7 +76,7 @@ def cases(
     }  # fmt: skip
     if workspace_bytes:
         parameters |= {"workspace MB": round(workspace_bytes / 1e6, 1), "workspaces": workspaces}
-    peers, absent = _torch_peer(opened, type_name, data, rows, dtype)
+    peers, absent = _torch_peer(opened_device, type_name, data, rows, dtype)
     yield Case(
         parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
         way="Quod's dequantisation, then cuBLAS through PyTorch, a graph each", traced=run,

@@ -37,23 +37,26 @@ def cases(
     layout: for exact activations, overrides of the device's layout for FMA units.
     """
     check_matrix(type_name, size)
-    opened = open_device(device)
-    chosen_layout = replace(layout_for(opened, type_name), **layout) if layout else None
+    opened_device = open_device(device)
+    chosen_layout = replace(layout_for(opened_device, type_name), **layout) if layout else None
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
-    chain = [QuantisedMatrix(opened, type_name, blocks, layout=chosen_layout) for blocks in data]
+    chain = [
+        QuantisedMatrix(opened_device, type_name, blocks, layout=chosen_layout) for blocks in data
+    ]
     x = np.random.default_rng(matrices).standard_normal(size).astype(np.float32)
     _check(chain[0], data[0], x, activations)
-    run = _chained(opened, chain, x, activations)
-    moved = sum(matrix.nbytes for matrix in chain)
+    run = _chained(opened_device, chain, x, activations)
+    copied_bytes = sum(matrix.nbytes for matrix in chain)
     parameters: dict[str, Parameter] = {
-        "type": type_name, "size": size, "matrices": matrices, "MB": round(moved / 1e6, 1),
+        "type": type_name, "size": size, "matrices": matrices, "MB": round(copied_bytes / 1e6, 1),
     }  # fmt: skip
     if activations == EXACT:
         parameters |= _shown(chain[0].layout)
     else:
         parameters["activations"] = activations
     yield Case(
-        parameters, run, "us/product", operations=matrices, peers={"copy": copied(opened, moved)},
+        parameters, run, "us/product", operations=matrices,
+        peers={"copy": copied(opened_device, copied_bytes)},
         way="moves as many bytes", traced=run,
     )  # fmt: skip
 

@@ -86,7 +86,7 @@ class _Layout(Generic[C]):
             raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(encoded)}")
         return encoded
 
-    def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
+    def checked_point_bytes(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
         """Return the caller's bytes of a point, after checks of both arguments and the length."""
         flag("check_subgroup", check_subgroup)
         return self.checked_bytes(data, 1 if compressed else 2)
@@ -101,7 +101,7 @@ class _Layout(Generic[C]):
             raise InputError(f"{self.group.name}: the point is not in the subgroup of order r")
         return point
 
-    def solve(self, x: C, larger: bool) -> tuple[C, C]:
+    def point_at(self, x: C, larger: bool) -> tuple[C, C]:
         """Return the point at x with the larger or the smaller y."""
         field = self.group.field
         y = field.square_root(self.group.right_side(x))
@@ -122,7 +122,7 @@ class _Layout(Generic[C]):
         return self.pack(point[0]) + self.pack(point[1])
 
     def decode_plain(self, data: bytes, check_subgroup: bool) -> tuple[C, C] | None:
-        data = self.of_point(data, False, check_subgroup)
+        data = self.checked_point_bytes(data, False, check_subgroup)
         if not any(data):
             return None
         middle = self.coordinate_size
@@ -153,7 +153,7 @@ def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: boo
 def _decode_zcash(
     layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
 ) -> tuple[C, C] | None:
-    data = layout.of_point(data, compressed, check_subgroup)
+    data = layout.checked_point_bytes(data, compressed, check_subgroup)
     flags = data[0]
     data = bytes([flags & 0x1F]) + data[1:]
     if bool(flags & _COMPRESSED) != compressed:
@@ -164,7 +164,7 @@ def _decode_zcash(
             raise InputError(f"{layout.group.name}: infinity has bits set besides its flag")
         return None
     if compressed:
-        point = layout.solve(layout.unpack(data, "x"), bool(flags & _SIGN))
+        point = layout.point_at(layout.unpack(data, "x"), bool(flags & _SIGN))
         return layout.in_subgroup(point, check_subgroup)
     if flags & _SIGN:
         raise InputError(f"{layout.group.name}: an uncompressed point has no sign bit")
@@ -270,10 +270,10 @@ _ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
 def _arkworks(curve: PairingCurve, degree: int) -> _Layout[Any]:
     if curve is BLS12_381:
         raise InputError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
-    return _flagged(g1_group(curve) if degree == 1 else g2_group(curve), curve.fq.bits)
+    return _layout_with_flags(g1_group(curve) if degree == 1 else g2_group(curve), curve.fq.bits)
 
 
-def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
+def _layout_with_flags(group: AffineGroup[C], bits: int) -> _Layout[C]:
     """Return a layout whose coordinates have at least two spare bits, for the flags.
 
     bits: the length of the modulus.
@@ -297,7 +297,7 @@ def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: 
 def _decode_arkworks(
     layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
 ) -> tuple[C, C] | None:
-    data = layout.of_point(data, compressed, check_subgroup)
+    data = layout.checked_point_bytes(data, compressed, check_subgroup)
     flags = data[-1] & 0xC0
     negative = bool(flags & _ARKWORKS_NEGATIVE)
     data = data[:-1] + bytes([data[-1] & 0x3F])
@@ -306,7 +306,9 @@ def _decode_arkworks(
             raise InputError(f"{layout.group.name}: infinity has bits set besides its flag")
         return None
     if compressed:
-        return layout.in_subgroup(layout.solve(layout.unpack(data, "x"), negative), check_subgroup)
+        return layout.in_subgroup(
+            layout.point_at(layout.unpack(data, "x"), negative), check_subgroup
+        )
     middle = layout.coordinate_size
     x, y = layout.unpack(data[:middle], "x"), layout.unpack(data[middle:], "y")
     if layout.group.field.is_larger(y) != negative:
@@ -346,7 +348,7 @@ def decode_arkworks_g2(
 
 @cache
 def _layout_of(group: Group) -> _Layout[Any]:
-    return _flagged(affine_group(group), group.coordinates.bits)
+    return _layout_with_flags(affine_group(group), group.coordinates.bits)
 
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:

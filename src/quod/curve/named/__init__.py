@@ -29,7 +29,7 @@ class NamedCurves(Mapping[str, C]):
 
     def __getitem__(self, name: str) -> C:
         if name not in self._names:
-            raise unknown_name(self._table_name, "a curve", name, self._names, _elsewhere)
+            raise unknown_name(self._table_name, "a curve", name, self._names, _lookup_hint)
         curve: C = getattr(import_module(f"{__name__}.{name}"), name.upper())
         return curve
 
@@ -61,7 +61,7 @@ EDWARDS: NamedCurves[EdwardsCurve] = NamedCurves(
 """Twisted Edwards curves."""
 
 
-def _elsewhere(name: str) -> str | None:
+def _lookup_hint(name: str) -> str | None:
     tables: dict[str, Mapping[str, object]] = {
         "CURVES": CURVES,
         "WEIERSTRASS": WEIERSTRASS,

@@ -1,4 +1,4 @@
-"""Baby Jubjub, over the scalar field of BN254: EIP-2494; circomlib computes in it.
+"""Baby Jubjub, over the scalar field of BN254: EIP-2494; circomlib uses it.
 
 The generator is the specification's base point, of prime order.
 """

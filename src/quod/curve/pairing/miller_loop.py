@@ -79,8 +79,8 @@ class MillerLoop:
         for digit in unrolled_digits:
             value, point = self._doubled(value, point, p)
             if digit:
-                other = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
-                value, point = self._added(value, point, other, p)
+                addend = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
+                value, point = self._added(value, point, addend, p)
         if self.curve.ate_loop < 0:
             value = tower.bounded(self.values.conjugate(value))
             point = tower.bounded((point[0], -point[1], point[2]))
@@ -115,11 +115,11 @@ class MillerLoop:
         self,
         value: Any,
         point: Homogeneous,
-        other: TwistPoint,
+        addend: TwistPoint,
         p: tuple[Element, Element],
     ) -> tuple[Any, Homogeneous]:
         """Return value times the line through both points, evaluated at p; and their sum."""
-        x, y, z, *line = self.tower.function("pairing.add", self._add, *point, *other)
+        x, y, z, *line = self.tower.function("pairing.add", self._add, *point, *addend)
         return self._times_line(value, (line[0], line[1], line[2]), p), (x, y, z)
 
     def _times_line(self, value: Fq12, line: Line, p: tuple[Element, Element]) -> Fq12:

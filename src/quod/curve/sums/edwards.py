@@ -101,7 +101,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
             f.select(is_negative, f.negate(product), product),
         )  # fmt: skip
 
-    # --- the fast kind
+    # --- incomplete additions
 
     def begin(self, base: _Base) -> Coordinates:
         f = self.field
@@ -130,7 +130,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         for part, element in enumerate(total):
             f.store_words_at(sums, offset + part * size, f.to_words(element))
 
-    # --- the complete kind
+    # --- complete additions
 
     def neutral(self) -> EdwardsPoint:
         f = self.field

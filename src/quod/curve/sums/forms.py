@@ -88,7 +88,7 @@ class SumArithmetic(ABC, Generic[P]):
     def base(self, words: Sequence[Value], entry: Value) -> Any:
         """Return the base of these words, negated if the entry's sign bit is set."""
 
-    # --- the fast kind
+    # --- incomplete additions
 
     @abstractmethod
     def begin(self, base: Any) -> Coordinates:
@@ -109,7 +109,7 @@ class SumArithmetic(ABC, Generic[P]):
     def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
         """Store a running sum that has not failed as sum `index` of an array."""
 
-    # --- the complete kind
+    # --- complete additions
 
     @abstractmethod
     def neutral(self) -> P:
@@ -306,8 +306,8 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
 
     def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
         x, y, zz, zzz = total
-        never = self.k.constant(False, types.bool_)
-        self.points.store_extended(sums, index, ExtendedPoint(x, y, zz, zzz, never))
+        false_value = self.k.constant(False, types.bool_)
+        self.points.store_extended(sums, index, ExtendedPoint(x, y, zz, zzz, false_value))
 
     def neutral(self) -> ExtendedPoint:
         return self.points.carried(self.points.infinity())
@@ -359,8 +359,8 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
                 scaled = scaled_x * squared
                 x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
                 y = f.sum_of_products([(delta_y, scaled - x), (f.negate(scaled_y), cubed)])
-                never = k.constant(False, types.bool_)
-                same_x.yield_(points.carried(ExtendedPoint(x, y, zz, zzz, never)))
+                false_value = k.constant(False, types.bool_)
+                same_x.yield_(points.carried(ExtendedPoint(x, y, zz, zzz, false_value)))
             some_infinite.yield_(same_x.results)
         result: ExtendedPoint = some_infinite.results
         return result

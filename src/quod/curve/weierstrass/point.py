@@ -187,8 +187,8 @@ class PointArithmetic:
         v = f.square(u)
         w = u * v
         s = p.x * v
-        square = f.square(p.x)
-        m = plus_a_times(f, self.group, square + square + square, f.square(p.zz))
+        x_squared = f.square(p.x)
+        m = plus_a_times(f, self.group, x_squared + x_squared + x_squared, f.square(p.zz))
         x = f.square(m) - (s + s)
         y = m * (s - x) - w * p.y
         # A point of order two (y = 0) doubles to infinity.

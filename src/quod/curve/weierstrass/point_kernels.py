@@ -81,10 +81,10 @@ def curve_multiply(
     with k.if_(i < count):
         if table is not None:
             point = curve.load_affine(points, i)
-            with k.range(0, mask, carry=infinity) as filling:
-                multiple = curve.carried(curve.add_affine(filling.carried, point))
-                table.store(filling.index, multiple)
-                filling.next(multiple)
+            with k.range(0, mask, carry=infinity) as fill_loop:
+                multiple = curve.carried(curve.add_affine(fill_loop.carried, point))
+                table.store(fill_loop.index, multiple)
+                fill_loop.next(multiple)
         with k.range(0, scalar_words * digits, carry=infinity) as loop:
             digit_index = (scalar_words * digits - 1) - loop.index
             word = scalars[

@@ -61,10 +61,10 @@ def default_folder() -> Path:
     Raises `NotOwnError` if `QUOD_CACHE_DIR` is relative or the user has no home folder: code from
     the current folder is not the user's.
     """
-    if chosen := os.environ.get("QUOD_CACHE_DIR"):
-        if not os.path.isabs(chosen):
-            raise NotOwnError(f"QUOD_CACHE_DIR is {chosen!r}, which is not an absolute path")
-        return Path(chosen)
+    if override := os.environ.get("QUOD_CACHE_DIR"):
+        if not os.path.isabs(override):
+            raise NotOwnError(f"QUOD_CACHE_DIR is {override!r}, which is not an absolute path")
+        return Path(override)
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "quod"
@@ -148,7 +148,7 @@ class CompileCache:
         except OSError:
             return False
         with _warning:
-            return writable and self.folder not in _warned
+            return writable and self.folder not in _warned_folders
 
     def discard(self, key: str) -> None:
         """Remove an entry, if it is there."""
@@ -301,16 +301,16 @@ def _seal(key: str, content: bytes) -> bytes:
     return _SCHEMA + hashlib.sha256(key.encode() + b"\n" + content).digest()
 
 
-_warned: set[Path | None] = set()
+_warned_folders: set[Path | None] = set()
 _warning = threading.Lock()
 
 
 def _warn_once(folder: Path | None, reason: str) -> None:
     """Warn, once per process and folder, that compiled code is not kept."""
     with _warning:
-        if folder in _warned:
+        if folder in _warned_folders:
             return
-        _warned.add(folder)
+        _warned_folders.add(folder)
     import warnings
 
     location = "" if folder is None else f" in {folder}"

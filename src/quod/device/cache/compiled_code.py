@@ -47,7 +47,7 @@ class CompiledCode:
 
     def pack(self) -> bytes:
         """Encode as bytes for the cache."""
-        described = json.dumps(
+        metadata = json.dumps(
             {
                 "stored": self.facts.uses.stored,
                 "atomic": self.facts.uses.atomic,
@@ -58,19 +58,23 @@ class CompiledCode:
                 "dynamic_shared_bytes": self.facts.dynamic_shared_bytes,
             }
         ).encode()
-        return _LENGTH.pack(len(described)) + described + self.code
+        return _LENGTH.pack(len(metadata)) + metadata + self.code
 
     @classmethod
     def unpack(cls, data: bytes) -> CompiledCode:
         """Decode the bytes of `pack`; raise ValueError, KeyError or struct.error for others."""
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         try:
-            read = json.loads(data[_LENGTH.size : start])
-            uses = uses_of(read)
+            metadata = json.loads(data[_LENGTH.size : start])
+            uses = uses_of(metadata)
         except (TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("not a kernel's metadata") from error
         facts = KernelFacts(
-            uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
+            uses,
+            metadata["shared_bytes"],
+            metadata["entry"],
+            metadata["dynamic_shared_bytes"],
+            metadata["digest"],
         )
         return cls(facts, data[start:])
 
@@ -108,11 +112,11 @@ def trace_key(
     options += [f"{name}: {type_}" for name, type_ in slots]
     return key_of(
         "trace", sources.digest(), source_path, str(definition.location.line), definition.name,
-        _described(machine), toolchain, *options,
+        _machine_text(machine), toolchain, *options,
     )  # fmt: skip
 
 
-def _described(machine: Machine) -> str:
+def _machine_text(machine: Machine) -> str:
     """Return all fields of a machine as a text that is the same in every process."""
     values = fields_of(machine).items()
     return repr(

@@ -25,7 +25,7 @@ _STRATEGY_TEXTS = {
     "scalar": "one lane of 64-bit limbs",
 }
 # The features that determine the speed of kernels; the processor's full list is long.
-_TELLING_FEATURES = (
+_RELEVANT_FEATURES = (
     "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx2", "bmi2", "adx", "neon", "sve",
 )  # fmt: skip
 
@@ -44,11 +44,13 @@ def _list() -> DeviceListing:
 
 def _rows() -> list[DeviceInfo]:
     processor = host_processor()
-    features = tuple(name for name in _TELLING_FEATURES if name in processor.features)
+    features = tuple(name for name in _RELEVANT_FEATURES if name in processor.features)
     description = host.processor_description()
-    present = [name for name in STRATEGIES if name == "scalar" or processor.has_ifma]
+    usable_strategies = [name for name in STRATEGIES if name == "scalar" or processor.has_ifma]
     rows = [("cpu", description)]
-    rows += [(f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in present]
+    rows += [
+        (f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in usable_strategies
+    ]
     return [
         DeviceInfo(name, "cpu", text, features, host.usable_threads(), host.memory_bytes())
         for name, text in rows

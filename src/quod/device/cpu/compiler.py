@@ -153,13 +153,13 @@ def build(
     """
     trace = trace_key(definition, machine, static, toolchain())
     cached_code = look_up(cache, trace)
-    if cached_code is not None and (kernel := _loaded(definition, machine, static, cached_code)):
+    if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
         return kernel
     with compilations.running():
-        return _built(definition, machine, static, cache, trace, threads)
+        return _compile_and_load(definition, machine, static, cache, trace, threads)
 
 
-def _built(
+def _compile_and_load(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, trace: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
@@ -168,24 +168,29 @@ def _built(
 
     loaded: list[CpuKernel] = []
 
-    def stored(key: str) -> bytes | None:
+    def linkable_code(key: str) -> bytes | None:
         """Return the cached code of a text if it can be linked, else None."""
         packed = cache.get(key)
-        kernel = None if packed is None else _loaded(definition, machine, static, packed)
+        kernel = None if packed is None else _load(definition, machine, static, packed)
         if kernel is not None:
             loaded.append(kernel)
         return None if kernel is None else packed
 
-    def here() -> Made:
+    def compile_here() -> Made:
         text = KernelText(definition, machine, static)
-        packed = stored(text.key)
+        packed = linkable_code(text.key)
         return text.key, text.compile(cache).pack() if packed is None else packed
 
     if trace is None:
-        key, packed = here()
+        key, packed = compile_here()
     else:
         key, packed = compile_elsewhere(
-            definition, machine, static, most=threads, stored=stored, here=here
+            definition,
+            machine,
+            static,
+            most=threads,
+            stored=linkable_code,
+            here=compile_here,
         )
     if not loaded:
         compiled = CompiledCode.unpack(packed)
@@ -208,7 +213,7 @@ def emit(
     return kernel, llvm.emit(kernel, machine, triple=host_processor().triple)
 
 
-def _loaded(
+def _load(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
 ) -> CpuKernel | None:
     """Make a kernel from a cache entry; None if its code cannot be linked and must be rebuilt."""

@@ -31,7 +31,7 @@ def _target_machine(processor: HostProcessor) -> Any:
     )  # fmt: skip
 
 
-def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
+def _verified_module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
     """Parse and verify a module; return it and its target machine."""
     binding = llvm()
     machine = _target_machine(processor)
@@ -58,14 +58,14 @@ def compile_to_object(text: str, *, processor: HostProcessor | None = None) -> b
 
     Raises KernelError if LLVM refuses the text.
     """
-    module, machine = _module(text, processor or host_processor())
+    module, machine = _verified_module(text, processor or host_processor())
     code: bytes = machine.emit_object(module)
     return code
 
 
 def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
     """Compile a module's text to readable assembly; arguments and errors as `compile_to_object`."""
-    module, machine = _module(text, processor or host_processor())
+    module, machine = _verified_module(text, processor or host_processor())
     listing: str = machine.emit_assembly(module)
     return listing
 
@@ -90,7 +90,7 @@ class LoadedCode:
         native = arrange(code, symbol)
         memory: Any
         if native is None:
-            memory, address = _linked(code, symbol, f"quod{next(self._numbers)}")
+            memory, address = _link(code, symbol, f"quod{next(self._numbers)}")
         else:
             try:
                 memory = ExecutableMemory(native)
@@ -103,7 +103,7 @@ class LoadedCode:
         self.entry: EntryPoint = entry
 
 
-def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
+def _link(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
     """Link code by LLVM; return the object that keeps it loaded, and the address of `symbol`."""
     builder = llvm().JITLibraryBuilder()
     builder.add_object_img(code)

@@ -11,7 +11,7 @@ from quod.kernel.machine import Machine
 _LENGTH = struct.Struct("<Q")
 
 Request = tuple[str, str, Machine, dict[str, Any]]
-"""A kernel's module and name, what it is traced for, and its static arguments."""
+"""A kernel's module and name, the machine it is traced for, and its static arguments."""
 
 
 def send(stream: IO[bytes], message: Any) -> None:

@@ -150,7 +150,7 @@ class WorkerPool:
         try:
             if cancellation is not None:
                 cancellation.begin(job)
-            self._give(job, workers)
+            self._enqueue(job, workers)
             job.wait()
             if job.failure is not None:
                 raise job.failure
@@ -176,7 +176,7 @@ class WorkerPool:
         try:
             if helpers:
                 with suppress(RuntimeError, MemoryError):
-                    self._give(job, helpers, _JOBS_AHEAD * self.threads)
+                    self._enqueue(job, helpers, _JOBS_AHEAD * self.threads)
             job.run_share()
         finally:
             # After an error too, because workers may still be running.
@@ -188,23 +188,23 @@ class WorkerPool:
 
     def _wait_for_abandoned(self) -> None:
         if self._abandoned and self._process == os.getpid():
-            for old in tuple(self._abandoned):
-                old.wait()
+            for job in tuple(self._abandoned):
+                job.wait()
             with self._lock:
-                self._abandoned = [old for old in self._abandoned if not old.wait(0)]
+                self._abandoned = [job for job in self._abandoned if not job.wait(0)]
 
-    def _give(self, job: Job, workers: int, max_waiting: int | None = None) -> None:
+    def _enqueue(self, job: Job, workers: int, max_waiting: int | None = None) -> None:
         """Queue a job for `workers` threads, or for fewer to keep `max_waiting` queued jobs."""
         tasks: queue.SimpleQueue[Job | None] | None = None
         # If the pool was closed meanwhile, its threads may end before they reach this job.
         while tasks is None or tasks is not self._tasks:
-            tasks = self._started()
+            tasks = self._running_tasks()
             if max_waiting is not None:
                 workers = min(workers, max_waiting - tasks.qsize())
             for _ in range(workers):
                 tasks.put(job)
 
-    def _started(self) -> queue.SimpleQueue[Job | None]:
+    def _running_tasks(self) -> queue.SimpleQueue[Job | None]:
         tasks = self._tasks
         # Threads do not survive a fork.
         if tasks is None or self._process != os.getpid():

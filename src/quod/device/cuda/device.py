@@ -72,7 +72,7 @@ class CudaDevice(OpenedDevice):
     cache: machine code on disk. Code that the cache lacks is taken from `prebuilt`, by default
     the installed kernels, or else compiled.
 
-    The device is the process's primary context, which other libraries may use at the same time.
+    The device uses the process's primary context, which other libraries may use at the same time.
     Several threads may call its methods at once. After a kernel has failed, the GPU refuses all
     work, and every later call raises a DeviceError that names the first failure. Close the device
     and open it again.
@@ -176,7 +176,7 @@ class CudaDevice(OpenedDevice):
             )
         try:
             self.driver.cuCtxSetCurrent(self._context)
-            self._clear_away()
+            self._destroy_discarded()
             yield
         except CudaError as error:
             during = "" if doing is None else f", in {doing()}"
@@ -187,7 +187,7 @@ class CudaDevice(OpenedDevice):
                 )
             raise DeviceError(f"{self.name}: {error}{during}") from error
 
-    def _clear_away(self) -> None:
+    def _destroy_discarded(self) -> None:
         while True:
             try:
                 destroy, handle = self._discarded.popleft()
@@ -398,11 +398,11 @@ class CudaDevice(OpenedDevice):
 
     def begin(self, keep: object) -> Work:
         """Take a stream for work that uses `keep`, which stays alive until the work is done."""
-        work = Work(self.driver, self._streams.acquire(), keep, self._ended)
+        work = Work(self.driver, self._streams.acquire(), keep, self._work_ended)
         self._running.add(work)
         return work
 
-    def _ended(self, work: Work) -> None:
+    def _work_ended(self, work: Work) -> None:
         self._running.discard(work)
         if not self._failed:
             self._streams.release(work.stream)
@@ -417,22 +417,22 @@ class CudaDevice(OpenedDevice):
 
         doing: names the operation in error messages.
         """
-        built = self._programs.get(recording)
-        if built is not None:
-            return built
+        program = self._programs.get(recording)
+        if program is not None:
+            return program
         load_kernels(recording)
         with self._lock:
-            built = self._programs.get(recording)
-            if built is None:
-                built = build_program(self.driver, self._context, recording)
-                self._programs[recording] = built
-                finalizer = weakref.finalize(recording, self._discard_graphs, built.handles)
+            program = self._programs.get(recording)
+            if program is None:
+                program = build_program(self.driver, self._context, recording)
+                self._programs[recording] = program
+                finalizer = weakref.finalize(recording, self._discard_graphs, program.handles)
                 finalizer.atexit = False
                 # Otherwise the first launch of each kernel would load it.
-                with self._working(built, doing) as stream:
-                    for handle in built.handles:
+                with self._working(program, doing) as stream:
+                    for handle in program.handles:
                         self.driver.cuGraphUpload(handle, stream)
-            return built
+            return program
 
     def stream(self, name: str = "stream") -> IdleStream:
         """Return a new stream, whose work runs concurrently with the caller.
@@ -474,7 +474,7 @@ class CudaDevice(OpenedDevice):
                 return
             for work in tuple(self._running):
                 wait_until(work.is_ready)
-            self._clear_away()
+            self._destroy_discarded()
             for program in list(self._programs.values()):
                 for handle in program.handles:
                     self.driver.cuGraphExecDestroy(handle)

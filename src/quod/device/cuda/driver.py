@@ -96,9 +96,9 @@ class Driver:
     def error(self, call: str, code: Any) -> CudaError:
         """Make an exception from a result code of the driver."""
         name, text = getattr(code, "name", str(code)), "no such result code is known"
-        status, described = self.api.cuGetErrorString(code)
-        if status == self._success and described:
-            text = described.decode(errors="replace")
+        status, description = self.api.cuGetErrorString(code)
+        if status == self._success and description:
+            text = description.decode(errors="replace")
         return CudaError(call, name, text)
 
     def is_ready(self, query: str, handle: Any) -> bool:

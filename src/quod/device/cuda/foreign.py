@@ -121,18 +121,18 @@ def _is_contiguous(size: int, shape: tuple[int, ...], strides: tuple[int, ...] |
 
 def _check_own(device: Gpu, address: int, nbytes: int) -> None:
     """Raise DeviceError unless all bytes are in one allocation of this GPU."""
-    last = address + nbytes - 1
-    if not 0 < address <= last < 1 << 64:
+    last_address = address + nbytes - 1
+    if not 0 < address <= last_address < 1 << 64:
         raise DeviceError(f"the array is at address {address:#x}, where no GPU has {nbytes} bytes")
     names, ask = device.driver.api.CUpointer_attribute, device.driver.cuPointerGetAttribute
     with device.using(lambda: "looking up another library's array"):
         ordinal = int(ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
         start = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))
         size = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))
-        if last < start + size:
+        if last_address < start + size:
             # A range of reserved addresses may have parts without memory.
-            ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last)
-    if last >= start + size:
+            ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last_address)
+    if last_address >= start + size:
         raise DeviceError(
             f"the array states {nbytes} bytes, but its memory ends after {start + size - address}"
         )

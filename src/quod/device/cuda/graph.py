@@ -31,7 +31,8 @@ from quod.frozen import frozen
 
 _PROGRAMMATIC_PORT = 1  # CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
 _EDGES_SINCE = 12030  # the first CUDA version whose drivers have edges of several kinds
-# The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
+# The driver treats a copy as one row, and rows are shorter than 2 GiB
+# (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
 
 
@@ -133,20 +134,24 @@ class _Overlaps:
             return after, []
         overlapped = step.overlapped if isinstance(step, Launch) else ()
         implied = self._union(self._at_end, after)
-        waited = [n for n in after if n in overlapped and not self._has(implied, n)]
-        awaited_kernels = [number for number in waited if self._is_kernel(number)]
-        before = [
-            n for n in after if n not in overlapped or (n in waited and n not in awaited_kernels)
+        awaited_steps = [n for n in after if n in overlapped and not self._has(implied, n)]
+        awaited_kernels = [number for number in awaited_steps if self._is_kernel(number)]
+        hard_dependencies = [
+            n
+            for n in after
+            if n not in overlapped or (n in awaited_steps and n not in awaited_kernels)
         ]
         if overlapped:
             covered = self._union(self._at_begin, awaited_kernels) | self._union(
-                self._at_end, before
+                self._at_end, hard_dependencies
             )
-            before = [number for number in before if not self._has(covered, number)]
-        ended = self._union(self._at_end, before) | self._bits(before)
+            hard_dependencies = [
+                number for number in hard_dependencies if not self._has(covered, number)
+            ]
+        ended = self._union(self._at_end, hard_dependencies) | self._bits(hard_dependencies)
         self._at_begin.append(ended | self._union(self._at_begin, awaited_kernels))
         self._at_end.append(implied | self._bits(after))
-        return before, awaited_kernels
+        return hard_dependencies, awaited_kernels
 
     def _union(self, masks: list[int], numbers: Iterable[int]) -> int:
         mask = 0

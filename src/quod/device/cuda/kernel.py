@@ -44,15 +44,17 @@ class LoadedCode:
         self.module = driver.cuModuleLoadData(code)
         try:
             self.function = driver.cuModuleGetFunction(self.module, facts.entry.encode())
-            names = driver.api.CUfunction_attribute
+            attributes = driver.api.CUfunction_attribute
             if facts.dynamic_shared_bytes:
                 driver.cuFuncSetAttribute(
-                    self.function, names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    self.function, attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                     facts.dynamic_shared_bytes,
                 )  # fmt: skip
             get = driver.cuFuncGetAttribute
-            self.registers = int(get(names.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
-            self.local_bytes = int(get(names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function))
+            self.registers = int(get(attributes.CU_FUNC_ATTRIBUTE_NUM_REGS, self.function))
+            self.local_bytes = int(
+                get(attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, self.function)
+            )
         except CudaError:
             driver.cuModuleUnload(self.module)
             raise

@@ -83,7 +83,7 @@ class _Arena:
 
     def add_segment(self, start: int, size: int) -> None:
         self.segments[start] = size
-        self._put(_Block(start, size))
+        self._insert_free(_Block(start, size))
 
     def allocate(self, size: int) -> _Block | None:
         """Take a block of `size` bytes from the smallest free block with room; None without one."""
@@ -98,26 +98,26 @@ class _Arena:
             if block.after is not None:
                 block.after.before = remainder
             block.after, block.size = remainder, size
-            self._put(remainder)
+            self._insert_free(remainder)
         return block
 
     def release(self, block: _Block) -> None:
         """Free a block and merge it with free neighbours."""
         before, after = block.before, block.after
         if after is not None and after.is_free:
-            self._drop(after)
+            self._remove_free(after)
             block.size += after.size
             block.after = after.after
             if after.after is not None:
                 after.after.before = block
         if before is not None and before.is_free:
-            self._drop(before)
+            self._remove_free(before)
             before.size += block.size
             before.after = block.after
             if block.after is not None:
                 block.after.before = before
             block = before
-        self._put(block)
+        self._insert_free(block)
 
     def take_unused_segments(self) -> list[tuple[int, int]]:
         """Remove the segments that are wholly free; return their addresses and sizes."""
@@ -132,11 +132,11 @@ class _Arena:
         self._free = [row for row in self._free if row[1] not in unused_starts]
         return unused
 
-    def _put(self, block: _Block) -> None:
+    def _insert_free(self, block: _Block) -> None:
         block.is_free = True
         insort(self._free, (block.size, block.start, block))
 
-    def _drop(self, block: _Block) -> None:
+    def _remove_free(self, block: _Block) -> None:
         del self._free[bisect_left(self._free, (block.size, block.start))]
 
 
@@ -200,16 +200,16 @@ class MemoryPool:
 
     def _grow(self, arena: _Arena, size: int, nbytes: int) -> None:
         segment_bytes = max(size, arena.segment)
-        for attempt in (segment_bytes, size):
+        for size_to_try in (segment_bytes, size):
             try:
-                start = int(self._driver.cuMemAlloc(attempt))
+                start = int(self._driver.cuMemAlloc(size_to_try))
             except CudaError as error:
                 if not error.is_out_of_memory:
                     raise
                 self._release_unused()
                 continue
-            arena.add_segment(start, attempt)
-            self._reserved += attempt
+            arena.add_segment(start, size_to_try)
+            self._reserved += size_to_try
             self._peak_reserved = max(self._peak_reserved, self._reserved)
             return
         raise DeviceError(self._shortage(nbytes))

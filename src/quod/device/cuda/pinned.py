@@ -44,7 +44,7 @@ class PinnedMemory:
                 address = idle_blocks.pop()
                 self._kept_bytes -= size
             else:
-                address = self._locked(size)
+                address = self._allocate_locked(size)
             self._in_use += 1
         # The array's memory is this object, which lives as long as any view of it.
         owner = (ctypes.c_uint8 * size).from_address(address)
@@ -53,7 +53,7 @@ class PinnedMemory:
         memory: Array = np.frombuffer(memoryview(owner), np.uint8)
         return memory[:nbytes]
 
-    def _locked(self, size: int) -> int:
+    def _allocate_locked(self, size: int) -> int:
         try:
             return int(self._driver.cuMemHostAlloc(size, _PORTABLE))
         except CudaError as error:

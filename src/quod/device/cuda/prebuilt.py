@@ -141,9 +141,9 @@ class PrebuiltKernels:
     @classmethod
     def installed(cls, arch: str) -> PrebuiltKernels:
         """Open the folder that QUOD_KERNELS names, else `prebuilt` in the package."""
-        chosen = os.environ.get(VARIABLE)
-        if chosen:
-            return cls(chosen, arch)
+        override = os.environ.get(VARIABLE)
+        if override:
+            return cls(override, arch)
         return cls(_PACKAGE_FOLDER if _PACKAGE_FOLDER.is_dir() else None, arch)
 
     def traced(

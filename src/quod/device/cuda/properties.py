@@ -53,14 +53,14 @@ def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
     """Return the properties of GPU `ordinal`; raises DeviceError if it does not exist."""
     count = count_gpus(driver)
     if not 0 <= ordinal < count:
-        have = "there is none" if count == 0 else f"there are cuda:0 to cuda:{count - 1}"
-        raise DeviceError(f"there is no GPU cuda:{ordinal}; {have}")
+        available = "there is none" if count == 0 else f"there are cuda:0 to cuda:{count - 1}"
+        raise DeviceError(f"there is no GPU cuda:{ordinal}; {available}")
     handle = driver.cuDeviceGet(ordinal)
-    names = driver.api.CUdevice_attribute
+    attributes = driver.api.CUdevice_attribute
 
     def attribute(name: str) -> int:
         return int(
-            driver.cuDeviceGetAttribute(getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}"), handle)
+            driver.cuDeviceGetAttribute(getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), handle)
         )
 
     major, minor = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")

@@ -13,7 +13,7 @@ _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 # The driver is polled without a pause at first, then at growing intervals, so that a wait ends at
 # most 2 % late. A poll releases the interpreter lock; the shortest sleep takes some 50 us.
 _EAGER_SECONDS = 2e-3
-_LATE = 0.02
+_PAUSE_FRACTION = 0.02
 _LONGEST_PAUSE = 2e-3
 
 
@@ -28,7 +28,7 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
         if timeout is not None and waited >= timeout:
             return False
         if waited >= _EAGER_SECONDS:
-            time.sleep(min(_LONGEST_PAUSE, waited * _LATE))
+            time.sleep(min(_LONGEST_PAUSE, waited * _PAUSE_FRACTION))
     return True
 
 
@@ -73,16 +73,16 @@ class Work:
         self._keep = keep
         self._finished = finished
         self._lock = threading.Lock()
-        self._is_given = False
+        self._is_enqueued = False
         self.is_done = False
 
     def all_given(self) -> None:
         """Mark the work as completely enqueued."""
-        self._is_given = True
+        self._is_enqueued = True
 
     def is_ready(self) -> bool:
         """Ask the driver whether the work is done; raise CudaError if it failed."""
-        if self.is_done or not self._is_given:
+        if self.is_done or not self._is_enqueued:
             return self.is_done
         if self._driver.is_ready("cuStreamQuery", self.stream):
             self.finish()

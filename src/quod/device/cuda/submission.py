@@ -48,10 +48,10 @@ class CudaPassing(Completion):
     def __init__(self, handle: Any, ask: Callable[[Any], bool]) -> None:
         super().__init__()
         self.handle = handle
-        self._ask = ask
+        self._query = ask
 
     def is_done(self) -> bool:
-        if not self._done.is_set() and self._ask(self.handle):
+        if not self._done.is_set() and self._query(self.handle):
             self.complete()
         return self._done.is_set()
 
@@ -98,21 +98,23 @@ class CudaSubmission:
         self._parent = parent
         self._cancelled = False
         self._error: BaseException | None = None
-        self._finishing = threading.Lock()
+        self._finish_lock = threading.Lock()
         self._finished = False
         self._marks: list[CudaPassing] = []
-        self._between: list[Any] = []
+        self._step_events: list[Any] = []
         self._events: list[Any] = []
         self._clock: _Clock | None = None
         alone = self._timeline is not None or device.synchronous
-        with device.using(self._doing):
+        with device.using(self._describe):
             if alone:
                 load_kernels(recording)
                 events = events_of(recording.steps)
             else:
-                program = device.program(recording, self._doing)
+                program = device.program(recording, self._describe)
                 events = program.events
-            self._awaiting = iter([self._awaited(e) for e in events if isinstance(e, Await)])
+            self._awaited_completions = iter(
+                [self._awaited(e) for e in events if isinstance(e, Await)]
+            )
             self._work = device.begin(recording)
             try:
                 if self._timeline is not None or any(isinstance(e, Mark) for e in events):
@@ -141,7 +143,7 @@ class CudaSubmission:
             )
         return completion
 
-    def _doing(self) -> str:
+    def _describe(self) -> str:
         kernels = dict.fromkeys(
             str(step.kernel) for step in self._recording.steps if isinstance(step, Launch)
         )
@@ -149,8 +151,8 @@ class CudaSubmission:
         omitted = (
             f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
         )
-        alone = len(kernels) < 2 or self._device.synchronous
-        hint = "" if alone else "; set QUOD_CUDA_SYNCHRONOUS=1 to find out which"
+        is_identified = len(kernels) < 2 or self._device.synchronous
+        hint = "" if is_identified else "; set QUOD_CUDA_SYNCHRONOUS=1 to find out which"
         return f"the work of {self._name}" + (
             f", kernels {names_text}{omitted}{hint}" if kernels else ""
         )
@@ -163,13 +165,13 @@ class CudaSubmission:
                 case Graph():
                     self._driver.cuGraphLaunch(section.handle, self._work.stream)
                 case Mark() | Await():
-                    self._pass(section)
+                    self._mark_or_await(section)
 
     def _start_steps(self) -> None:
         self._record_event()
         for step in self._recording.steps:
             if isinstance(step, (Mark, Await)):
-                self._pass(step)
+                self._mark_or_await(step)
             else:
                 issue(self._driver, step, self._work.stream)
                 if isinstance(step, Launch) and self._device.synchronous:
@@ -181,10 +183,10 @@ class CudaSubmission:
             stream = self._work.stream
             wait_until(lambda: self._driver.is_ready("cuStreamQuery", stream))
 
-    def _pass(self, step: Mark | Await) -> None:
+    def _mark_or_await(self, step: Mark | Await) -> None:
         stream = self._work.stream
         if isinstance(step, Await):
-            self._driver.cuStreamWaitEvent(stream, next(self._awaiting).handle, 0)
+            self._driver.cuStreamWaitEvent(stream, next(self._awaited_completions).handle, 0)
             return
         handle = self._driver.cuEventCreate(0)
         passing = CudaPassing(handle, self._device.event_is_passed)
@@ -197,8 +199,8 @@ class CudaSubmission:
     def _record_event(self) -> None:
         """Record a driver event between two steps if there is a timeline."""
         if self._timeline is not None:
-            self._between.append(self._event())
-            self._driver.cuEventRecord(self._between[-1], self._work.stream)
+            self._step_events.append(self._event())
+            self._driver.cuEventRecord(self._step_events[-1], self._work.stream)
 
     def _event(self) -> Any:
         """Create a driver event that lives as long as this submission."""
@@ -209,15 +211,15 @@ class CudaSubmission:
 
     @property
     def is_done(self) -> bool:
-        self._look(0)
+        self._poll(0)
         return self._finished
 
-    def _look(self, timeout: float | None = None) -> None:
+    def _poll(self, timeout: float | None = None) -> None:
         """Wait up to `timeout` seconds; finish the submission if its work has ended."""
         if self._finished:
             return
         try:
-            with self._device.using(self._doing):
+            with self._device.using(self._describe):
                 if not wait_until(self._work.is_ready, timeout):
                     return
         except DeviceError as error:
@@ -232,10 +234,10 @@ class CudaSubmission:
     def wait(self) -> None:
         try:
             with forwarding_cancellation(self):
-                self._look()
+                self._poll()
         except BaseException:
             self.cancel()
-            self._look(GRACE_SECONDS)
+            self._poll(GRACE_SECONDS)
             raise
         if self._error is not None:
             raise self._error
@@ -243,16 +245,16 @@ class CudaSubmission:
             raise DeviceError(f"the work of {self._name} was stopped")
 
     def _finish(self, error: BaseException | None) -> None:
-        with self._finishing:
+        with self._finish_lock:
             if self._finished:
                 return
             self._error = error
             if error is None and self._clock is not None:
                 try:
-                    with self._device.using(self._doing):
+                    with self._device.using(self._describe):
                         self._report_times(self._clock)
-                except DeviceError as late:
-                    self._error = late
+                except DeviceError as timing_error:
+                    self._error = timing_error
             self._end_marks()
             self._work.finish()
             self._finished = True
@@ -262,7 +264,7 @@ class CudaSubmission:
             mark.complete()
             mark.time_ns = clock.time_of(mark.handle)
         if self._timeline is not None:
-            times = [clock.time_of(event) for event in self._between]
+            times = [clock.time_of(event) for event in self._step_events]
             for step, begin, end in zip(self._recording.steps, times[:-1], times[1:], strict=True):
                 self._timeline.record(
                     step.label, begin, max(begin, end), track=self._name, bytes=step.bytes,

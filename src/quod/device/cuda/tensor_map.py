@@ -37,7 +37,7 @@ class TensorMaps:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[TiledMemory, ...], Buffer] = OrderedDict()
+        self._maps_by_arrays: OrderedDict[tuple[TiledMemory, ...], Buffer] = OrderedDict()
 
     def get(self, arrays: tuple[TiledMemory, ...], upload: Callable[[Array], Buffer]) -> Buffer:
         """Return device memory with the tensor maps of `arrays`.
@@ -46,22 +46,22 @@ class TensorMaps:
         Raises DeviceError if the driver refuses a map.
         """
         with self._lock:
-            cached = self._known.get(arrays)
+            cached = self._maps_by_arrays.get(arrays)
             if cached is not None:
-                self._known.move_to_end(arrays)
+                self._maps_by_arrays.move_to_end(arrays)
                 return cached
         words = np.concatenate([self._encoded(array) for array in arrays])
         maps = upload(words)
         with self._lock:
-            self._known[arrays] = maps
-            while len(self._known) > _MAX_CACHED:
-                self._known.popitem(last=False)
+            self._maps_by_arrays[arrays] = maps
+            while len(self._maps_by_arrays) > _MAX_CACHED:
+                self._maps_by_arrays.popitem(last=False)
         return maps
 
     def clear(self) -> None:
         """Release the memory of all maps."""
         with self._lock:
-            self._known.clear()
+            self._maps_by_arrays.clear()
 
     def _encoded(self, array: TiledMemory) -> Array:
         buffer = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)

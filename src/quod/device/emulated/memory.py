@@ -58,9 +58,9 @@ class EmulatedMemory:
             self.peak = max(self.peak, self.in_use)
             address = self._next
             self._next += (nbytes // ALIGNMENT + 2) * ALIGNMENT
-        piece = _Allocation(address, data)
-        weakref.finalize(piece, self._release, nbytes)
-        return Buffer(piece, address, nbytes, space=self.space)
+        allocation = _Allocation(address, data)
+        weakref.finalize(allocation, self._release, nbytes)
+        return Buffer(allocation, address, nbytes, space=self.space)
 
     def _release(self, nbytes: int) -> None:
         with self._lock:
@@ -73,14 +73,14 @@ class EmulatedMemory:
             raise DeviceError(
                 f"the memory belongs to {buffer.space.name}, which {self.space.name} does not reach"
             )
-        piece = buffer.owner
-        assert isinstance(piece, _Allocation)
-        start = buffer.address - piece.address
-        return piece.data[start : start + buffer.nbytes]
+        allocation = buffer.owner
+        assert isinstance(allocation, _Allocation)
+        start = buffer.address - allocation.address
+        return allocation.data[start : start + buffer.nbytes]
 
 
 def whole_allocation(buffer: Buffer) -> Buffer:
     """Return the whole allocation that contains a buffer."""
-    piece = buffer.owner
-    assert isinstance(piece, _Allocation)
-    return Buffer(piece, piece.address, piece.data.nbytes, space=buffer.space)
+    allocation = buffer.owner
+    assert isinstance(allocation, _Allocation)
+    return Buffer(allocation, allocation.address, allocation.data.nbytes, space=buffer.space)

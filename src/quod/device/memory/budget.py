@@ -69,8 +69,8 @@ def check_budget(
         return
     message = f"{what} needs {bytes_text(needed)} of memory; the budget is {bytes_text(budget)}"
     if items > 0 and needed > fixed:
-        fits = max(0, budget - fixed) * items // (needed - fixed)
-        message += f", which fits {fits} of {items} {unit}" if fits else (
+        fitting_items = max(0, budget - fixed) * items // (needed - fixed)
+        message += f", which fits {fitting_items} of {items} {unit}" if fitting_items else (
             f", too little for any of the {items} {unit}"
         )  # fmt: skip
     raise OutOfMemory(f"{message}; give the device a larger memory_budget or split the work")

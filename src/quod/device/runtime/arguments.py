@@ -158,11 +158,11 @@ def adopt(
         groups, slots = split(kernel, groups, arguments)
     for argument in slots:
         if not isinstance(argument, DIRECT):
-            return groups, _adopted(device, kernel, slots)
+            return groups, _convert_foreign(device, kernel, slots)
     return groups, slots
 
 
-def _adopted(
+def _convert_foreign(
     device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
     """Convert the arrays of other libraries among arguments to buffers and NumPy arrays."""

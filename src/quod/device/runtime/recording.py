@@ -112,7 +112,7 @@ class Dependencies:
         self._segments: list[_Segment] = []
         self._barrier: int | None = None
         # The steps for which no later step waits yet.
-        self._last: set[int] = set()
+        self._unawaited: set[int] = set()
 
     def add(
         self, step: int, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
@@ -145,17 +145,17 @@ class Dependencies:
         predecessors.discard(step)
         if self._barrier is not None and not any(n > self._barrier for n in predecessors):
             predecessors.add(self._barrier)
-        self._last = (self._last - predecessors) | {step}
+        self._unawaited = (self._unawaited - predecessors) | {step}
         return tuple(sorted(predecessors))
 
     def writers(self, memory: Iterable[Memory]) -> set[int]:
         """Return the steps that wrote last to some part of `memory`."""
         last_writers: set[int] = set()
         for start, stop in _spans(memory):
-            at = bisect_left(self._segments, stop, key=lambda segment: segment.start)
-            while at and self._segments[at - 1].stop > start:
-                at -= 1
-                writer = self._segments[at].writer
+            index = bisect_left(self._segments, stop, key=lambda segment: segment.start)
+            while index and self._segments[index - 1].stop > start:
+                index -= 1
+                writer = self._segments[index].writer
                 if writer is not None:
                     last_writers.add(writer)
         return last_writers
@@ -169,17 +169,17 @@ class Dependencies:
         segments = self._segments
         count_below = bisect_left(segments, address, key=lambda segment: segment.start)
         if count_below and segments[count_below - 1].stop > address:
-            divided = segments[count_below - 1]
-            upper = _Segment(address, divided.stop, divided.writer, divided.readers)
-            divided.stop = address
+            segment = segments[count_below - 1]
+            upper = _Segment(address, segment.stop, segment.writer, segment.readers)
+            segment.stop = address
             segments.insert(count_below, upper)
         return count_below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
         """Add a step that waits for all earlier steps and that all later steps wait for."""
-        dependencies = tuple(sorted(self._last))
+        dependencies = tuple(sorted(self._unawaited))
         self._segments.clear()
-        self._barrier, self._last = step, {step}
+        self._barrier, self._unawaited = step, {step}
         return dependencies
 
 
@@ -206,12 +206,12 @@ class Recording:
         A memory region is described by its size alone, and a location in it by region number and
         byte offset. Overlapping memory counts as one region.
         """
-        pieces = _Regions(self.steps)
+        regions = _Regions(self.steps)
         return {
             "schema": "quod-recording-1",
             "device": self.device,
-            "memory": [{"bytes": size} for size in pieces.sizes],
-            "steps": [_describe(step, pieces) for step in self.steps],
+            "memory": [{"bytes": size} for size in regions.sizes],
+            "steps": [_describe(step, regions) for step in self.steps],
         }
 
 
@@ -240,28 +240,28 @@ class _Regions:
                 merged[-1][1] = max(merged[-1][1], stop)
             else:
                 merged.append([start, stop])
-        self._pieces = merged
+        self._ranges = merged
         self._numbers: dict[int, int] = {}
         self.sizes: list[int] = []
         for start, _ in used:
-            self._number(self._piece(start))
+            self._number(self._range_index(start))
 
-    def _piece(self, address: int) -> int:
+    def _range_index(self, address: int) -> int:
         # Empty memory and the next region begin at the same address; take the last of them.
-        return max(i for i, (start, _) in enumerate(self._pieces) if start <= address)
+        return max(i for i, (start, _) in enumerate(self._ranges) if start <= address)
 
-    def _number(self, piece: int) -> int:
-        if piece not in self._numbers:
-            self._numbers[piece] = len(self.sizes)
-            start, stop = self._pieces[piece]
+    def _number(self, range_index: int) -> int:
+        if range_index not in self._numbers:
+            self._numbers[range_index] = len(self.sizes)
+            start, stop = self._ranges[range_index]
             self.sizes.append(stop - start)
-        return self._numbers[piece]
+        return self._numbers[range_index]
 
     def place(self, memory: Memory) -> dict[str, int]:
         start, stop = span(memory)
-        piece = self._piece(start)
-        offset = start - self._pieces[piece][0]
-        return {"memory": self._number(piece), "offset": offset, "bytes": stop - start}
+        range_index = self._range_index(start)
+        offset = start - self._ranges[range_index][0]
+        return {"memory": self._number(range_index), "offset": offset, "bytes": stop - start}
 
 
 def _memory_of(step: Step) -> list[Memory]:
@@ -275,7 +275,7 @@ def _memory_of(step: Step) -> list[Memory]:
     return []
 
 
-def _describe(step: Step, pieces: _Regions) -> dict[str, Any]:
+def _describe(step: Step, regions: _Regions) -> dict[str, Any]:
     row: dict[str, Any] = {"label": step.label, "after": list(step.after)}
     match step:
         case Launch():
@@ -287,7 +287,7 @@ def _describe(step: Step, pieces: _Regions) -> dict[str, Any]:
                 "static": {name: repr(value) for name, value in step.kernel.static.items()},
                 "groups": step.groups,
                 "arguments": [
-                    pieces.place(argument)
+                    regions.place(argument)
                     if isinstance(argument, (Buffer, np.ndarray))
                     else {"value": argument if isinstance(argument, float) else int(argument)}  # type: ignore[arg-type]
                     | {"type": type_.name}
@@ -297,11 +297,11 @@ def _describe(step: Step, pieces: _Regions) -> dict[str, Any]:
         case Copy():
             row |= {
                 "op": step.direction,
-                "source": pieces.place(step.source),
-                "target": pieces.place(step.target),
+                "source": regions.place(step.source),
+                "target": regions.place(step.target),
             }
         case Fill():
-            row |= {"op": "fill", "target": pieces.place(step.target), "word": step.word}
+            row |= {"op": "fill", "target": regions.place(step.target), "word": step.word}
         case Mark():
             row |= {"op": "event", "event": step.event.name}
         case Await():

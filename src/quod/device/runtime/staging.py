@@ -73,11 +73,11 @@ def stage(device: AnyDevice, signature: Signature, arguments: Sequence[Argument]
     buffers = {start: device.allocate(stop - start, zero=False) for start, stop in spans}
     for _, array, _ in arrays:
         if array.nbytes:
-            device.upload(array, into=_place(spans, buffers, array))
+            device.upload(array, into=_device_range(spans, buffers, array))
     staged = list(arguments)
     stored = []
     for index, array, is_stored in arrays:
-        staged_buffer = _place(spans, buffers, array) if array.nbytes else device.allocate(0)
+        staged_buffer = _device_range(spans, buffers, array) if array.nbytes else device.allocate(0)
         staged[index] = staged_buffer
         if is_stored and array.nbytes:
             stored.append((staged_buffer, array))
@@ -89,7 +89,7 @@ def _span(array: Array) -> tuple[int, int]:
     return start, start + array.nbytes
 
 
-def _place(spans: list[list[int]], buffers: dict[int, Buffer], array: Array) -> Buffer:
+def _device_range(spans: list[list[int]], buffers: dict[int, Buffer], array: Array) -> Buffer:
     start, stop = _span(array)
     span_start = next(low for low, high in spans if low <= start and stop <= high)
     return buffers[span_start].slice(start - span_start, stop - span_start)

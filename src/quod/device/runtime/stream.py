@@ -76,10 +76,10 @@ class _Stream:
     def __init__(self, device: Submitter, name: str) -> None:
         self._device = device
         self.name = name
-        self._left_by: str | None = None
+        self._consumed_by: str | None = None
 
     def __repr__(self) -> str:
-        used = "" if self._left_by is None else f", used up by {self._left_by}()"
+        used = "" if self._consumed_by is None else f", used up by {self._consumed_by}()"
         return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
 
     def is_of(self, device: object) -> bool:
@@ -87,15 +87,15 @@ class _Stream:
         return self._device is device
 
     def _check(self) -> None:
-        if self._left_by is not None:
+        if self._consumed_by is not None:
             raise DeviceError(
-                f"this stream is no longer {self.state}: {self._left_by}() consumed it; "
+                f"this stream is no longer {self.state}: {self._consumed_by}() consumed it; "
                 "use the object that it returned"
             )
 
-    def _leave(self, method: str) -> None:
+    def _consume(self, method: str) -> None:
         self._check()
-        self._left_by = method
+        self._consumed_by = method
 
     if not TYPE_CHECKING:
 
@@ -114,7 +114,7 @@ class IdleStream(_Stream):
 
     def record(self) -> RecordingStream:
         """Begin a recording."""
-        self._leave("record")
+        self._consume("record")
         return RecordingStream(self._device, self.name)
 
     def replay(self, recording: Recording) -> RecordedStream:
@@ -131,7 +131,7 @@ class IdleStream(_Stream):
                 f"the recording is for another device than this {self._device.name}, "
                 "whose memory it cannot access; record it on each device"
             )
-        self._left_by = "replay"
+        self._consumed_by = "replay"
         return RecordedStream(self._device, self.name, recording)
 
 
@@ -154,13 +154,13 @@ class RecordingStream(_Stream):
     def part(self, name: str) -> Iterator[None]:
         """Prefix the labels of the steps that the body records with `name`."""
         self._check()
-        before, self._part = self._part, f"{self._part}{name}: "
+        outer_part, self._part = self._part, f"{self._part}{name}: "
         try:
             yield
         finally:
-            self._part = before
+            self._part = outer_part
 
-    def _after(
+    def _dependencies_of(
         self, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
     ) -> tuple[int, ...]:
         return self._dependencies.add(len(self._steps), reads, writes)
@@ -187,21 +187,21 @@ class RecordingStream(_Stream):
         writes = [a for i, a in memory.items() if i in kernel.stored]
         # Memory that the kernel accesses before its wait must be ready when it starts.
         early = kernel.early
-        first = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
-        after = self._after(reads, writes)
+        early_steps = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
+        after = self._dependencies_of(reads, writes)
         step = Launch(
             f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
             kernel=kernel, groups=count, arguments=slots, packed=packed,
-            overlapped=self._overlapped(after, first) if early is not None and count else (),
+            overlapped=self._overlapped(after, early_steps) if early is not None and count else (),
         )  # fmt: skip
         self._steps.append(step)
 
-    def _overlapped(self, after: tuple[int, ...], first: set[int]) -> tuple[int, ...]:
-        """Return the steps that the kernel waits for: all but events and those in `first`."""
+    def _overlapped(self, after: tuple[int, ...], early_writers: set[int]) -> tuple[int, ...]:
+        """Return the steps that the kernel waits for: no events, and none of `early_writers`."""
         return tuple(
             number
             for number in after
-            if number not in first and not isinstance(self._steps[number], (Mark, Await))
+            if number not in early_writers and not isinstance(self._steps[number], (Mark, Await))
         )
 
     def copy(self, source: Buffer, target: Buffer, *, label: str = "copy") -> None:
@@ -223,15 +223,15 @@ class RecordingStream(_Stream):
     def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
         self._check()
         source, target = base_array(source), base_array(target)
-        self._check_reached(source, host=direction == "upload")
-        self._check_reached(target, host=direction == "download")
+        self._check_space(source, host=direction == "upload")
+        self._check_space(target, host=direction == "download")
         _check_writeable(target)
         if source.nbytes != target.nbytes:
             raise DeviceError(
                 f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
             )
         step = Copy(
-            f"{self._part}{label}", self._after([source], [target]), 2 * source.nbytes,
+            f"{self._part}{label}", self._dependencies_of([source], [target]), 2 * source.nbytes,
             direction=direction, source=source, target=target,
         )  # fmt: skip
         self._steps.append(step)
@@ -240,7 +240,7 @@ class RecordingStream(_Stream):
         """Set every 32-bit word of a buffer."""
         self._check()
         instance("what is filled", target, Buffer, "allocate or upload one", error=DeviceError)
-        self._check_reached(target, host=False)
+        self._check_space(target, host=False)
         _check_writeable(target)
         word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)
         if target.nbytes % 4:
@@ -248,11 +248,11 @@ class RecordingStream(_Stream):
                 f"{label} sets 32-bit words, and {target.nbytes} bytes are not "
                 "a whole number of them"
             )
-        after = self._after((), [target])
+        after = self._dependencies_of((), [target])
         step = Fill(f"{self._part}{label}", after, target.nbytes, target=target, word=word)
         self._steps.append(step)
 
-    def _check_reached(self, memory: Memory, *, host: bool) -> None:
+    def _check_space(self, memory: Memory, *, host: bool) -> None:
         """Raise DeviceError unless memory is the device's, or the host's if that is expected."""
         buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
         required_space = HOST if host else self._device.space
@@ -285,7 +285,7 @@ class RecordingStream(_Stream):
 
     def finish(self) -> RecordedStream:
         """End the recording."""
-        self._leave("finish")
+        self._consume("finish")
         recording = Recording(self._device.name, tuple(self._steps), self._device.space)
         return RecordedStream(self._device, self.name, recording)
 
@@ -306,7 +306,7 @@ class RecordedStream(_Stream):
 
         The stages are inside `parent`, or the caller's innermost stage.
         """
-        parent = self._leave_for("submit", timeline, parent)
+        parent = self._consume_for("submit", timeline, parent)
         submission = self._device.submit(
             self.recording, self.name, timeline=timeline, parent=parent
         )
@@ -314,16 +314,16 @@ class RecordedStream(_Stream):
 
     def run(self, timeline: Timeline | None = None, *, parent: Stage | None = None) -> IdleStream:
         """Submit and wait; on a CPU without switching to another thread."""
-        parent = self._leave_for("run", timeline, parent)
+        parent = self._consume_for("run", timeline, parent)
         self._device.run(self.recording, self.name, timeline=timeline, parent=parent)
         return IdleStream(self._device, self.name)
 
-    def _leave_for(
+    def _consume_for(
         self, method: str, timeline: Timeline | None, parent: Stage | None
     ) -> Stage | None:
         """Mark the stream as used by `method`; return the timeline stage that contains the work."""
         self._check()
-        self._left_by = method
+        self._consumed_by = method
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent
 
@@ -350,7 +350,7 @@ class SubmittedStream(_Stream):
 
     def wait(self) -> IdleStream:
         """Wait for the work and raise its error, if any. Ctrl-C stops the work."""
-        self._leave("wait")
+        self._consume("wait")
         self._submission.wait()
         return IdleStream(self._device, self.name)
 

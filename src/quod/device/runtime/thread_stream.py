@@ -18,18 +18,18 @@ from quod.errors import DeviceError
 # Idle threads are kept for the next submission: starting one takes as long as a small kernel.
 _MAX_IDLE = 8
 _idle: list[_Runner] = []
-_process = os.getpid()
+_process_id = os.getpid()
 _lock = threading.Lock()
 
 
 def run_in_thread(task: Callable[[], None], name: str) -> None:
     """Run a task on an idle or a new daemon thread, which is called `name` meanwhile."""
-    global _process
+    global _process_id
     with _lock:
-        if _process != os.getpid():
+        if _process_id != os.getpid():
             # Threads do not survive a fork.
             _idle.clear()
-            _process = os.getpid()
+            _process_id = os.getpid()
         runner = _idle.pop() if _idle else None
     if runner is None:
         runner = _Runner()
@@ -44,25 +44,25 @@ class _Runner(LargeStackThread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._given = threading.Lock()
-        self._given.acquire()
+        self._has_task = threading.Lock()
+        self._has_task.acquire()
         self._task: Callable[[], None] | None = None
 
     def begin(self, task: Callable[[], None], name: str) -> None:
         """Give an idle runner a task."""
         self.name, self._task = name, task
-        self._given.release()
+        self._has_task.release()
 
     def run(self) -> None:
         while True:
-            self._given.acquire()
+            self._has_task.acquire()
             task, self._task = self._task, None
             assert task is not None
             task()
             # Release the finished task's objects before waiting for the next task.
             del task
             with _lock:
-                if len(_idle) >= _MAX_IDLE or _process != os.getpid():
+                if len(_idle) >= _MAX_IDLE or _process_id != os.getpid():
                     return
                 _idle.append(self)
 

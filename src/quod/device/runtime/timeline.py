@@ -244,9 +244,9 @@ class Timeline:
                 by_name.setdefault(named(stage.name), []).append(stage)
             depth = 0 if parent is None else table[parent].depth + 1
             for name, group in by_name.items():
-                number = len(table)
+                row_index = len(table)
                 table.append(_row(name, group, depth, parent, total_busy, now))
-                add([inner for stage in group for inner in children.get(id(stage), [])], number)
+                add([inner for stage in group for inner in children.get(id(stage), [])], row_index)
 
         add(children.get(None, []), None)
         return table
@@ -329,16 +329,16 @@ def _row(
 
 def _busy(group: Sequence[Stage], now: int) -> int:
     """Return the nanoseconds in which at least one stage ran; stages are ordered by start."""
-    total = reached = 0
+    total = busy_until = 0
     for stage in group:
         end = _end(stage, now)
-        total += max(0, end - max(stage.begin_ns, reached))
-        reached = max(reached, end)
+        total += max(0, end - max(stage.begin_ns, busy_until))
+        busy_until = max(busy_until, end)
     return total
 
 
 class _NullStage(Stage):
-    """Stands in for a stage where nobody listens; is its own context manager."""
+    """The stage of a `NullTimeline`: records nothing, and is its own context manager."""
 
     def __enter__(self) -> Stage:
         return self

@@ -104,24 +104,24 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
     )
     if len(groups) == len(places) and not any(offsets):
         return BindingPlan(None, ranges, offsets)
-    # With an offset for each there are few variants of a kernel; reading one costs nothing.
+    # An offset for every pointer keeps variants of a kernel few; reading an offset costs nothing.
     bindings = tuple(Binding(numbers[index], True) for index in range(len(places)))
     return BindingPlan(bindings, ranges, offsets)
 
 
 def _without_overlap(groups: list[_Group]) -> list[_Group]:
     """Merge groups that overlap."""
-    done: list[_Group] = []
+    merged: list[_Group] = []
     placed = sorted(
         (group for group in groups if group.buffer is not None),
         key=lambda group: (group.buffer or 0, group.start),
     )
     for group in placed:
-        if done and done[-1].buffer == group.buffer and group.start < done[-1].stop:
-            done[-1].join(group)
+        if merged and merged[-1].buffer == group.buffer and group.start < merged[-1].stop:
+            merged[-1].join(group)
         else:
-            done.append(group)
-    return done + [group for group in groups if group.buffer is None]
+            merged.append(group)
+    return merged + [group for group in groups if group.buffer is None]
 
 
 def _merge_two_groups(
@@ -130,9 +130,12 @@ def _merge_two_groups(
     """Merge the two groups that cost least: empty memory, else neighbours in one buffer."""
     empty = [group for group in groups if group.buffer is None]
     if empty and len(groups) > 1:
-        (gone, *_), host = empty, next(group for group in groups if group is not empty[0])
-        host.members += gone.members
-        return [group for group in groups if group is not gone]
+        (empty_group, *_), target_group = (
+            empty,
+            next(group for group in groups if group is not empty[0]),
+        )
+        target_group.members += empty_group.members
+        return [group for group in groups if group is not empty_group]
     placed = sorted(groups, key=lambda group: (group.buffer or 0, group.start))
     pairs = [
         (right.stop - left.start, number)

@@ -66,23 +66,23 @@ class KernelText:
     def unpack(cls, data: bytes) -> KernelText:
         """Decode the bytes of `pack`; raise ValueError for others."""
         try:
-            return cls._of(json.loads(data))
+            return cls._decode(json.loads(data))
         except (KeyError, TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("no text of a kernel") from error
 
     @classmethod
-    def _of(cls, read: Any) -> KernelText:
+    def _decode(cls, document: Any) -> KernelText:
         module = WgslModule(
-            read["text"], read["entry"], read["workgroup_size"],
-            tuple(Binding(number, offset) for number, offset in read["bindings"]),
-            read["storage"], read["parameter_words"],
+            document["text"], document["entry"], document["workgroup_size"],
+            tuple(Binding(number, offset) for number, offset in document["bindings"]),
+            document["storage"], document["parameter_words"],
             tuple(
                 Field(kind, parameter, word, _TYPES[name])
-                for kind, parameter, word, name in read["fields"]
+                for kind, parameter, word, name in document["fields"]
             ),
             DIALECT, (),
         )  # fmt: skip
-        return cls(PointerUses(tuple(read["stored"]), tuple(read["atomic"])), module)
+        return cls(PointerUses(tuple(document["stored"]), tuple(document["atomic"])), module)
 
 
 class KernelSource:

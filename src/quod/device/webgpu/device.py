@@ -1,4 +1,4 @@
-"""GPUs through WebGPU: kernels are WGSL, and recordings are submitted in short pieces.
+"""GPUs through WebGPU: kernels are WGSL, and recordings are submitted in chunks.
 
 The package `wgpu` and a driver for Vulkan, Metal or Direct3D 12 suffice. Software drivers, such as
 Mesa's, are adapters, too.
@@ -60,7 +60,7 @@ _LANES_PER_MULTIPROCESSOR = 1024
 _MAX_BINDINGS = 64
 
 # Devices that must never be released: the driver would wait for work that never ends.
-_given_up: list[Any] = []
+_leaked_devices: list[Any] = []
 
 
 class WebGpuDevice(OpenedDevice):
@@ -120,12 +120,12 @@ class WebGpuDevice(OpenedDevice):
         if synchronous is None:
             synchronous = os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
         if watchdog is None:
-            watchdog = _number_of(
+            watchdog = _environment_number(
                 "QUOD_WEBGPU_WATCHDOG",
                 _SOFTWARE_WATCHDOG_SECONDS if self.properties.is_software else _WATCHDOG_SECONDS,
             )
         self.memory_budget = memory_budget or int(
-            _number_of("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
+            _environment_number("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
         )
         self._lock = threading.Lock()
         self._cache = cache or CompileCache()
@@ -140,8 +140,8 @@ class WebGpuDevice(OpenedDevice):
         )  # fmt: skip
         self._programs = Programs(self.session)
         with self.session.using(lambda: "opening the device"):
-            seen = probe(self.session, self.properties)
-        self.drops_long_loops = seen.drops_long_loops
+            probed = probe(self.session, self.properties)
+        self.drops_long_loops = probed.drops_long_loops
         if self.drops_long_loops:
             if adapter_limits(gpu.limits).storage_buffers <= self.limits.storage_buffers:
                 raise DeviceError(
@@ -154,7 +154,7 @@ class WebGpuDevice(OpenedDevice):
         stored = stored_limbs(self._cache, self.properties, u64=u64)
         self.limbs_are_chosen = limbs is not None or stored is not None
         self.target = WgslTarget(
-            self.limits, u64, seen.subgroup_size,
+            self.limits, u64, probed.subgroup_size,
             limbs or stored or default_limbs(self.properties, u64=u64), self.drops_long_loops,
         )  # fmt: skip
 
@@ -366,26 +366,26 @@ class WebGpuDevice(OpenedDevice):
             return
         session.compiler.close()
         if was_lost or session.queue.is_dead:
-            self._give_up()
+            self._leak()
             return
         try:
             session.queue.wait(lambda: session.queue.is_idle)
         except DeviceError:
-            self._give_up()
+            self._leak()
             raise
         self._programs.clear()
         with session.native.errors():
             session.gpu.destroy()
 
-    def _give_up(self) -> None:
+    def _leak(self) -> None:
         """Leak a device whose work does not end, because releasing it would wait for ever."""
         gpu = self.session.gpu
-        _given_up.append(gpu)
-        for kept in (gpu, gpu.queue):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        _leaked_devices.append(gpu)
+        for handle in (gpu, gpu.queue):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 
 
-def _number_of(variable: str, default: float) -> float:
+def _environment_number(variable: str, default: float) -> float:
     """Return a number from the environment; suffixes K, M, G multiply by 2**10, 2**20, 2**30."""
     text = os.environ.get(variable, "").strip()
     if not text:

@@ -80,10 +80,10 @@ class Encoding:
 
     def _write_time(self, number: int) -> None:
         """Let the GPU write a timestamp between two commands."""
-        timing = self.encoder.begin_compute_pass(
+        empty_pass = self.encoder.begin_compute_pass(
             timestamp_writes={"query_set": self._queries, "beginning_of_pass_write_index": number}
         )
-        timing.end()
+        empty_pass.end()
 
     def dispatch(
         self, pipeline: Any, bind_group: Any, offset: int, grid: tuple[int, int], step: int = 0
@@ -100,12 +100,12 @@ class Encoding:
             )
         elif self._pass is None:
             self._pass = self.encoder.begin_compute_pass()
-        current = self._pass
-        current.set_pipeline(pipeline)
-        current.set_bind_group(0, bind_group, [offset])
+        compute_pass = self._pass
+        compute_pass.set_pipeline(pipeline)
+        compute_pass.set_bind_group(0, bind_group, [offset])
         if self._session.watch is not None:
-            current.set_bind_group(1, self._session.watch)
-        current.dispatch_workgroups(*grid)
+            compute_pass.set_bind_group(1, self._session.watch)
+        compute_pass.dispatch_workgroups(*grid)
         self.count += 1
 
     def copy(
@@ -133,7 +133,7 @@ class Encoding:
         self.count += 1
 
     def finish_times(self, downloads: StagingLease) -> Times | None:
-        """End the timing of times, which are read when the work is done."""
+        """Encode the download of the timestamps, for `Times.read` once the work is done."""
         if not self._steps:
             return None
         usage = self._session.native.wgpu.BufferUsage
@@ -180,12 +180,12 @@ def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[Sto
         if row.allocation is None:
             # Empty memory is never accessed, but its binding needs a buffer, which no other binding
             # shares.
-            empty_binding = {
+            resource = {
                 "buffer": session.nothing,
                 "offset": number * ALIGNMENT,
                 "size": ALIGNMENT,
             }
         else:
-            empty_binding = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
-        entries.append({"binding": number + 1, "resource": empty_binding})
+            resource = {"buffer": row.allocation.handle, "offset": row.start, "size": row.size}
+        entries.append({"binding": number + 1, "resource": resource})
     return session.gpu.create_bind_group(layout=layout, entries=entries)

@@ -94,11 +94,11 @@ class WebGpuKernel(KernelRepr):
         )
 
     def _add(self, bindings: tuple[Binding, ...] | None, module: WgslModule) -> Variant:
-        built = self._compiler.begin(self._source, module)
+        wait_for_pipeline = self._compiler.begin(self._source, module)
 
         def pipeline() -> Any:
             try:
-                return built()
+                return wait_for_pipeline()
             except Exception:
                 # Do not keep the failure: a later attempt may succeed.
                 self._forget(self)
@@ -121,17 +121,17 @@ class WebGpuKernel(KernelRepr):
         """Pack a launch's arguments; raises DeviceError for one that does not fit its parameter."""
         self.signature.pack(arguments)
         allocations: dict[int, Allocation] = {}
-        places = []
+        pointer_ranges = []
         for index in self._pointers:
             buffer = arguments[index]
             assert isinstance(buffer, Buffer)
             if buffer.nbytes == 0:
-                places.append(PointerRange(None, 0, 0))
+                pointer_ranges.append(PointerRange(None, 0, 0))
                 continue
             allocation, start = allocation_and_offset(buffer)
             allocations[allocation.address] = allocation
-            places.append(PointerRange(allocation.address, start, start + buffer.nbytes))
-        plan = plan_bindings(self.name, places, self._limits)
+            pointer_ranges.append(PointerRange(allocation.address, start, start + buffer.nbytes))
+        plan = plan_bindings(self.name, pointer_ranges, self._limits)
         offsets = dict(zip(self._pointers, plan.offsets, strict=True))
         values = tuple(
             offsets[index] if index in offsets else _number(argument)

@@ -5,7 +5,7 @@
 ``webgpu:1``                the one of that number in the list of `quod devices`
 ``webgpu:llvmpipe``         the first whose name has that in it, in any case
 ``webgpu:portable``         the best, within the limits that every implementation of WebGPU has
-``webgpu:1:portable``       another one, likewise
+``webgpu:1:portable``       adapter 1, within the same limits
 ==========================  ======================================================================
 """
 

@@ -25,7 +25,7 @@ READ, WRITE = 1, 2
 """Modes of mapping memory (WebGPU, "GPUMapMode")."""
 
 _BACKENDS = ("Vulkan", "Metal", "DX12")
-_NEEDED = (
+_REQUIRED_FUNCTIONS = (
     "wgpuAdapterGetInfo", "wgpuBufferGetConstMappedRange", "wgpuBufferGetMappedRange",
     "wgpuBufferMapAsync", "wgpuBufferUnmap", "wgpuDeviceCreateShaderModuleTrusted",
     "wgpuDevicePoll", "wgpuQueueGetTimestampPeriod",
@@ -65,18 +65,18 @@ class Native:
         self.wgpu = wgpu
         self._library = library
         self._ffi = ffi
-        missing = [name for name in _NEEDED if not hasattr(library, name)]
+        missing = [name for name in _REQUIRED_FUNCTIONS if not hasattr(library, name)]
         if missing:
             raise DeviceError(f"this version of wgpu has no {missing[0]}; install version 0.32")
         parse_types(ffi)
         self._limit_backends(extras)
         self._log = _Log()
         self._lock = threading.Lock()
-        # What the library gets a pointer to, until it calls back.
+        # Keys whose pointers the library has, kept alive until it calls back.
         self._pending: dict[int, tuple[Any, Mapping]] = {}
         self._numbers = iter(range(1, 1 << 62))
         self._on_mapped = ffi.callback(
-            "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._mapped
+            "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._complete_mapping
         )
 
     def _limit_backends(self, extras: Any) -> None:
@@ -84,7 +84,7 @@ class Native:
         try:
             extras.set_instance_extras(backends=_BACKENDS)
         except RuntimeError:
-            # Another user of the package was first; its adapters are sorted out later.
+            # Another user of the package has opened it already; `adapters` leaves OpenGL's out.
             return
 
     # --- adapters
@@ -122,7 +122,7 @@ class Native:
         descriptor = ffi.new("WGPUShaderModuleDescriptor *")
         descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
         descriptor.label.data, descriptor.label.length = c_strings[1], len(name)
-        # The wrapper around the library turns what it reports into exceptions.
+        # The wrapper around the library raises the errors that it reports.
         create = self._checked_call("wgpuDeviceCreateShaderModuleTrusted")
         handle = create(device._internal, descriptor, 0)
         return self._backend.GPUShaderModule(label, handle, device)
@@ -150,7 +150,7 @@ class Native:
         self._library.wgpuBufferMapAsync(buffer._internal, mode, 0, nbytes, info[0])
         return mapping
 
-    def _mapped(self, status: int, message: Any, key: Any, _unused: Any) -> None:
+    def _complete_mapping(self, status: int, message: Any, key: Any, _unused: Any) -> None:
         with self._lock:
             _, mapping = self._pending.pop(int(self._ffi.cast("uintptr_t", key)))
         if status != self._library.WGPUMapAsyncStatus_Success:
@@ -224,16 +224,16 @@ class _Log(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self._told: list[str] = []
+        self._reports: list[str] = []
         logging.getLogger("wgpu").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if "lost (" in text:
-            self._told.append(shortened(text))
+            self._reports.append(shortened(text))
 
     def take(self) -> str:
-        reports, self._told = self._told, []
+        reports, self._reports = self._reports, []
         return reports[0] if reports else ""
 
 
@@ -246,13 +246,13 @@ def shortened(message: str) -> str:
 
 
 _native: Native | None = None
-_opening = threading.Lock()
+_open_lock = threading.Lock()
 
 
 def open_native() -> Native:
     """Load the package, once per process; raises DeviceError, which says what is missing."""
     global _native
-    with _opening:
+    with _open_lock:
         if _native is None:
             try:
                 wgpu = importlib.import_module("wgpu")

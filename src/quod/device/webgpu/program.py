@@ -133,7 +133,7 @@ class _Builder:
         self._keep: list[object] = []
         self._kernels: dict[WebGpuKernel, None] = {}
         # Launches wait for the buffer with all parameters.
-        self._waiting: list[tuple[int, Dispatch, int, tuple[StorageRange, ...]]] = []
+        self._pending_dispatches: list[tuple[int, Dispatch, int, tuple[StorageRange, ...]]] = []
 
     def build(self, recording: Recording) -> Program:
         for number, step in enumerate(recording.steps):
@@ -148,7 +148,7 @@ class _Builder:
                     self._operations.append(Host(number, step))
         uniform = self._parameters.buffer(self._session)
         groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
-        for operation_index, operation, nbytes, ranges in self._waiting:
+        for operation_index, operation, nbytes, ranges in self._pending_dispatches:
             group = groups.get((nbytes, ranges))
             if group is None:
                 group = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
@@ -165,7 +165,7 @@ class _Builder:
         shape = grid(groups, self._session.limits.groups_per_dimension)
         offset = self._parameters.add(block)
         operation = Dispatch(step, kernel, packed, None, offset, shape)
-        self._waiting.append((len(self._operations), operation, len(block), ranges))
+        self._pending_dispatches.append((len(self._operations), operation, len(block), ranges))
         self._operations.append(operation)
 
     def _launch(self, number: int, step: Launch) -> None:
@@ -211,9 +211,9 @@ class _Builder:
             self._operations.append(Transfer(number, source.handle, start, target.handle, to, size))
             return
         # WebGPU copies between two buffers only.
-        between = self._session.allocate(size)
-        self._keep.append(between)
-        middle = allocation_and_offset(between)[0].handle
+        temporary = self._session.allocate(size)
+        self._keep.append(temporary)
+        middle = allocation_and_offset(temporary)[0].handle
         self._operations += [
             Transfer(number, source.handle, start, middle, 0, size),
             Transfer(number, middle, 0, target.handle, to, size),

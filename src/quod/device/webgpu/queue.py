@@ -1,9 +1,9 @@
 """The queue of submissions to the GPU; each submission has a receipt.
 
-At its end a submission counts itself in a kernel, and copies the count to memory that the host can
-map. A readable copy shows that the submission is done. A correct count shows that kernels ran: a
-driver that has lost the GPU or its memory may continue and return zeros. The next word tells
-whether a driver ended loops early, if kernels watch for that.
+The last kernel of a submission increments a count, which is copied to memory that the host can map.
+A readable copy shows that the submission is done. A correct count shows that kernels ran: a driver
+that has lost the GPU or its memory may continue and return zeros. The next word tells whether a
+driver ended loops early, if kernels watch for that.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from quod.device.webgpu.shaders import STATE_BYTES, count_words
 from quod.errors import DeviceError
 
 _RECEIPT_BYTES = 16
-# Asking leaves the interpreter to other threads, and a processor that computes as the adapter
-# needs it itself: so there is a pause from the first time on.
+# Polling takes time from other Python threads, and from the CPU itself if the adapter is emulated
+# on it: so even the first poll is followed by a pause.
 _FIRST_PAUSE = 50e-6
 _LONGEST_PAUSE = 2e-3
-_LATE = 0.02
+_PAUSE_FRACTION = 0.02
 
 
 class Receipt:
@@ -51,9 +51,9 @@ class Receipt:
 class WebGpuQueue:
     """Submits to one device and watches over it; for use from any thread.
 
-    `lose` is called once, with the reason, when nothing more can be expected of the device. A
-    submission that ends neither well nor badly within `watchdog` seconds, counted from when the one
-    before it was done, is such a reason.
+    `lose` is called once, with the reason, when nothing more can be expected of the device. One
+    such reason is a submission that has neither ended nor failed within `watchdog` seconds of the
+    end of the one before it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WebGpuQueue:
         self.watchdog = watchdog
         self._lose = lose
         self._lock = threading.Lock()
-        self._settling = threading.Lock()
+        self._poll_lock = threading.Lock()
         self._count = 0
         self._outstanding: deque[Receipt] = deque()
         self._idle_receipts: list[Any] = []
@@ -128,8 +128,8 @@ class WebGpuQueue:
 
     def poll(self) -> None:
         """Mark finished submissions; raises DeviceError if the device was lost or hangs."""
-        # One thread asks at a time; what it finds counts for all.
-        if not self._settling.acquire(blocking=False):
+        # One thread polls at a time, on behalf of all.
+        if not self._poll_lock.acquire(blocking=False):
             return
         try:
             if self._dead is not None:
@@ -137,12 +137,12 @@ class WebGpuQueue:
             self._native.poll(self._device)
             loss_report = self._native.take_loss_report()
             if loss_report and self._is_lost():
-                self._die(f"the device was lost ({loss_report}); close it and open it again")
+                self._mark_dead(f"the device was lost ({loss_report}); close it and open it again")
                 return
             self._finish_done()
-            self._look_for_hang()
+            self._check_for_hang()
         finally:
-            self._settling.release()
+            self._poll_lock.release()
 
     def _is_lost(self) -> bool:
         """Test by a harmless request whether this device was lost."""
@@ -162,14 +162,14 @@ class WebGpuQueue:
             self._last_progress = time.perf_counter()
             if mapping.refusal:
                 reason = self._native.take_loss_report() or mapping.refusal
-                self._die(
+                self._mark_dead(
                     f"the device was lost in {receipt.doing()} ({reason}); close it and "
                     "open it again"
                 )
                 return
             *words, cut_short = self._read(receipt)
             if tuple(words) != count_words(receipt.number):
-                self._die(_what_is_wrong(words, receipt))
+                self._mark_dead(_wrong_count_message(words, receipt))
                 return
             self._outstanding.popleft()
             receipt.finish(self._loops_were_ended(receipt) if cut_short else None)
@@ -189,17 +189,17 @@ class WebGpuQueue:
             "wrong; compute less at a time, or use --device cpu"
         )
 
-    def _look_for_hang(self) -> None:
+    def _check_for_hang(self) -> None:
         if not self._outstanding:
             return
         waited = time.perf_counter() - self._last_progress
         if waited > self.watchdog:
-            self._die(
+            self._mark_dead(
                 f"{self._outstanding[0].doing()} has not ended for {waited:.0f} s and is taken for "
                 "hung; QUOD_WEBGPU_WATCHDOG sets another limit, in seconds"
             )
 
-    def _die(self, why: str) -> None:
+    def _mark_dead(self, why: str) -> None:
         """Mark the device as dead: all outstanding submissions fail."""
         self._dead = why
         error = DeviceError(f"{self._name}: {why}")
@@ -217,9 +217,9 @@ class WebGpuQueue:
         return not self._outstanding
 
     def wait(self, ready: Callable[[], bool], stop: Callable[[], bool] | None = None) -> bool:
-        """Wait until `ready` says so; False if `stop` does before. Ctrl-C is seen meanwhile.
+        """Wait until `ready` returns true; return False if `stop` returns true before.
 
-        DeviceError if the device is given up.
+        Ctrl-C interrupts the wait. Raises DeviceError if the device is dead.
         """
         begin = time.perf_counter()
         while True:
@@ -230,10 +230,10 @@ class WebGpuQueue:
             if stop is not None and stop():
                 return False
             waited = time.perf_counter() - begin
-            time.sleep(min(_LONGEST_PAUSE, max(_FIRST_PAUSE, waited * _LATE)))
+            time.sleep(min(_LONGEST_PAUSE, max(_FIRST_PAUSE, waited * _PAUSE_FRACTION)))
 
 
-def _what_is_wrong(words: Sequence[int], receipt: Receipt) -> str:
+def _wrong_count_message(words: Sequence[int], receipt: Receipt) -> str:
     if not any(words):
         seen = "only zeros where a known number should be"
     else:

@@ -1,6 +1,6 @@
 """An opened adapter: the memory, queue, staging buffers and pipelines that all work on it shares.
 
-Copies, recordings and probes know a session and no device; the device is its face to callers.
+Copies, recordings and probes use only the session; the device wraps it for callers.
 """
 
 from __future__ import annotations

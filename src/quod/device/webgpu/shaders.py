@@ -15,9 +15,9 @@ fn main() {
     state[4] = 0u;
 }
 """
-"""Ends every submission: counts it, and stores two words that follow from the count.
+"""Runs at the end of every submission: increments the count, and stores two words derived from it.
 
-The next word tells of this submission what kernels have left in the last one; see `WATCH_WORD`.
+Word 3 gets what the submission's kernels have left in word 4, which is then reset.
 """
 STATE_BYTES = 32
 
@@ -50,12 +50,12 @@ SUBGROUPS = """\
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) size: u32,
-        @builtin(subgroup_invocation_id) place: u32) {
+        @builtin(subgroup_invocation_id) index: u32) {
     state[2u * lane] = size;
-    state[2u * lane + 1u] = place;
+    state[2u * lane + 1u] = index;
 }
 """
-"""Stores the size of each instance's subgroup and its place in that."""
+"""Stores the size of each instance's subgroup and its index in the subgroup."""
 SUBGROUP_LANES = 64
 
 LOOPS = """\
@@ -72,5 +72,5 @@ fn main() {
     state[1] = count;
 }
 """
-"""Counts to 90,000 by loops: a driver may give up before, and say nothing."""
+"""Counts to 90,000 in nested loops: some drivers end long loops early and report no error."""
 LOOP_COUNT = 90_000

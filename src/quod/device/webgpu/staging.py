@@ -1,10 +1,10 @@
-"""Memory between the host's and the GPU's: buffers that both reach, taken and given back.
+"""Staging buffers: memory that both the host and the GPU access, reused by many copies.
 
-Those for uploads are mapped again as soon as the GPU has read them, and are then free.
+A buffer for uploads is mapped again as soon as the GPU has read it, and is then free.
 
-Whoever copies takes them through a `StagingLease`, and what that still holds in the end is dropped:
-no copy that fails or is interrupted keeps any. Nobody waits for a buffer while holding others of
-the ring, so no two wait for each other.
+A copy takes buffers through a `StagingLease`. The end of the lease destroys those still held, so a
+copy that fails or is interrupted keeps none. A copy never waits for a buffer while it holds others
+of the ring, so copies do not deadlock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def size_class(nbytes: int) -> int:
 
 
 class StagingRing:
-    """Staging buffers of one direction: free ones by size, never more than the ring has bytes."""
+    """Staging buffers of one direction: at most `RING_BYTES` in total."""
 
     def __init__(self, native: Native, device: Any, *, upload: bool) -> None:
         self._native = native
@@ -58,10 +58,10 @@ class StagingRing:
             usage.MAP_WRITE | usage.COPY_SRC if upload else usage.MAP_READ | usage.COPY_DST
         )
         self._lock = threading.Lock()
-        # Weak: one that an interrupt has lost between two hands does not count for ever.
+        # Weak, so that a buffer that an interrupt has lost does not count for ever.
         self._all: weakref.WeakSet[StagingBuffer] = weakref.WeakSet()
         self._idle: list[StagingBuffer] = []
-        # Of uploads: the GPU may still read them.
+        # Buffers for uploads that the GPU may still read.
         self._returning: list[StagingBuffer] = []
 
     @property
@@ -90,20 +90,20 @@ class StagingRing:
                     return buffer
             if not self._make_room(size) and not always:
                 return None
-            # Counted before it is there, so that no other thread takes its room.
-            buffer_record = StagingBuffer(None, size)
-            self._all.add(buffer_record)
+            # Counted before its memory is allocated, so that no other thread takes the space.
+            new_buffer = StagingBuffer(None, size)
+            self._all.add(new_buffer)
         try:
             with self._native.errors():
-                buffer_record.handle = self._device.create_buffer(
+                new_buffer.handle = self._device.create_buffer(
                     size=size, usage=self._usage, mapped_at_creation=self._upload
                 )
         except BaseException:
             with self._lock:
-                self._all.discard(buffer_record)
+                self._all.discard(new_buffer)
             raise
-        held.add(buffer_record)
-        return buffer_record
+        held.add(new_buffer)
+        return new_buffer
 
     def _collect(self) -> None:
         returned_buffers = [
@@ -185,15 +185,15 @@ class StagingLease:
         """
         acquired: list[StagingBuffer] = []
 
-        def is_there() -> bool:
+        def try_acquire() -> bool:
             staging_buffer = self._ring.acquire(nbytes, self._held)
             if staging_buffer is not None:
                 acquired.append(staging_buffer)
             return staging_buffer is not None
 
-        while not is_there():
+        while not try_acquire():
             if not let_go():
-                if not self._queue.wait(is_there, stop):
+                if not self._queue.wait(try_acquire, stop):
                     raise DeviceError("the copy was stopped")
                 break
         return acquired[0]
@@ -210,7 +210,7 @@ class StagingLease:
         self._ring.release(buffer)
 
     def drop(self) -> None:
-        """End the use of what is held, of work that was given up; the GPU may still use it."""
+        """Destroy the buffers still held, after failed work; the GPU may still use them."""
         while self._held:
             buffer = self._held.pop()
             if not self._queue.is_dead:

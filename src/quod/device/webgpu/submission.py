@@ -1,4 +1,4 @@
-"""Recorded work on a WebGPU device: encoded in pieces, submitted, waited for, and timed."""
+"""Recorded work on a WebGPU device: encoded in chunks, submitted, waited for, and timed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Download:
 
 @dataclass
 class _PendingSubmission:
-    """One submission on its way."""
+    """A submission whose work may not have ended."""
 
     receipt: Receipt
     downloads: list[_Download]
@@ -80,9 +80,9 @@ class WebGpuSubmission(BackgroundSubmission):
         self._downloads: list[_Download] = []
         self._uploading: list[StagingBuffer] = []
         self._steps: list[int] = []
-        self._flights: deque[_PendingSubmission] = deque()
+        self._pending: deque[_PendingSubmission] = deque()
         self._command_limit = 1 if self._one_by_one else _FIRST_COMMANDS
-        # Of each step: when it began and ended, on the host's clock and on the GPU's.
+        # The begin and end of each step, by the host's clock and by the GPU's.
         self._host_times: dict[int, tuple[int, int]] = {}
         self._gpu_times: dict[int, tuple[float, float]] = {}
         self._clock_offset: float | None = None
@@ -153,8 +153,8 @@ class WebGpuSubmission(BackgroundSubmission):
 
     def _mark(self, mark: Completion) -> None:
         self._flush()
-        if self._flights:
-            self._flights[-1].marks.append(mark)
+        if self._pending:
+            self._pending[-1].marks.append(mark)
         else:
             mark.complete()
 
@@ -168,20 +168,22 @@ class WebGpuSubmission(BackgroundSubmission):
         begin, end = span(recorded.source)
         pending = [
             *self._downloads,
-            *(download for flight in self._flights for download in flight.downloads),
+            *(download for flight in self._pending for download in flight.downloads),
         ]
         if any(_overlap(download.target, begin, end) for download in pending):
             self._flush()
             self._drain()
         allocation, start, size = whole_words(recorded.target)
-        for at in range(0, size, CHUNK_BYTES):
-            chunk_bytes = min(CHUNK_BYTES, size - at)
+        for offset in range(0, size, CHUNK_BYTES):
+            chunk_bytes = min(CHUNK_BYTES, size - offset)
             began = time.perf_counter_ns()
             staging = self._upload_lease.acquire(chunk_bytes, self._free_staging, self._stopped)
-            data = source[at : at + chunk_bytes]
+            data = source[offset : offset + chunk_bytes]
             self._session.uploads.write(staging, data)
             self._record_host_time(step, began, time.perf_counter_ns())
-            self._encoding.copy(staging.handle, 0, allocation.handle, start + at, chunk_bytes, step)
+            self._encoding.copy(
+                staging.handle, 0, allocation.handle, start + offset, chunk_bytes, step
+            )
             self._uploading.append(staging)
 
     def _download(self, step: int, recorded: Copy) -> None:
@@ -190,14 +192,14 @@ class WebGpuSubmission(BackgroundSubmission):
         if not target.nbytes:
             return
         source, begin, lead_bytes = readable_words(recorded.source)
-        for at in range(0, target.nbytes, CHUNK_BYTES):
-            chunk_bytes = min(CHUNK_BYTES, target.nbytes - at)
+        for offset in range(0, target.nbytes, CHUNK_BYTES):
+            chunk_bytes = min(CHUNK_BYTES, target.nbytes - offset)
             size = chunk_bytes + lead_bytes
             size += -size % 4
             staging = self._download_lease.acquire(size, self._free_staging, self._stopped)
-            self._encoding.copy(source.handle, begin + at, staging.handle, 0, size, step)
+            self._encoding.copy(source.handle, begin + offset, staging.handle, 0, size, step)
             self._downloads.append(
-                _Download(step, staging, lead_bytes, target[at : at + chunk_bytes])
+                _Download(step, staging, lead_bytes, target[offset : offset + chunk_bytes])
             )
 
     def _free_staging(self) -> bool:
@@ -205,7 +207,7 @@ class WebGpuSubmission(BackgroundSubmission):
 
         Returns False if there was no work.
         """
-        if not self._encoding.count and not self._flights:
+        if not self._encoding.count and not self._pending:
             return False
         self._flush()
         self._drain()
@@ -232,9 +234,9 @@ class WebGpuSubmission(BackgroundSubmission):
             self._session.downloads.begin_reading(download.staging)
         if times is not None:
             self._session.downloads.begin_reading(times.staging)
-        self._flights.append(_PendingSubmission(receipt, downloads, times))
+        self._pending.append(_PendingSubmission(receipt, downloads, times))
         self._command_limit = 1 if self._one_by_one else min(_MAX_COMMANDS, 2 * self._command_limit)
-        while len(self._flights) > _MAX_IN_FLIGHT:
+        while len(self._pending) > _MAX_IN_FLIGHT:
             self._wait_for_first()
 
     def _doing(self, steps: tuple[int, ...]) -> Callable[[], str]:
@@ -255,11 +257,11 @@ class WebGpuSubmission(BackgroundSubmission):
 
     def _drain(self) -> None:
         """Wait for all that was submitted."""
-        while self._flights:
+        while self._pending:
             self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        flight, queue = self._flights[0], self._session.queue
+        flight, queue = self._pending[0], self._session.queue
         receipt = flight.receipt
         if not queue.wait(lambda: receipt.is_done, self._stopped):
             self._check(receipt.doing())
@@ -272,7 +274,7 @@ class WebGpuSubmission(BackgroundSubmission):
         if flight.times is not None:
             self._record_gpu_times(flight.times, receipt)
             self._download_lease.release(flight.times.staging)
-        self._flights.popleft()
+        self._pending.popleft()
         for mark in flight.marks:
             mark.complete()
             mark.time_ns = receipt.done_ns
@@ -302,7 +304,7 @@ class WebGpuSubmission(BackgroundSubmission):
         """Report the steps as stages; host copies include their time on the host."""
         if isinstance(self._timeline, NullTimeline):
             return
-        last = time.perf_counter_ns()
+        last_end = time.perf_counter_ns()
         for number, step in enumerate(self._recording.steps):
             moments: list[int] = []
             if number in self._gpu_times and self._clock_offset is not None:
@@ -312,8 +314,8 @@ class WebGpuSubmission(BackgroundSubmission):
             moments += [moment for moment in self._host_times.get(number, ()) if moment]
             if isinstance(step, Mark):
                 moments = [self._marks[step].time_ns]
-            begin, end = (min(moments), max(moments)) if moments else (last, last)
-            last = end
+            begin, end = (min(moments), max(moments)) if moments else (last_end, last_end)
+            last_end = end
             self._timeline.record(
                 step.label, begin, end, track=self._name, bytes=step.bytes, modmuls=step.modmuls,
                 multiply_adds=step.multiply_adds, parent=self._parent,

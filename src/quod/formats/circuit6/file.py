@@ -142,7 +142,7 @@ class Circuit6:
         return totals
 
     def gates(self) -> dict[str, int]:
-        """Return the number of gates of each kind in all layers, at most MAX_TOTAL a layer."""
+        """Return the number of gates of each kind in all layers, at most MAX_TOTAL per layer."""
         counts = {}
         for kind in KINDS:
             totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
@@ -177,7 +177,7 @@ class _CircuitReader:
         self._reader = SectionReader(name, "header", data, 0, len(data))
         self._data, self._name = data, name
         # For messages: the file offset of each child's offsets, by segment.
-        self._places: list[list[int]] = []
+        self._child_offsets: list[list[int]] = []
 
     def circuit(self) -> Circuit6:
         reader = self._reader
@@ -247,7 +247,7 @@ class _CircuitReader:
                 )
             lengths.append(length)
         reader.label = f"segment {number}, children"
-        self._places.append([])
+        self._child_offsets.append([])
         children = tuple(self._child(number, segments) for _ in range(self._count("children", 16)))
         gates = {}
         inputs, outputs = lengths
@@ -264,7 +264,7 @@ class _CircuitReader:
         if segment >= segments:
             reader.fail(f"a child refers to segment {segment} of {segments}; {_DAMAGED}", start)
         count = self._count("offsets", 16)
-        self._places[number].append(reader.offset)
+        self._child_offsets[number].append(reader.offset)
         data = reader.take(16 * count, "the offsets of a child")
         pairs = np.frombuffer(data, "<u8").reshape(count, 2).astype(np.uint64)
         return Circuit6Child(
@@ -277,7 +277,9 @@ class _CircuitReader:
 
         def cyclic(number: int) -> None:
             reader.label = f"segment {number}, children"
-            reader.fail(f"segment {number} contains itself; {_DAMAGED}", self._places[number][0])
+            reader.fail(
+                f"segment {number} contains itself; {_DAMAGED}", self._child_offsets[number][0]
+            )
 
         reaches = [(0, 0)] * len(segments)
         for number in _children_first(segments, cyclic):
@@ -292,13 +294,13 @@ class _CircuitReader:
                     beyond = offsets > max(limit - child_reach, 0)
                     if child_reach > limit or beyond.any():
                         copy = int(beyond.argmax())
-                        what = ("an input", "an output")[side]
+                        end_name = ("an input", "an output")[side]
                         reader.label = f"segment {number}, children"
                         reader.fail(
-                            f"a gate of segment {child.segment} has {what} at "
+                            f"a gate of segment {child.segment} has {end_name} at "
                             f"{int(offsets[copy]) + child_reach - 1}, and there are {limit}; "
                             f"{_DAMAGED}",
-                            self._places[number][child_index] + 16 * copy + 8 * side,
+                            self._child_offsets[number][child_index] + 16 * copy + 8 * side,
                         )
                     reach[side] = max(reach[side], int(offsets.max()) + child_reach)
             reaches[number] = reach[0], reach[1]

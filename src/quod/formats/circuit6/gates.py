@@ -78,40 +78,40 @@ class GateReader:
             return no_gates(kind, self.field)
         fixed, begin, data = fixed_bytes(kind), self.reader.offset, self.reader.rest()
         starts = self._starts(kind, count, data)
-        places = np.ascontiguousarray(_slices(data, starts, fixed - 1)).view("<u8")
+        indices = np.ascontiguousarray(_slices(data, starts, fixed - 1)).view("<u8")
         tag: NDArray[np.uint8] = np.frombuffer(data, np.uint8)[starts + (fixed - 1)]
 
         def fail(wrong: NDArray[np.bool_], at: int, text: str) -> NoReturn:
             """Raise the error for the first wrong gate, at byte `at` of it."""
             row = int(wrong.argmax())
-            shown = text.format(int(places[row, at // 8]) if at < fixed - 1 else "")
-            self.reader.fail(f"{shown}; {_DAMAGED}", begin + int(starts[row]) + at)
+            message = text.format(int(indices[row, at // 8]) if at < fixed - 1 else "")
+            self.reader.fail(f"{message}; {_DAMAGED}", begin + int(starts[row]) + at)
 
         exponent = np.ones(count, np.uint8)
         if kind == "uni":
             exponent[:] = 0
             for number, power in _EXPONENTS.items():
-                exponent[places[:, 0] == number] = power
+                exponent[indices[:, 0] == number] = power
             if not exponent.all():
                 fail(exponent == 0, 0, "a unary gate has the kind {}, not 12345 or 12346")
-            if (places[:, 1] != 1).any():
-                fail(places[:, 1] != 1, 8, "a unary gate has {} inputs, not 1")
-        first = places.shape[1] - KINDS[kind] - 1
+            if (indices[:, 1] != 1).any():
+                fail(indices[:, 1] != 1, 8, "a unary gate has {} inputs, not 1")
+        first = indices.shape[1] - KINDS[kind] - 1
         limits = [self.inputs] * KINDS[kind] + [self.outputs]
         for column, limit in enumerate(limits, first):
-            beyond = places[:, column] >= limit
-            if beyond.any():
+            out_of_range = indices[:, column] >= limit
+            if out_of_range.any():
                 end = "output" if column == first + KINDS[kind] else "input"
                 text = f"the {end} of the {kind} gate is {{}}, and there are {limit}"
-                fail(beyond, 8 * column, text)
+                fail(out_of_range, 8 * column, text)
         if kind != "const" and (tag == PUBLIC).any():
             text = (
                 f"the coefficient of the {kind} gate is a public input, which is "
                 "allowed only for constants"
             )
             fail(tag == PUBLIC, fixed - 1, text)
-        narrow = places[:, first:].astype(np.uint32)
-        columns = [np.ascontiguousarray(narrow[:, at]) for at in range(KINDS[kind] + 1)]
+        index_columns = indices[:, first:].astype(np.uint32)
+        columns = [np.ascontiguousarray(index_columns[:, at]) for at in range(KINDS[kind] + 1)]
         value = np.zeros((count, self.field.words), np.uint32)
         constant_gates = np.flatnonzero(tag == ELEMENT)
         if constant_gates.size:
@@ -128,11 +128,11 @@ class GateReader:
             numbers = np.ascontiguousarray(_slices(data, starts[public_gates] + fixed, 8)).view(
                 "<u8"
             )[:, 0]
-            beyond = numbers >= self.public
-            if beyond.any():
-                number = int(numbers[beyond.argmax()])
+            out_of_range = numbers >= self.public
+            if out_of_range.any():
+                number = int(numbers[out_of_range.argmax()])
                 text = f"a constant refers to public input {number} of {self.public}"
-                fail(np.arange(count) == public_gates[beyond.argmax()], fixed, text)
+                fail(np.arange(count) == public_gates[out_of_range.argmax()], fixed, text)
             value[public_gates, 0] = numbers
         return Circuit6Gates(tuple(columns[:-1]), columns[-1], tag, value, exponent)
 
@@ -154,8 +154,8 @@ class GateReader:
             length = lengths.get(data[position + fixed - 1], 0)
             if not length:
                 reader.fail(
-                    f"the coefficient of the {kind} gate is of the sort "
-                    f"{data[position + fixed - 1]}, none of 1, 2 and 3; {_DAMAGED}",
+                    f"the coefficient of the {kind} gate has the kind "
+                    f"{data[position + fixed - 1]}, which is not 1, 2 or 3; {_DAMAGED}",
                     reader.offset + position + fixed - 1,
                 )
             position += length
@@ -180,17 +180,17 @@ def no_gates(kind: str, field: Circuit6Field) -> Circuit6Gates:
 def gates_to_bytes(kind: str, gates: Circuit6Gates, field: Circuit6Field) -> bytes:
     """Return a list of gates with its count, in the file's format."""
     count, fixed = len(gates), fixed_bytes(kind)
-    tails = np.zeros(256, np.int64)
-    tails[[ELEMENT, PUBLIC]] = field.element_bytes, 8
-    lengths = fixed + tails[gates.tag]
+    coefficient_bytes = np.zeros(256, np.int64)
+    coefficient_bytes[[ELEMENT, PUBLIC]] = field.element_bytes, 8
+    lengths = fixed + coefficient_bytes[gates.tag]
     starts = np.cumsum(lengths) - lengths
     columns: list[NDArray[np.generic]] = [*gates.inputs, gates.output]
     if kind == "uni":
         kinds = np.array([_UNARY.get(power, 0) for power in range(6)], np.uint64)
         columns = [kinds[gates.exponent], np.ones(count, np.uint64), *columns]
-    places = np.stack([column.astype("<u8") for column in columns], axis=1)
+    indices = np.stack([column.astype("<u8") for column in columns], axis=1)
     out = np.zeros(int(lengths.sum()), np.uint8)
-    out[starts[:, None] + np.arange(fixed - 1)] = places.view(np.uint8).reshape(count, fixed - 1)
+    out[starts[:, None] + np.arange(fixed - 1)] = indices.view(np.uint8).reshape(count, fixed - 1)
     out[starts + fixed - 1] = gates.tag
     for tag, length in ((ELEMENT, field.element_bytes), (PUBLIC, 8)):
         is_tagged = gates.tag == tag
@@ -198,6 +198,6 @@ def gates_to_bytes(kind: str, gates: Circuit6Gates, field: Circuit6Field) -> byt
             words = gates.value[is_tagged]
             numbers = words[:, 0].astype("<u8").tobytes()
             data = field.bytes_of(words) if tag == ELEMENT else numbers
-            tail = np.frombuffer(data, np.uint8).reshape(-1, length)
-            out[starts[is_tagged][:, None] + fixed + np.arange(length)] = tail
+            coefficients = np.frombuffer(data, np.uint8).reshape(-1, length)
+            out[starts[is_tagged][:, None] + fixed + np.arange(length)] = coefficients
     return count.to_bytes(8, "little") + out.tobytes()

@@ -97,13 +97,13 @@ class Circuit6Witness:
         field, length = header.field, header.private + header.public
         start = _HEADER_BYTES
         words = field.words_of(data[start:], header.values)
-        wrong = field.first_wrong(words)
-        if wrong is not None:
-            witness, value_index = divmod(wrong, length)
+        bad_value = field.first_wrong(words)
+        if bad_value is not None:
+            witness, value_index = divmod(bad_value, length)
             raise InputError(
                 f"value {value_index} of witness {witness} is not below the prime of {field.name}; "
                 "make the witness again",
-                path=name, section="values", offset=start + wrong * field.element_bytes,
+                path=name, section="values", offset=start + bad_value * field.element_bytes,
             )  # fmt: skip
         values = words.reshape(header.witnesses, length, field.words)
         return cls(name, field, values[:, : header.private], values[:, header.private :], len(data))
@@ -134,7 +134,7 @@ def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: W
             raise InputError(f"{name} has a value that is not below the prime of {field.name}")
         arrays.append(words)
     if len(arrays[0]) != len(arrays[1]) or not arrays[0].size:
-        raise InputError("private and public are of equally many instances, at least one")
+        raise InputError("private and public must have the same number of instances, at least one")
     counts = (len(arrays[0]), arrays[0].shape[1], arrays[1].shape[1])
     header = b"".join(count.to_bytes(8, "little") for count in counts)
     header += file_field.value.to_bytes(MODULUS_BYTES, "little")

@@ -91,9 +91,11 @@ def _tensor(label: str, pair: object) -> tuple[GgufType, NDArray[Any]]:
         raise InputError(f"{label} must be a pair of a type's name and an array")
     kind = GGUF_TYPES[choice(f"the type of {label}", pair[0], tuple(GGUF_TYPES))]
     array = plain_array(label, pair[1])
-    wanted = np.dtype(np.uint8) if kind.dtype is None else kind.dtype
-    if array.dtype.newbyteorder("<") != wanted:
-        raise InputError(f"{label} of type {kind.name} must be of {wanted.name}, not {array.dtype}")
+    expected_dtype = np.dtype(np.uint8) if kind.dtype is None else kind.dtype
+    if array.dtype.newbyteorder("<") != expected_dtype:
+        raise InputError(
+            f"{label} of type {kind.name} must be of {expected_dtype.name}, not {array.dtype}"
+        )
     return kind, array
 
 

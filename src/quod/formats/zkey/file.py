@@ -80,7 +80,7 @@ def coefficient_dtype(words: int) -> np.dtype[Any]:
 
 
 @frozen
-class _Place:
+class _Location:
     """The location of an array of points in the file."""
 
     section: str
@@ -129,7 +129,7 @@ class Zkey:
     circuit_hash: bytes | None
     contributions: int
     size: int
-    _places: dict[str, _Place]
+    _locations: dict[str, _Location]
     _identity: FileIdentity | None = None
     _owned: bool = False
     monomial: bool = False
@@ -171,7 +171,7 @@ class Zkey:
             circuit_hash=circuit_hash,
             contributions=0,
             size=0,
-            _places={},
+            _locations={},
             _owned=flag("owned", owned),
             monomial=flag("monomial", monomial),
             **points,
@@ -208,12 +208,12 @@ class Zkey:
     def of(cls, file: Iden3File) -> Zkey:
         """Read an open container as `open` reads a file."""
         header, section = read_groth16_header(file)
-        places: dict[str, _Place] = {}
+        locations: dict[str, _Location] = {}
         arrays: dict[str, Words] = {}
         words = header.curve.fq.words
 
         def read_points(source: SectionReader, name: str, *count: int, group: int) -> None:
-            places[name] = _Place(source.label, source.offset)
+            locations[name] = _Location(source.label, source.offset)
             shape = (*count, 2, words) if group == 1 else (*count, 2, 2, words)
             arrays[name] = source.words(*shape, what=name)
 
@@ -239,7 +239,7 @@ class Zkey:
             circuit_hash=circuit_hash,
             contributions=contributions,
             size=file.size,
-            _places=places,
+            _locations=locations,
             _identity=file.identity,
             _owned=file.identity is None,
             monomial=False,
@@ -268,15 +268,15 @@ class Zkey:
     def refuse(self, name: str, number: int, why: str) -> NoReturn:
         """Raise the `InputError` about a point of an array, or about a single point."""
         points: Words = getattr(self, name)
-        place = self._places.get(name)
+        location = self._locations.get(name)
         is_single = name in SINGLE_POINTS
         point_name = name if is_single else f"point {number} of {name}"
         size = points.nbytes // (1 if is_single else max(1, len(points)))
         raise InputError(
             f"{point_name} {why}; the key is damaged or forged, get it again from its source",
             path=self.path,
-            section=None if place is None else place.section,
-            offset=None if place is None else place.offset + number * size,
+            section=None if location is None else location.section,
+            offset=None if location is None else location.offset + number * size,
         )
 
     def check_points(self) -> None:
@@ -287,27 +287,33 @@ class Zkey:
         """
         for name in POINTS:
             points: Words = getattr(self, name)
-            bad = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
-            if bad is not None:
+            bad_index = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
+            if bad_index is not None:
                 is_single = name in SINGLE_POINTS
                 coordinates = (points if is_single else points[0]).size // self.fq.words
-                which = name if is_single else f"point {bad // coordinates} of {name}"
-                place = self._places.get(name)
+                point_text = name if is_single else f"point {bad_index // coordinates} of {name}"
+                location = self._locations.get(name)
                 raise InputError(
-                    f"a coordinate of {which} is not below the modulus of {self.curve}; "
+                    f"a coordinate of {point_text} is not below the modulus of {self.curve}; "
                     "the key is damaged or forged, get it again from its source",
                     path=self.path,
-                    section=None if place is None else place.section,
-                    offset=None if place is None else place.offset + bad * self.fq.bytes,
+                    section=None if location is None else location.section,
+                    offset=None
+                    if location is None
+                    else location.offset + bad_index * self.fq.bytes,
                 )
-        wrong = wrong_infinity(
+        wrong_point = wrong_infinity(
             {name: getattr(self, name) for name in POINTS} | {"h": self.quotient_points},
             self.coefficients,
             variables=self.variables, public=self.public, fr=self.fr,
         )  # fmt: skip
-        if wrong is not None:
-            uses = ", though the circuit uses its variable" if wrong[0] in MAY_BE_INFINITE else ""
-            self.refuse(*wrong, f"is the point at infinity{uses}")
+        if wrong_point is not None:
+            uses = (
+                ", though the circuit uses its variable"
+                if wrong_point[0] in MAY_BE_INFINITE
+                else ""
+            )
+            self.refuse(*wrong_point, f"is the point at infinity{uses}")
 
 
 def _check_lengths(file: Iden3File) -> None:

@@ -93,30 +93,30 @@ def read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
-    at_domain = section.offset - 4
+    domain_offset = section.offset - 4
     if header.variables < header.public + 1:
         section.fail(
             f"{header.variables} variables cannot hold {header.public} public ones and the "
             "constant 1; the file is damaged, make it again",
-            at_domain - 8,
+            domain_offset - 8,
         )
     size = header.domain_size
     if size < 1 or size & (size - 1):
         section.fail(
             f"the domain size {size} is not a power of two; the file is damaged, make it again",
-            at_domain,
+            domain_offset,
         )
     if size > 1 << header.curve.fr.two_adicity:
         section.fail(
             f"the domain size {size} is more than {header.curve.name} has roots of unity for "
             f"(2**{header.curve.fr.two_adicity}); the file is damaged, make it again",
-            at_domain,
+            domain_offset,
         )
     if size < header.public + 1:
         section.fail(
             f"the domain size {size} is too small for {header.public} public variables; "
             "the file is damaged, make it again",
-            at_domain,
+            domain_offset,
         )
 
 

@@ -3,8 +3,8 @@
 All zeros encode infinity, and the missing bytes of an incomplete download are zeros, too. A point
 of a, b_g1 or b_g2 is infinity if the matrix A or B does not use its wire, and a point of c only if
 neither does. Every other point of a key is a multiple of a generator by a number that is 0 with a
-probability of about 2**-250: alpha, beta, gamma and delta, h, and ic, whose wires A ties to
-themselves.
+probability of about 2**-250: alpha, beta, gamma and delta, h, and ic, for each of whose wires
+A has an extra row.
 """
 
 from __future__ import annotations
@@ -65,17 +65,19 @@ def wrong_infinity(
     }
     if not wires:
         return None
-    used = _used_wires(coefficients, variables)
-    doubtful = np.zeros_like(used)
+    used_wires = _used_wires(coefficients, variables)
+    to_check = np.zeros_like(used_wires)
     for name, indices in wires.items():
         for matrix in _MATRICES[name]:
-            doubtful[matrix, indices] = True
-    for batch in _batches(used & doubtful):
+            to_check[matrix, indices] = True
+    for batch in _batches(used_wires & to_check):
         remaining = _without_cancelled(coefficients, batch, fr)
         for name, indices in wires.items():
-            wrong = np.flatnonzero(remaining[list(_MATRICES[name])][:, indices].any(axis=0))
-            if len(wrong):
-                return name, int(infinity_indices[name][wrong[0]])
+            wrong_positions = np.flatnonzero(
+                remaining[list(_MATRICES[name])][:, indices].any(axis=0)
+            )
+            if len(wrong_positions):
+                return name, int(infinity_indices[name][wrong_positions[0]])
     return None
 
 

@@ -35,9 +35,9 @@ def write_zkey(
     """Write a Groth16 proving key atomically, with no contributions.
 
     Shapes and forms are those of `Zkey`; the number of variables is ``len(a)``. `circuit_hash` is
-    64 bytes that identify the circuit. snarkjs's own hash is a transcript over the powers of tau,
-    which `snarkjs zkey verify` requires. The default is BLAKE2b-512 over all points and
-    coefficients as they are written.
+    64 bytes that identify the circuit. `snarkjs zkey verify` requires snarkjs's own
+    hash, which is of a transcript over the powers of tau. The default is BLAKE2b-512 over all
+    points and coefficients as they are written.
 
     Raises InputError for arrays that do not fit together, `OutputError` if writing fails.
     """

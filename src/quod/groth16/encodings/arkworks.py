@@ -41,10 +41,9 @@ def proof_from_bytes(
 
     data: 128 bytes over BN254, 192 over other curves, and twice as many if uncompressed.
     name: the source of the data, for error messages.
-    Raises
-    `InputError` for another length, wrong flags, a coordinate that is not below q, a point off the
-    curve, at infinity or, with `check_subgroup`, outside the subgroup of order r. Verification
-    checks the subgroup in any case.
+    Raises `InputError` for another length, wrong flags, a coordinate that is not below q, a point
+    off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r.
+    Verification checks the subgroup in any case.
     """
     return decode_proof(_form(curve), data, check_subgroup=check_subgroup, name=name)
 

@@ -77,20 +77,21 @@ class LagrangePowers:
         for name in ("alpha_tau_g1", "beta_tau_g1", "beta_g2"):
             group = self.group(2 if name == "beta_g2" else 1)
             points: Words = getattr(self.ptau, name).reshape(-1, *group.shape)
-            if bad := _first_bad_point(device, group, points[:1]):
-                self.ptau.refuse(name, *bad)
+            if bad_point := _first_bad_point(device, group, points[:1]):
+                self.ptau.refuse(name, *bad_point)
         for name, points in self.arrays().items():
             group = self.group(2 if name == "tau_g2" else 1)
-            if bad := _first_bad_point(device, group, points):
+            if bad_point := _first_bad_point(device, group, points):
                 section = _section(self.ptau, "tau_g1" if name == "h" else name)
                 raise InputError(
-                    f"point {bad[0]} of the Lagrange basis {name} of 2**{self.power} {bad[1]}; the "
-                    "file is incomplete or damaged, or nobody contributed to its powers: get it "
-                    "again from its source and check it with quod powersoftau verify",
+                    f"point {bad_point[0]} of the Lagrange basis {name} of 2**{self.power} "
+                    f"{bad_point[1]}; the file is incomplete or damaged, or nobody contributed to "
+                    "its powers: get it again from its source and check it with "
+                    "quod powersoftau verify",
                     path=self.ptau.path,
                     section=section.label,
                     offset=section.offset
-                    + self._section_index(name, bad[0]) * 8 * group.point_words,
+                    + self._section_index(name, bad_point[0]) * 8 * group.point_words,
                 )
 
     def _section_index(self, name: str, index: int) -> int:

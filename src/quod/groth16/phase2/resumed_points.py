@@ -45,18 +45,18 @@ class EmptyPointStore:
 
 
 class FilePointStore:
-    """Points in a partially written file; `places` has the offset of each section."""
+    """Points in a partially written file; `offsets` has the offset of each section."""
 
-    def __init__(self, parts: Parts, places: Mapping[int, int]) -> None:
-        self._parts, self._places = parts, places
+    def __init__(self, parts: Parts, offsets: Mapping[int, int]) -> None:
+        self._parts, self._offsets = parts, offsets
 
     def find(self, section: int, offset: int, length: int) -> bytes | None:
         """Return the bytes of the file if its journal records them."""
-        return self._parts.stored(self._places[section] + offset, length)
+        return self._parts.stored(self._offsets[section] + offset, length)
 
     def keep(self, section: int, offset: int, length: int) -> None:
         """Record the bytes in the journal."""
-        self._parts.finish(self._places[section] + offset, length)
+        self._parts.finish(self._offsets[section] + offset, length)
 
 
 class KeyPointStore:

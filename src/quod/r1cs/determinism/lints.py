@@ -31,14 +31,14 @@ class Lint:
 def lints_of(system: ConstraintSystem) -> list[Lint]:
     """Find wires and public inputs that no constraint uses, and redundant constraints.
 
-    Unused wires may occur in hints. Redundant constraints are duplicates, and constraints without a
-    wire.
+    Unused wires may occur in hints. Redundant constraints are duplicates, and constraints
+    between constants.
     """
-    return [*_wires(system), *_rows(system)]
+    return [*_wire_lints(system), *_constraint_lints(system)]
 
 
-def _wires(system: ConstraintSystem) -> Iterator[Lint]:
-    used = _used(system)
+def _wire_lints(system: ConstraintSystem) -> Iterator[Lint]:
+    used = _constrained_wires(system)
     hinted = set[int]()
     for step in system.steps:
         if isinstance(step, Hint):
@@ -55,7 +55,7 @@ def _wires(system: ConstraintSystem) -> Iterator[Lint]:
             yield Lint(kind, wire_name(system, wire))
 
 
-def _used(system: ConstraintSystem) -> set[int]:
+def _constrained_wires(system: ConstraintSystem) -> set[int]:
     """The wires of C, and the wires of A and B in rows where neither is empty."""
     used = set(system.columns[2])
     for row in range(len(system.row_paths)):
@@ -65,19 +65,19 @@ def _used(system: ConstraintSystem) -> set[int]:
     return used
 
 
-def _rows(system: ConstraintSystem) -> Iterator[Lint]:
+def _constraint_lints(system: ConstraintSystem) -> Iterator[Lint]:
     seen: dict[tuple[object, ...], int] = {}
     for row in range(len(system.row_paths)):
         sides = [
-            frozenset((wire, k % system.prime) for wire, k in zip(*system.row(side, row)))
-            for side in range(3)
+            frozenset((wire, k % system.prime) for wire, k in zip(*system.row(matrix, row)))
+            for matrix in range(3)
         ]
-        inside = path_name(system, system.row_paths[row])
-        where = place(system.row_codes[row], system.row_instructions[row])
-        named = f"constraint {row}" + (f" `{inside}`" if inside else "") + f" ({where})"
-        if not any(wire != ONE for side in sides for wire, _ in side):
-            yield Lint(CONSTANT_ROW, named)
-        # A and B may be the other way round.
+        path = path_name(system, system.row_paths[row])
+        location = place(system.row_codes[row], system.row_instructions[row])
+        description = f"constraint {row}" + (f" `{path}`" if path else "") + f" ({location})"
+        if not any(wire != ONE for matrix in sides for wire, _ in matrix):
+            yield Lint(CONSTANT_ROW, description)
+        # A * B = B * A, so the order of A and B does not matter.
         key = (frozenset(sides[:2]), sides[2])
         if (first := seen.setdefault(key, row)) != row:
-            yield Lint(DUPLICATE_ROW, f"{named} says what constraint {first} says")
+            yield Lint(DUPLICATE_ROW, f"{description} says what constraint {first} says")

@@ -55,63 +55,63 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
     UnsatisfiedError if the unchanged witness fails already. See `Circuit.tamper`.
     """
     wire_values = input_values(system.inputs, inputs, system.prime)
-    right = replayed(system, wire_values)
-    if rows := failing_rows(system, right):
+    honest = replayed(system, wire_values)
+    if rows := failing_rows(system, honest):
         # A constraint that fails without a change would hide every accepted change.
-        raise UnsatisfiedError(failures_of(system, right, rows), len(system.row_paths))
+        raise UnsatisfiedError(failures_of(system, honest, rows), len(system.row_paths))
     wires = [wire for step in system.steps for wire in wires_of(step)]
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     accepted = []
-    for wire in wires if count >= len(wires) else chance.sample(wires, count):
-        for after in _others(right[wire], system.prime, chance):
-            for changed in _changed(system, right, wire, after):
+    for wire in wires if count >= len(wires) else generator.sample(wires, count):
+        for after in _trial_values(honest[wire], system.prime, generator):
+            for changed in _changed(system, honest, wire, after):
                 if not failing_rows(system, changed):
-                    accepted.append(_accepted(system, wire, right, changed))
+                    accepted.append(_accepted(system, wire, honest, changed))
     return list(dict.fromkeys(accepted))
 
 
 def _changed(
-    system: ConstraintSystem, right: list[int], wire: int, after: int
+    system: ConstraintSystem, honest: list[int], wire: int, after: int
 ) -> Iterator[list[int]]:
     """Yield the witnesses with a changed wire: three, or two if no hint gives another value."""
-    single_change = list(right)
+    single_change = list(honest)
     single_change[wire] = after
     yield single_change
-    for are_asked in (True, False):
-        changed, is_again = list(right), True
+    for run_hints in (True, False):
+        changed, hints_agree = list(honest), True
         for step in system.steps:
             step_wires = wires_of(step)
-            if type(step) is Solve or are_asked:
+            if type(step) is Solve or run_hints:
                 # If a hint fails for changed values, its wires keep their values.
                 with suppress(QuodError):
                     run(system, step, changed)
             if wire in step_wires:
                 changed[wire] = after
             elif type(step) is not Solve:
-                is_again &= all(changed[each] == right[each] for each in step_wires)
+                hints_agree &= all(changed[each] == honest[each] for each in step_wires)
         yield changed
-        if is_again:
+        if hints_agree:
             return
 
 
-def _others(before: int, prime: int, chance: random.Random) -> list[int]:
+def _trial_values(before: int, prime: int, generator: random.Random) -> list[int]:
     """Return values to try: those that mistakes most often accept, and a random one.
 
     They are x + 1, 1 - x (the other bit) and -x; equal ones, and x itself, are left out.
     """
-    candidates = (before + 1, 1 - before, -before, chance.randrange(prime))
+    candidates = (before + 1, 1 - before, -before, generator.randrange(prime))
     return [
         after for after in dict.fromkeys(each % prime for each in candidates) if after != before
     ]
 
 
 def _accepted(
-    system: ConstraintSystem, wire: int, right: list[int], changed: list[int]
+    system: ConstraintSystem, wire: int, honest: list[int], changed: list[int]
 ) -> Accepted:
     names = tuple(
         name
         for index, name in enumerate(system.public_names, start=1)
-        if changed[-index] != right[-index]
+        if changed[-index] != honest[-index]
     )
     is_free = wire in system.free_wires
-    return Accepted(wire_name(system, wire), right[wire], changed[wire], names, is_free)
+    return Accepted(wire_name(system, wire), honest[wire], changed[wire], names, is_free)

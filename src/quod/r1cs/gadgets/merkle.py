@@ -32,8 +32,8 @@ def merkle_root(
 ) -> Signal:  # fmt: skip
     """Compute the root of a Merkle path from a leaf, the siblings and the bits of its position.
 
-    Both lists begin at the leaf; a bit of 1 means that the node is the right child. Constrains
-    position to bits. Costs 2 constraints per level and the hash. The reference is
+    Both lists start at the leaf's level; a bit of 1 means that the node is the right child.
+    Constrains position to bits. Costs 2 constraints per level and the hash. The reference is
     `quod.r1cs.reference.merkle_root`.
     """
     node = signal_of(system, leaf)

@@ -1,4 +1,4 @@
-"""circomlib's MiMC7 and MiMCSponge in a circuit: four and three constraints a round."""
+"""circomlib's MiMC7 and MiMCSponge in a circuit: four and three constraints per round."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def mimc_feistel(
         if base.constant is not None:
             a, b = b + base**5, a
             continue
-        # The half gets a wire, because its sum of wires would otherwise grow from round to round.
-        fourth, half = base**4, system.wire()
-        system.enforce(fourth, base, half - b)
-        a, b = half, a
+        # The new left half gets a wire; its linear combination would otherwise grow in each round.
+        fourth, new_left = base**4, system.wire()
+        system.enforce(fourth, base, new_left - b)
+        a, b = new_left, a
     return b, a
 
 

@@ -67,10 +67,10 @@ class Template:
             )
         input_signals = signals(system, "the inputs of the template", inputs, self.inputs)
         with system.namespace(name):
-            inner = self._file.wires - 1 - self.outputs - self.inputs
-            count = self.outputs + inner
-            hinted = system.hint(self._values, input_signals, count) if count else []
-            outputs, inner_wires = hinted[: self.outputs], hinted[self.outputs :]
+            inner_count = self._file.wires - 1 - self.outputs - self.inputs
+            count = self.outputs + inner_count
+            hint_signals = system.hint(self._values, input_signals, count) if count else []
+            outputs, inner_wires = hint_signals[: self.outputs], hint_signals[self.outputs :]
             wires = [system.one, *outputs, *input_signals, *inner_wires]
             for row in zip(*self._rows, strict=True):
                 a, b, c = (

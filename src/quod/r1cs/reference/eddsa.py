@@ -86,7 +86,7 @@ def eddsa_verify(public_key: EdwardsPair, message: int, signature: EddsaSignatur
 
 
 def _secret(private_key: bytes) -> tuple[int, bytes]:
-    """Return the secret scalar, a multiple of eight, and the key of nonces."""
+    """Return the secret scalar, a multiple of eight, and the prefix for nonces."""
     digest = blake_512(exact_bytes("a private key", private_key, 32))
     pruned = bytearray(digest[:32])
     pruned[0] &= 0xF8

@@ -29,7 +29,7 @@ def mimc_sponge_node(level: int, left: int, right: int) -> int:
 def merkle_root(
     leaf: int, siblings: Sequence[int], position: int, compress: Compress = poseidon_node
 ) -> int:
-    """Return the root of a path from the leaf at index `position`; siblings begin at the leaf."""
+    """Return the root of a path from leaf `position`; `siblings` starts with the leaf's sibling."""
     path = list(siblings)
     position = whole_number("the position", position, 0, (1 << len(path)) - 1)
     node = leaf
@@ -46,22 +46,22 @@ def merkle_path(
     """Build a tree of 2**depth leaves; return its root and the siblings on a leaf's path.
 
     leaves: the first leaves; all others are `empty`.
-    position: the index of the leaf; its siblings begin with the leaf's own.
+    position: the index of the leaf. The siblings start with that of the leaf itself.
     """
     depth = whole_number("the depth", depth, 0, 64)
     nodes = list(leaves)
     if len(nodes) > 1 << depth:
-        raise InputError(f"a tree of depth {depth} has not {len(nodes)} leaves")
+        raise InputError(f"a tree of depth {depth} cannot have {len(nodes)} leaves")
     position = whole_number("the position", position, 0, (1 << depth) - 1)
-    siblings, filling = [], empty
+    siblings, empty_node = [], empty
     for level in range(depth):
         sibling = position >> level ^ 1
-        siblings.append(nodes[sibling] if sibling < len(nodes) else filling)
+        siblings.append(nodes[sibling] if sibling < len(nodes) else empty_node)
         if len(nodes) % 2:
-            nodes.append(filling)
+            nodes.append(empty_node)
         nodes = [
             compress(level, left, right)
             for left, right in zip(nodes[::2], nodes[1::2], strict=True)
         ]
-        filling = compress(level, filling, filling)
-    return (nodes[0] if nodes else filling), siblings
+        empty_node = compress(level, empty_node, empty_node)
+    return (nodes[0] if nodes else empty_node), siblings

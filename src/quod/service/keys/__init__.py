@@ -1,4 +1,4 @@
-"""The keys of the proving service: a repository on disk, and the keys of it that are loaded.
+"""The keys of the proving service: a repository on disk, and a cache of loaded keys.
 
     from quod.service.keys import KeyRepository, ResidentKeys
 

@@ -39,7 +39,7 @@ class Loader(Protocol[Held, Ready]):
 class KeyUse:
     """The usage of a key.
 
-    tier: the tier it is ready in, or HOST if it is only held.
+    tier: the tier it is ready in, or HOST if it is only in host memory.
     hits, misses: leases that found the key loaded, or not.
     load_seconds: the duration of the last load, 0 if there was none.
     """

@@ -25,20 +25,20 @@ def generate(folder: str | os.PathLike[str]) -> None:
     out = Path(folder)
     source = HERE / "quod.proto"
     # The path of quod.proto below the root determines the imports of the generated modules.
-    virtual = f"{PACKAGE}={source.parent}"
+    package_mapping = f"{PACKAGE}={source.parent}"
     well_known = Path(grpc_tools.__file__).parent / "_proto"
-    top = out / "top"
-    top.mkdir()
-    arguments = [f"-I{virtual}", f"-I{well_known}"]
-    outputs = [f"--{kind}_out={top}" for kind in ("python", "pyi")]
+    root = out / "top"
+    root.mkdir()
+    arguments = [f"-I{package_mapping}", f"-I{well_known}"]
+    outputs = [f"--{kind}_out={root}" for kind in ("python", "pyi")]
     if protoc.main(["protoc", *arguments, *outputs, f"{PACKAGE}/quod.proto"]):
         raise RuntimeError("protoc failed; see its message above")
     for name in GENERATED:
-        module_path = top / PACKAGE / name
+        module_path = root / PACKAGE / name
         (out / name).write_text(_HEADER + module_path.read_text())
         module_path.unlink()
     for inner in (PACKAGE, "quod/service", "quod", ""):
-        (top / inner).rmdir()
+        (root / inner).rmdir()
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ class Limits:
 
     quota: the quota of each client that has none in `clients`.
     clients: quotas of single clients, by name.
-    jobs, payload_bytes: limits for all clients together. A client that has unfinished jobs may not
-        come to use more than then remain free.
+    jobs, payload_bytes: limits for all clients together. A client with unfinished jobs may
+        submit another only if its total would not exceed what is free.
     kept_jobs: unfinished and ended jobs together; at this limit a new job evicts the oldest ended
         jobs of the client that keeps most jobs.
     max_attempts: attempts at a partition.

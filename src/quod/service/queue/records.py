@@ -98,7 +98,9 @@ class Submission:
         checked_name("the payload", self.payload, empty=True)
         exact_bytes("the body", self.body)
         if self.payload and self.body:
-            raise InputError("a submission must have a payload in the spool or a body, not both")
+            raise InputError(
+                "a submission must have a payload in the blob store or a body, not both"
+            )
         exact_bytes("the digest", self.digest, _DIGEST_BYTES)
         priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         partitions = whole_number("the partitions", self.partitions, 1, MAX_PARTITIONS)
@@ -110,7 +112,7 @@ class Submission:
 class JobRecord:
     """A snapshot of a job, as its client sees it.
 
-    id: text that the client keeps.
+    id: the identifier by which the client refers to the job.
     remaining: the number of unfinished partitions.
     started: when a worker first began, or None; kept if the job is cancelled.
     code, message: the reason if it failed, was cancelled or expired.

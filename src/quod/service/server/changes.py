@@ -10,9 +10,10 @@ from quod.service.queue import Job, JobQueue
 
 
 class Changes:
-    """Changes of a job, or only its `end`, within a `with` block; for one event loop's thread.
+    """Notifications of the changes of a job, or with `end` only of its end, in a `with` block.
 
-    No change since `watch` or the last call of `next` is missed.
+    The instance belongs to the event loop that creates it. `next` misses no change since `watch` or
+    its last call.
     """
 
     def __init__(self, queue: JobQueue, *, end: bool = False) -> None:
@@ -20,8 +21,8 @@ class Changes:
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._stop: Callable[[], None] | None = None
-        self._over = False
+        self._unwatch: Callable[[], None] | None = None
+        self._closed = False
         self.outcome: tuple[Job, list[bytes]] | None = None
         """The ended job with its results, if they are known without reading the queue."""
 
@@ -30,23 +31,23 @@ class Changes:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._over = True
-        if self._stop is not None:
-            self._stop()
+            self._closed = True
+        if self._unwatch is not None:
+            self._unwatch()
 
     @property
     def watching(self) -> bool:
-        return self._stop is not None
+        return self._unwatch is not None
 
     def watch(self, job: str) -> None:
         """Start watching a job; callable from any thread. Does nothing after the block."""
         with self._lock:
-            if self._over:
+            if self._closed:
                 return
             if self._end:
-                self._stop = self._queue.watch_end(job, self._ended)
+                self._unwatch = self._queue.watch_end(job, self._ended)
             else:
-                self._stop = self._queue.watch(job, self._wake)
+                self._unwatch = self._queue.watch(job, self._wake)
 
     def _ended(self, outcome: tuple[Job, list[bytes]] | None) -> None:
         self.outcome = outcome

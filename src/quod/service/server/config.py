@@ -96,8 +96,8 @@ class Listen(_Section):
     connections: Positive = 1000
     """The limit of open connections, for each HTTP address and for all gRPC addresses together.
 
-    They count from the accept, and each takes up to 100 kB. The limit is at most a quarter of the
-    files that the server may open.
+    A connection counts once it is accepted, and takes up to 100 kB. The limit is at most a quarter
+    of the files that the server may open.
     """
 
     insecure_no_auth: bool = False
@@ -110,7 +110,7 @@ class Listen(_Section):
     """The authority that must have signed the certificates of gRPC clients (mutual TLS)."""
 
     @model_validator(mode="after")
-    def _whole(self) -> Listen:
+    def _check_tls(self) -> Listen:
         if (self.certificate is None) != (self.private_key is None):
             raise ValueError("certificate and private_key require each other")
         if self.client_ca is not None and self.certificate is None:
@@ -203,7 +203,7 @@ class RequestLimits(_Section):
     drain_seconds: Seconds = 60.0
 
     @model_validator(mode="after")
-    def _fits(self) -> RequestLimits:
+    def _check_budget(self) -> RequestLimits:
         if self.message_bytes * 2 * BUDGET_SHARE > self.budget_bytes:
             raise ValueError(
                 f"budget_bytes must be at least {2 * BUDGET_SHARE} times message_bytes, so that a "

@@ -27,23 +27,23 @@ class PendingBytes:
         Raises `QueueFullError` if it would exceed a quota or a limit.
         """
         limits = self._limits
-        of_client = usage.get(client, 0) + self._pending[client]
-        of_all = sum(usage.values()) + sum(self._pending.values())
-        for what, used, limit in (
-            ("the client's quota of bytes", of_client, limits.quota_of(client).payload_bytes),
-            ("the queue's limit of bytes", of_all, limits.payload_bytes),
+        client_bytes = usage.get(client, 0) + self._pending[client]
+        total_bytes = sum(usage.values()) + sum(self._pending.values())
+        for limit_name, used, limit in (
+            ("the client's quota of bytes", client_bytes, limits.quota_of(client).payload_bytes),
+            ("the queue's limit of bytes", total_bytes, limits.payload_bytes),
         ):
             if used + nbytes > limit:
                 raise QueueFullError(
-                    f"{what} is {limit}, and {used} are in use, with uploads in progress",
+                    f"{limit_name} is {limit}, and {used} are in use, with uploads in progress",
                     retry_seconds=_RETRY_SECONDS,
                 )
-        free = limits.payload_bytes - of_all
-        if of_client and of_client + nbytes > free:
-            # As for jobs, this leaves room for the first upload of any other client.
+        free = limits.payload_bytes - total_bytes
+        if client_bytes and client_bytes + nbytes > free:
+            # Like the limit on jobs, this leaves room for the first upload of any other client.
             raise QueueFullError(
                 f"the queue's limit of bytes is {limits.payload_bytes}, and {free} are "
-                f"free: the client has {of_client}, with uploads under way, and may "
+                f"free: the client has {client_bytes}, with uploads under way, and may "
                 "submit more once it has less than is free",
                 retry_seconds=_RETRY_SECONDS,
             )

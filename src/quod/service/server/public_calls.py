@@ -15,7 +15,7 @@ from quod.service.server.budget import CALL_BYTES, Reservation, stranger
 from quod.service.server.intake import Intake
 from quod.service.server.rpc import Context, at_end, refuse
 
-_OWN = f"/{SERVICE}/"
+_PROVER_PREFIX = f"/{SERVICE}/"
 
 
 class PublicCalls(grpc.aio.ServerInterceptor):
@@ -35,33 +35,39 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     ) -> Any:
         """Return the bounded handler of a call; None for an unknown call."""
         handler: Any = await continuation(details)
-        if handler is None or details.method.startswith(_OWN):
+        if handler is None or details.method.startswith(_PROVER_PREFIX):
             return handler
         if handler.response_streaming:
-            work = handler.stream_stream or handler.unary_stream
-            streams = inspect.isasyncgenfunction(work)
-            bounded = self._streaming(handler, work) if streams else self._answering(handler, work)
+            method = handler.stream_stream or handler.unary_stream
+            streams = inspect.isasyncgenfunction(method)
+            bounded = (
+                self._bounded_stream(handler, method)
+                if streams
+                else self._bounded_unary(handler, method)
+            )
             return grpc.stream_stream_rpc_method_handler(
                 bounded, response_serializer=handler.response_serializer
             )
-        work = handler.stream_unary or handler.unary_unary
+        method = handler.stream_unary or handler.unary_unary
         return grpc.stream_unary_rpc_method_handler(
-            self._answering(handler, work), response_serializer=handler.response_serializer
+            self._bounded_unary(handler, method), response_serializer=handler.response_serializer
         )
 
-    def _answering(self, handler: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+    def _bounded_unary(self, handler: Any, method: Callable[..., Any]) -> Callable[..., Any]:
         async def run(messages: AsyncIterator[bytes], context: Context) -> Any:
             try:
-                return await work(await self._argument(handler, messages, context), context)
+                return await method(await self._argument(handler, messages, context), context)
             except QuodError as error:
                 return await refuse(context, refusal_of(error))
 
         return run
 
-    def _streaming(self, handler: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+    def _bounded_stream(self, handler: Any, method: Callable[..., Any]) -> Callable[..., Any]:
         async def run(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
             try:
-                async for answer in work(await self._argument(handler, messages, context), context):
+                async for answer in method(
+                    await self._argument(handler, messages, context), context
+                ):
                     yield answer
             except QuodError as error:
                 await refuse(context, refusal_of(error))

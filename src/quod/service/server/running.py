@@ -40,11 +40,11 @@ async def serve(
     loop = asyncio.get_running_loop()
     ending, hurried = asyncio.Event(), asyncio.Event()
 
-    def end() -> None:
+    def handle_signal() -> None:
         (hurried if ending.is_set() else ending).set()
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, handle_signal)
     try:
         return await run(config, make_pool, on_start, ending, hurried)
     finally:
@@ -56,7 +56,7 @@ async def run(
     config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None],
     ending: asyncio.Event, hurried: asyncio.Event,
 ) -> bool:  # fmt: skip
-    """Serve until `ending` is set, then drain, unless `hurried` is set as well."""
+    """Serve until `ending` is set, then drain; setting `hurried` cuts draining short."""
     # Standard error is reserved for the log.
     compilations.notify(False)
     async with AsyncExitStack() as stack:
@@ -79,10 +79,10 @@ async def run(
         listeners = await stack.enter_async_context(
             listening(config, service, config.client_table())
         )
-        sampling = asyncio.ensure_future(_sample(service))
-        stack.callback(sampling.cancel)
-        checking = asyncio.ensure_future(_check_queue(service))
-        stack.callback(checking.cancel)
+        sample_task = asyncio.ensure_future(_sample(service))
+        stack.callback(sample_task.cancel)
+        check_task = asyncio.ensure_future(_check_queue(service))
+        stack.callback(check_task.cancel)
         await asyncio.to_thread(pool.start)
         _log.info("serving", extra={"grpc": listeners.grpc, "http": listeners.http})
         for risk in risks(config):
@@ -101,12 +101,12 @@ async def _drain(
     _log.info("draining", extra={"seconds": seconds})
     service.refuse_work()
     await listeners.set_health(ready=False)
-    draining = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
-    hurry = asyncio.ensure_future(hurried.wait())
-    await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
-    service.hurried = hurry.done()
-    hurry.cancel()
-    finished = draining.done() and draining.result()
+    drain_task = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
+    hurried_task = asyncio.ensure_future(hurried.wait())
+    await asyncio.wait([drain_task, hurried_task], return_when=asyncio.FIRST_COMPLETED)
+    service.hurried = hurried_task.done()
+    hurried_task.cancel()
+    finished = drain_task.done() and drain_task.result()
     _log.info("drained", extra={"finished": finished})
     return finished
 

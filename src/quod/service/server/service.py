@@ -169,14 +169,14 @@ class ProvingService:
             changes.watch(job)
         while True:
             if outcome is None:
-                outcome = await self.look(partial(self._look, client, job))
+                outcome = await self.look(partial(self._read_job, client, job))
             remaining = deadline - time.monotonic()
             if outcome[0].state.ended or remaining <= 0:
                 return JobWithResults(outcome[0], tuple(result.decode() for result in outcome[1]))
             await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
             outcome = changes.outcome
 
-    def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
+    def _read_job(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
         """Read a job of the client, with its results if there are any."""
         return self.queue.outcome(job, client=client.name)
 
@@ -223,10 +223,10 @@ class ProvingService:
         """Encode the newest jobs of a client with `write`, in a thread."""
         client.require(Role.CLIENT)
 
-        def listed() -> T:
+        def read_in_turn() -> T:
             return write(self.queue.jobs(client=client.name, most=most, before=before))
 
-        return await self._in_turn(client, listed)
+        return await self._in_turn(client, read_in_turn)
 
     async def keys(self, client: Client) -> list[RemoteKey]:
         """Return the keys that a client may use."""

@@ -48,7 +48,7 @@ class Failure:
 def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = False) -> Failure:
     """Classify an error that a stage of a proof raised."""
     if isinstance(error, (AbandonedError, LeaseLostError)):
-        return Failure(Fault.GONE, "CANCELLED", "nobody wants it any more")
+        return Failure(Fault.GONE, "CANCELLED", "the job was cancelled, or the lease was lost")
     if device_is_lost:
         return Failure(Fault.LOST, "DEVICE_LOST", f"the device was lost: {error}")
     if ran_out_of_memory(error):

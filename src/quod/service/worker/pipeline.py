@@ -190,7 +190,7 @@ def _form_group(
 class _GroupsInProgress:
     """The groups that one step has started and the next has not finished.
 
-    There are at most `most`, or one retried partition alone.
+    There are at most `max_groups`, or one retried partition alone.
     """
 
     def __init__(self, max_groups: int) -> None:

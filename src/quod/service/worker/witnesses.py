@@ -31,21 +31,21 @@ def witness_of(
     """Read or compute the witness of a lease and validate it. Raises InputError.
 
     buffer: filled with a file that fits; otherwise memory is allocated.
-    most: the maximum size of the file, as a client may have changed it.
+    most: the maximum size of the file, which a client may have changed since it was checked.
     client_bytes: a hashlib object, updated with the content of a file that the client named.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parse(memoryview(calculate(lease.key, inputs)))
-    with open_witness(file, header, lease.partition) as (opened, section):
+    with open_witness(file, header, lease.partition) as (witness_file, section):
         if section.length > most:
             raise MismatchError(
                 f"has {section.length} bytes, and a witness of this key at most {most}; use the "
                 "witness and the key of one circuit",
                 path=NAME,
             )
-        data = _read(opened, section, buffer)
+        data = _read(witness_file, section, buffer)
     if client_bytes is not None and header.kind is PayloadKind.PATH:
         client_bytes.update(data)
     return _parse(data)
@@ -82,8 +82,8 @@ def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) ->
     nbytes = variables * element + HEADER_BYTES
     if header.kind is PayloadKind.INPUTS:
         return nbytes + header.sections[lease.partition].length, 0
-    with open_witness(file, header, lease.partition) as (opened, section):
-        view = FileView(NAME, opened, section.length, section.offset)
+    with open_witness(file, header, lease.partition) as (witness_file, section):
+        view = FileView(NAME, witness_file, section.length, section.offset)
         count = len(WitnessHeader.of(_container(view)))
         if count != variables:
             raise MismatchError(

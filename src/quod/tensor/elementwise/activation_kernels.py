@@ -62,18 +62,18 @@ def _swiglu_backward(k: Builder, gradient: Value, gate: Value, up: Value) -> lis
     return [gradient * up * slope, gradient * value]
 
 
-def _near(k: Builder, x: Value) -> Value:
+def _clamped(k: Builder, x: Value) -> Value:
     return k.minimum(k.maximum(x, -_FAR), _FAR)
 
 
 def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return Phi(x), the normal distribution function, and exp(-x**2 / 2)."""
-    size = abs(_near(k, x))
-    t = k.rcp(size * _BEND + 1.0)
+    magnitude = abs(_clamped(k, x))
+    t = k.rcp(magnitude * _BEND + 1.0)
     exponent = k.constant(_TAIL[0], f32)
     for coefficient in _TAIL[1:]:
         exponent = exponent * t + coefficient
-    half = size * size * (-0.5 * LOG2_E)
+    half = magnitude * magnitude * (-0.5 * LOG2_E)
     tail = t * k.exp2(exponent + half)
     return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(half)
 
@@ -85,8 +85,8 @@ def gelu(k: Builder, x: Value) -> list[Value]:
 
 def _gelu_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
     """dx = dy * (Phi(x) + x * exp(-x**2 / 2) / sqrt(2 pi))."""
-    share, bell = _normal(k, x)
-    return [gradient * (share + _near(k, x) * bell * (1 / math.sqrt(2 * math.pi)))]
+    phi, bell = _normal(k, x)
+    return [gradient * (phi + _clamped(k, x) * bell * (1 / math.sqrt(2 * math.pi)))]
 
 
 _TANH = 2 * math.sqrt(2 / math.pi)
@@ -95,16 +95,19 @@ _CUBE = 0.044715
 
 def _gelu_tanh(k: Builder, x: Value) -> list[Value]:
     """y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, computed as a sigmoid."""
-    near = _near(k, x)
-    return [x * _sigmoids(k, near * (near * near * _CUBE + 1.0) * _TANH)[0]]
+    clamped = _clamped(k, x)
+    return [x * _sigmoids(k, clamped * (clamped * clamped * _CUBE + 1.0) * _TANH)[0]]
 
 
 def _gelu_tanh_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
     """dx = dy * gelu'(x) for the tanh approximation."""
-    near = _near(k, x)
-    square = near * near
-    sigmoid, other = _sigmoids(k, near * (square * _CUBE + 1.0) * _TANH)
-    return [gradient * (sigmoid + near * sigmoid * other * ((square * (3 * _CUBE) + 1.0) * _TANH))]
+    clamped = _clamped(k, x)
+    square = clamped * clamped
+    sigmoid, sigmoid_minus = _sigmoids(k, clamped * (square * _CUBE + 1.0) * _TANH)
+    return [
+        gradient
+        * (sigmoid + clamped * sigmoid * sigmoid_minus * ((square * (3 * _CUBE) + 1.0) * _TANH))
+    ]
 
 
 _ROWS: dict[str, tuple[Function, str, str]] = {

@@ -25,14 +25,14 @@ def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
     """
-    return _one(device, "silu", {"x": x}, out)
+    return _run_single(device, "silu", {"x": x}, out)
 
 
 def silu_backward(
     device: DeviceChoice, gradient: Given, x: Given, *, out: Given | None = None
 ) -> Any:
     """Return the gradient of `x`, where `gradient` is that of silu(x); see `silu`."""
-    return _one(device, "silu_backward", {"gradient": gradient, "x": x}, out)
+    return _run_single(device, "silu_backward", {"gradient": gradient, "x": x}, out)
 
 
 def gelu(
@@ -42,7 +42,7 @@ def gelu(
 
     With `approximate` "tanh" it is x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2.
     """
-    return _one(device, _gelu(approximate), {"x": x}, out)
+    return _run_single(device, _gelu(approximate), {"x": x}, out)
 
 
 def gelu_backward(
@@ -51,12 +51,12 @@ def gelu_backward(
 ) -> Any:  # fmt: skip
     """Return the gradient of `x`, where `gradient` is that of gelu(x); see `silu`."""
     name = f"{_gelu(approximate)}_backward"
-    return _one(device, name, {"gradient": gradient, "x": x}, out)
+    return _run_single(device, name, {"gradient": gradient, "x": x}, out)
 
 
 def swiglu(device: DeviceChoice, gate: Given, up: Given, *, out: Given | None = None) -> Any:
     """Return silu(gate) * up of each element; `out` may be either operand. See `silu`."""
-    return _one(device, "swiglu", {"gate": gate, "up": up}, out)
+    return _run_single(device, "swiglu", {"gate": gate, "up": up}, out)
 
 
 def swiglu_backward(
@@ -80,7 +80,9 @@ def _gelu(approximate: object) -> str:
     return "gelu" if approximate == "none" else "gelu_tanh"
 
 
-def _one(device: DeviceChoice, name: str, inputs: Mapping[str, Given], out: Given | None) -> Any:
+def _run_single(
+    device: DeviceChoice, name: str, inputs: Mapping[str, Given], out: Given | None
+) -> Any:
     outs = None if out is None else [out]
     return _run(resolve_device(device), name, inputs, ("out",), outs)[0]
 
@@ -91,14 +93,14 @@ def _run(
 ) -> Sequence[Any]:  # fmt: skip
     model_name, model_value = list(inputs.items())[-1]
     model = tensor(device, model_name, model_value)
-    read = [
+    input_tensors = [
         model if each == model_name else like(device, each, value, model)
         for each, value in inputs.items()
     ]
     targets = [result(device, model_value, model) for _ in names] if outs is None else list(outs)
     out_tensors = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
     for each in out_tensors:
-        check_apart(each, *read, same=True)
+        check_apart(each, *input_tensors, same=True)
     check_apart(*out_tensors)
-    launch_flat(device, ACTIVATIONS[name][model.element], [], [*read, *out_tensors])
+    launch_flat(device, ACTIVATIONS[name][model.element], [], [*input_tensors, *out_tensors])
     return targets

@@ -124,8 +124,8 @@ def _check_table(x: Tensor, table: Tensor, token_axis: int) -> None:
     if x.columns % 2:
         raise InputError(f"{x.name} must have rows of even length, not {x.text}")
     leading_shapes = (x.shape[token_axis : token_axis + 1], x.shape[: token_axis + 1])
-    fits = table.element is f32 and table.shape[:-1] in leading_shapes
-    if not fits or table.columns % 2 or not 0 < table.columns <= max(2, x.columns):
+    table_fits = table.element is f32 and table.shape[:-1] in leading_shapes
+    if not table_fits or table.columns % 2 or not 0 < table.columns <= max(2, x.columns):
         raise InputError(
             f"table must be f32 of shape ({x.shape[token_axis]}, turned), turned even and from 2 "
             f"to {x.columns}, to go with {x.name}, not {table.text}"

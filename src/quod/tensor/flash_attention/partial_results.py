@@ -44,20 +44,20 @@ class Parts:
         """Return the index of a part's row."""
         return part.cast(u64) * self._rows + row.cast(u64)
 
-    def line(self, place: Value) -> Value:
+    def line(self, index: Value) -> Value:
         """Return the pointer to the sums of a row."""
-        return self._k.pointer_add(self.sums, place * self._size)
+        return self._k.pointer_add(self.sums, index * self._size)
 
-    def store(self, place: Value, access: Value, values: Sequence[Value]) -> None:
-        """Store the sums of the row at index `place` that belong to access `access`."""
-        row_sums, vector = self.line(place), len(values)
+    def store(self, index: Value, access: Value, values: Sequence[Value]) -> None:
+        """Store the sums of the row at `index` that belong to access `access`."""
+        row_sums, vector = self.line(index), len(values)
         for start in range(0, vector, TOGETHER):
             self._k.store(row_sums, access * vector + start, *values[start : start + TOGETHER])
 
-    def store_numbers(self, place: Value, top: Value, total: Value) -> None:
+    def store_numbers(self, index: Value, top: Value, total: Value) -> None:
         """Store the greatest logit and the total of a row."""
-        self.tops[place] = top
-        self.totals[place] = total
+        self.tops[index] = top
+        self.totals[index] = total
 
 
 def _attention_parts(

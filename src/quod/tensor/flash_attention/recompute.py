@@ -29,12 +29,12 @@ Blocks = Sequence[tuple[Value, ...]]
 class RowPairs:
     """The unmasked pairs of a row.
 
-    there: Whether NaN sums of the row are to be recomputed.
+    is_recomputed: Whether NaN sums of the row are to be recomputed.
     count: The number of pairs.
     pair: Given the index of a pair, returns its weight and the pointer to its line.
     """
 
-    there: Value
+    is_recomputed: Value
     count: Value
     pair: Callable[[Value], tuple[Value, Value]]
 
@@ -88,7 +88,7 @@ class PlainSums:
     def _recompute_row(self, sums: Sequence[Value], row: RowPairs) -> list[Value]:
         k = self._k
         total = reduce(operator.add, sums)
-        with k.if_(row.there & (total != total)) as branch:
+        with k.if_(row.is_recomputed & (total != total)) as branch:
             zeros = [k.constant(0.0, f32)] * len(sums)
             with k.range(k.constant(0, u32), row.count, carry=zeros) as loop:
                 weight, line = row.pair(loop.index)

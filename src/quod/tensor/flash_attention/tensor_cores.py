@@ -57,7 +57,7 @@ class Tiles:
         self._buffer = k.shared(u32, lines * self._pitch * stages)
         self._words = lines * self._pitch
         copies_per_line = plan.size // _ELEMENTS
-        # An instance copies the same index of lines that are `_apart` lines from each other.
+        # An instance copies the same index of lines that are `_line_stride` lines from each other.
         self._line_stride = plan.lanes // copies_per_line
         self._count = lines // self._line_stride
         self._line = k.local_id() >> copies_per_line.bit_length() - 1
@@ -69,7 +69,7 @@ class Tiles:
         self._source = k.pointer_add(matrix.pointer.cast(u32), element_offset)
 
     def copy(self, first_line: Value, stage: Value | int) -> None:
-        """Start the copies of the lines from `first` on, with zeros beyond the last line."""
+        """Start the copies of the lines from `first_line` on, with zeros beyond the last line."""
         k = self._k
         source = k.pointer_add(self._source, first_line.cast(u64) * self._width.cast(u64))
         for copy_number in range(self._count):
@@ -254,7 +254,7 @@ class Attention:
         return SoftmaxState(state.tops, totals, sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], first_sum: int) -> None:
-        """Add the product of 16 rows and 16 columns to the two sums from `place` on."""
+        """Add the product of 16 rows and 16 columns to the two sums from `first_sum` on."""
         for column_half in range(2):
             column_pair = right[2 * column_half :][:2]
             sums[first_sum + column_half] = self._k.mma(

@@ -62,7 +62,7 @@ def gemm(
     a_tensor, b_tensor = tensor(device, "a", a), tensor(device, "b", b)
     shape, depth = shape_of_product(a_tensor, b_tensor, form)
     model = Tensor("c", a_tensor.memory, a_tensor.element, a_tensor.dtype, shape)
-    beside = {
+    epilogue_operands = {
         "bias": None if bias is None else _of_shape(device, "bias", bias, a_tensor, shape[-1:]),
         "residual": None
         if residual is None
@@ -71,8 +71,8 @@ def gemm(
     factor = real("scale", scale)
     target = result(device, a, model) if out is None else out
     out_tensor = _of_shape(device, "out", target, a_tensor, shape)
-    check_apart(out_tensor, a_tensor, b_tensor, beside["bias"])
-    check_apart(out_tensor, beside["residual"], same=True)
+    check_apart(out_tensor, a_tensor, b_tensor, epilogue_operands["bias"])
+    check_apart(out_tensor, epilogue_operands["residual"], same=True)
     if not math.prod(shape):
         return target
     m, n = shape[-2:]
@@ -86,7 +86,8 @@ def gemm(
         operands = [device.upload(np.zeros(batch * size, a_tensor.dtype)) for size in (m, n)]
     launch = product_launch(
         device, a_tensor.element, operands, out_tensor.memory, (m, n, depth), form,
-        beside=[None if x is None else x.memory for x in beside.values()], batch=batch,
+        epilogue_operands=[None if x is None else x.memory for x in epilogue_operands.values()],
+        batch=batch,
         batch_b=len(b_tensor.shape) > 2, scale=factor, tf32=tf32 and is_along_k(form),
     )  # fmt: skip
     device.launch(*launch)
@@ -95,8 +96,8 @@ def gemm(
 
 def product_launch(
     device: AnyDevice, element: Type, operands: list[Any], out: Any, sizes: tuple[int, int, int],
-    form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, batch_b: bool = False,
-    scale: float = 1.0, tf32: bool = False,
+    form: GemmForm, *, epilogue_operands: Sequence[Any] = (None, None), batch: int = 1,
+    batch_b: bool = False, scale: float = 1.0, tf32: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the launch of a product, as the arguments of `device.launch` or of a recording.
 
@@ -104,7 +105,7 @@ def product_launch(
 
     operands: The memory of A and B.
     sizes: m, n and k.
-    beside: The memory of bias and residual.
+    epilogue_operands: The memory of bias and residual.
     batch: The number of products.
     batch_b: Each product of the batch has its own B; otherwise all share one.
     """
@@ -124,7 +125,11 @@ def product_launch(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     # Absent terms are not read, so any memory of the type replaces them.
-    memory = [*operands, *[operands[0] if operand is None else operand for operand in beside], out]
+    memory = [
+        *operands,
+        *[operands[0] if operand is None else operand for operand in epilogue_operands],
+        out,
+    ]
     return compiled, plan.groups(m, n) * batch, *numbers, *memory
 
 

@@ -27,7 +27,7 @@ from quod.tensor.matmul.call import shape_of_product
 from quod.tensor.matmul.float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
 from quod.tensor.matmul.plan import plan_gemm_float8
 from quod.tensor.matmul.scaled import ScaledForm
-from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
+from quod.tensor.matmul.scaled_call import epilogue_operand, launch_scaled
 from quod.tensor.scalars import real
 from quod.validation import choice
 
@@ -45,8 +45,8 @@ def gemm_fp8(
     Floating Point Specification, 2023): an array or tensor of `float8_e4m3fn` or `float8_e5m2` of
     ml_dtypes or PyTorch, or of uint8 bits whose type is `dtype`, one name or those of `a` and `b`.
 
-    `scale_a` is a number or an array of one, or has the shape of `a` without k: one scale a row.
-    `scale_b` is the same for `b`: one scale a column. They are float32, as is `bias`, (n,). A sum
+    `scale_a` is a number or an array of one, or has the shape of `a` without k: one scale per row.
+    `scale_b` is the same for `b`: one scale per column. They are float32, as is `bias`, (n,). A sum
     is multiplied by its row's scale, then by its column's, each step rounded to float32, and the
     result to the type of `out`: float32 (default), float16 or bfloat16.
 
@@ -69,7 +69,7 @@ def gemm_fp8(
     shape, depth = shape_of_product(a_tensor, b_tensor, flags)
     rows = _scale(device, "scale_a", scale_a, shape[:-1])
     columns = _scale(device, "scale_b", scale_b, (*b_tensor.shape[:-2], shape[-1]))
-    beside = rows, columns, numbers_beside(device, "bias", bias, shape[-1:])
+    epilogue_operands = rows, columns, epilogue_operand(device, "bias", bias, shape[-1:])
     form = ScaledForm(
         flags.transpose_a, flags.transpose_b, rows is not None, columns is not None,
         bias is not None, _is_one(rows, shape[:-1]),
@@ -80,12 +80,12 @@ def gemm_fp8(
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
-    check_apart(out_tensor, a_tensor, b_tensor, *beside)
+    check_apart(out_tensor, a_tensor, b_tensor, *epilogue_operands)
     if not math.prod(shape):
         return out
     pair = a_tensor.element, b_tensor.element
     launch_scaled(
-        device, (a_tensor, b_tensor), beside, out_tensor, depth, form,
+        device, (a_tensor, b_tensor), epilogue_operands, out_tensor, depth, form,
         partial(plan_gemm_float8, promoted=promoted), (GEMM_FLOAT8[pair], GEMM_FLOAT8_TILES[pair]),
         operands=pair,
     )  # fmt: skip

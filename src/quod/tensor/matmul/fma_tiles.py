@@ -45,7 +45,7 @@ class FmaRing:
         self._vector = vector if operand.along else 1
         self._pitch = (operand.extent if operand.along else operand.depth).cast(u64)
         self.pitch = pitch_of(width, along=operand.along)
-        copy_indices = self._lines if operand.along else self._turned
+        copy_indices = self._lines if operand.along else self._transposed_lines
         self._copies = [
             self._copy(*indices) for indices in copy_indices(plan.lanes, width, plan.depth)
         ]
@@ -62,7 +62,7 @@ class FmaRing:
             for start in range(0, depth * per_line, lanes)
         ]
 
-    def _turned(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
+    def _transposed_lines(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
         """Return the indices (k, long axis) of the instance's copies, if lines are along K.
 
         Eight adjacent instances copy eight k of one line, the next eight those of the next line.

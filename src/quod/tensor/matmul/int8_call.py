@@ -22,7 +22,7 @@ from quod.tensor.matmul.call import shape_of_product
 from quod.tensor.matmul.int8_kernel import GEMM_INT8, GEMM_INT8_TILES
 from quod.tensor.matmul.plan import plan_gemm_int8
 from quod.tensor.matmul.scaled import ScaledForm
-from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
+from quod.tensor.matmul.scaled_call import epilogue_operand, launch_scaled
 
 
 def gemm_int8(
@@ -56,22 +56,22 @@ def gemm_int8(
         column_scales is not None, bias is not None,
     )  # fmt: skip
     shape, depth = shape_of_product(a_tensor, b_tensor, form)
-    beside = {
-        "row_scales": numbers_beside(device, "row_scales", row_scales, shape[:-1]),
-        "column_scales": numbers_beside(
+    epilogue_operands = {
+        "row_scales": epilogue_operand(device, "row_scales", row_scales, shape[:-1]),
+        "column_scales": epilogue_operand(
             device, "column_scales", column_scales, (*b_tensor.shape[:-2], shape[-1])
         ),
-        "bias": numbers_beside(device, "bias", bias, shape[-1:]),
+        "bias": epilogue_operand(device, "bias", bias, shape[-1:]),
     }
-    is_scaled = any(term is not None for term in beside.values())
+    is_scaled = any(term is not None for term in epilogue_operands.values())
     if out is None:
         out = (numbers if is_scaled else integers)(device, a, a_tensor, shape)
     out_tensor = _result(device, out, shape, scaled=is_scaled)
-    check_apart(out_tensor, a_tensor, b_tensor, *beside.values())
+    check_apart(out_tensor, a_tensor, b_tensor, *epilogue_operands.values())
     if not math.prod(shape):
         return out
     launch_scaled(
-        device, (a_tensor, b_tensor), tuple(beside.values()), out_tensor, depth, form,
+        device, (a_tensor, b_tensor), tuple(epilogue_operands.values()), out_tensor, depth, form,
         plan_gemm_int8,
         (GEMM_INT8, GEMM_INT8_TILES),
     )  # fmt: skip

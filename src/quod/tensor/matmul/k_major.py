@@ -41,12 +41,12 @@ def along_k(
     if not is_large or not device.machine(device.lanes).has(capability):
         return [a.memory, b.memory], form
     memory = [
-        _turned(device, a) if form.transpose_a else a.memory,
-        b.memory if form.transpose_b else _turned(device, b),
+        _transposed_operand(device, a) if form.transpose_a else a.memory,
+        b.memory if form.transpose_b else _transposed_operand(device, b),
     ]
     return memory, replace(form, transpose_a=False, transpose_b=True)
 
 
-def _turned(device: AnyDevice, operand: Tensor) -> Any:
+def _transposed_operand(device: AnyDevice, operand: Tensor) -> Any:
     *leading, rows, columns = range(len(operand.shape))
     return transpose(device, reached(device, operand.memory), (*leading, columns, rows))

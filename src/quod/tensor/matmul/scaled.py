@@ -53,10 +53,10 @@ def _gemm(
         k, element, plan.c_vector, form, (m, n), (batch, batch * batches_of_b),
         (row_scales, column_scales, bias, c),
     )  # fmt: skip
-    of_a, of_b = edges_of(
+    a_edges, b_edges = edges_of(
         k, operands[0], plan, form, (m, n, depth), (row, column), (batch, batches_of_b), (a, b)
     )
-    multiply_tile(k, operands[0], plan, of_a, of_b, result.store, other=operands[1])
+    multiply_tile(k, operands[0], plan, a_edges, b_edges, result.store, other=operands[1])
 
 
 def _gemm_tiles(

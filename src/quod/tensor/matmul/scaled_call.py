@@ -28,14 +28,14 @@ and whether lines of both operands are along k.
 
 
 def launch_scaled(
-    device: AnyDevice, tensors: tuple[Tensor, Tensor], beside: Sequence[Tensor | None],
+    device: AnyDevice, tensors: tuple[Tensor, Tensor], epilogue_operands: Sequence[Tensor | None],
     target: Tensor, depth: int, form: ScaledForm, plan_of: Plan,
     kernels: tuple[Mapping[Type, KernelDefinition], Mapping[Type, KernelDefinition]],
     **static: Any,
 ) -> None:  # fmt: skip
     """Launch a product of 8-bit matrices.
 
-    beside: Row scales, column scales and bias, each of which may be None.
+    epilogue_operands: Row scales, column scales and bias, each of which may be None.
     depth: k.
     plan_of: Chooses the plan.
     kernels: The kernels by result type, without and with warpgroups.
@@ -66,13 +66,13 @@ def launch_scaled(
         **static,
     )  # fmt: skip
     # Absent terms are not read, so other memory of the type replaces them.
-    present_memory = [term.memory for term in beside if term is not None]
+    present_memory = [term.memory for term in epilogue_operands if term is not None]
     placeholder = present_memory[0] if present_memory else device.allocate(16, zero=False)
-    term_memory = [placeholder if term is None else term.memory for term in beside]
+    term_memory = [placeholder if term is None else term.memory for term in epilogue_operands]
     device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *term_memory, target.memory)
 
 
-def numbers_beside(
+def epilogue_operand(
     device: AnyDevice, name: str, value: Given | None, shape: tuple[int, ...]
 ) -> Tensor | None:
     """Return scales or a bias as an f32 tensor of a shape, or None if there is none."""

@@ -53,7 +53,7 @@ class Ring:
     def _assign_copies(self, lanes: int) -> None:
         """Compute the addresses that this instance copies in each step."""
         k = self._k
-        # An instance copies the same index of lines that are `_apart` lines from each other.
+        # An instance copies the same index of lines that are `_line_stride` lines from each other.
         self._line_stride = lanes // self._accesses_per_line
         self._count = self._size // (self._pitch * self._line_stride)
         line, self._access = (

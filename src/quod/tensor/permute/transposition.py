@@ -71,10 +71,10 @@ def transpose(
 def _order(axes: object, count: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(reversed(range(count)))
-    listed = list(in_order("axes", axes))
+    axis_list = list(in_order("axes", axes))
     order = tuple(
         whole_number(f"axes[{index}]", axis, -count, count - 1) % count
-        for index, axis in enumerate(listed)
+        for index, axis in enumerate(axis_list)
     )
     if sorted(order) != list(range(count)):
         raise InputError(f"axes must have each of {count} axes once, not {shown(str(order))}")

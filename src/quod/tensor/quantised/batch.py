@@ -38,7 +38,7 @@ _DEQUANTISED_TIMES = 31, 96
 Measured on the same GPU and matrix as `VectorTimes`.
 """
 _MAX_TIME_FRACTION = 0.9
-"""Rows are multiplied as vectors if that takes at most this fraction of `_DEQUANTISED`."""
+"""Rows are multiplied as vectors if that takes at most this fraction of `_DEQUANTISED_TIMES`."""
 _ROWS_PER_WORKGROUP, _MAX_BATCH_ROWS = 2, 4
 """Rows of the matrix, and at most so many of activations, per workgroup of `MULTIPLY_BYTES`."""
 _MIN_CORE_ROWS = 16

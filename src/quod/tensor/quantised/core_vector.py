@@ -49,7 +49,7 @@ class VectorBytes:
         self._k, self._x, self._blocks = k, x, blocks_per_row
         self._shared = layout.groups
         size = _PAIRS * _PAIR
-        self._room = k.shared(u32, layout.slices * size)
+        self._buffer = k.shared(u32, layout.slices * size)
         self._runs = k.shared(u32, layout.slices * UNIT // BYTES)
         self._scales = k.shared(f32, layout.slices * 2)
         self._slice_offset, self._slice = slice_ * size, slice_
@@ -71,7 +71,7 @@ class VectorBytes:
         with k.if_(k.local_id() < layout.slices * _PAIRS):
             for number in range(2):
                 offset = k.local_id() * _PAIR + 4 * (_ZEROS + number)
-                k.store(self._room, offset, zero, zero, zero, zero)
+                k.store(self._buffer, offset, zero, zero, zero, zero)
 
     def _place(self, chunk: Value, plane: int) -> Value:
         """Return the index in shared memory of byte `plane` of a chunk's 16 elements.
@@ -112,7 +112,7 @@ class VectorBytes:
         )
         for plane in range(_PLANES):
             plane_words = [four[plane] ^ _SIGNS for four in fours]
-            k.store(self._room, self._place(chunk, plane) + inside, *plane_words)
+            k.store(self._buffer, self._place(chunk, plane) + inside, *plane_words)
         run, lanes_per_run = sum_of(scaled), BYTES // count
         for bit in range(log2(lanes_per_run)):
             run = run + k.shuffle(run, lane ^ (1 << bit))
@@ -162,7 +162,7 @@ class VectorBytes:
 
     def words(self, pair: int, high: int) -> tuple[Value, ...]:
         """Return the words of two products, for a run of two groups, a `pair` of four."""
-        return self._k.load(self._room, self._starts[high] + pair * _PAIR, 4)
+        return self._k.load(self._buffer, self._starts[high] + pair * _PAIR, 4)
 
 
 def _blended(a: Value, b: Value, mask: int) -> Value:

@@ -54,9 +54,7 @@ def quantise(type_name: str, values: Floats) -> Bytes:
     for values that are not finite, and for blocks whose scale is beyond f16.
     """
     rows = QUANTISED_TYPES.values()
-    encoders = {
-        row_bytes.name: row_bytes.quantise for row_bytes in rows if row_bytes.quantise is not None
-    }
+    encoders = {row.name: row.quantise for row in rows if row.quantise is not None}
     name = choice("the type", type_name, tuple(encoders))
     array, kind = plain_array("values", values), QUANTISED_TYPES[name]
     if array.dtype != np.float32:

@@ -25,7 +25,7 @@ from quod.tensor.rows.column_sums import ColumnPlan, plan_columns, slabs
 from quod.tensor.rows.plan import RowPlan, plan_parts
 from quod.validation import whole_number_or_none
 
-_MOST = (1 << 31) - 1
+_MAX_LENGTH = (1 << 31) - 1
 
 
 def reduce_sum(
@@ -119,9 +119,9 @@ def _reduce(
     source = tensor(device, "x", x)
     axes = len(source.shape)
     axis = whole_number_or_none("axis", axis, -axes, axes - 1)
-    sizes, shape = _of_axis(source, axis, keepdims)
+    sizes, shape = _sizes_and_shape(source, axis, keepdims)
     if not sizes.length and name != "sum":
-        raise InputError(f"x has the shape {source.shape}: of no element there is no {name}")
+        raise InputError(f"x has the shape {source.shape}: without elements there is no {name}")
     if name.startswith("arg"):
         target = integers(device, x, source, shape) if out is None else out
         out_tensor = places_of_shape(device, "out", target, shape)
@@ -134,19 +134,22 @@ def _reduce(
     return target
 
 
-def _of_axis(source: Tensor, axis: int | None, keepdims: bool) -> tuple[_Sizes, tuple[int, ...]]:
+def _sizes_and_shape(
+    source: Tensor, axis: int | None, keepdims: bool
+) -> tuple[_Sizes, tuple[int, ...]]:
     """Return the sizes around an axis, and the shape of the result."""
     shape = source.shape
     if axis is None:
         sizes, result_shape = _Sizes(1, math.prod(shape), 1), (1,) * (len(shape) if keepdims else 1)
     else:
         axis %= len(shape)
-        before, behind = shape[:axis], shape[axis + 1 :]
-        sizes = _Sizes(math.prod(before), shape[axis], math.prod(behind))
-        result_shape = (*before, *((1,) if keepdims else ()), *behind) or (1,)
-    if max(sizes.length, sizes.inner) > _MOST:
+        outer_shape, inner_shape = shape[:axis], shape[axis + 1 :]
+        sizes = _Sizes(math.prod(outer_shape), shape[axis], math.prod(inner_shape))
+        result_shape = (*outer_shape, *((1,) if keepdims else ()), *inner_shape) or (1,)
+    if max(sizes.length, sizes.inner) > _MAX_LENGTH:
         raise InputError(
-            f"x has the shape {shape}; at most {_MOST} elements go along an axis, and behind it"
+            f"x has the shape {shape}; an axis may have at most {_MAX_LENGTH} elements, "
+            "and so may the axes after it together"
         )
     return sizes, result_shape
 
@@ -156,14 +159,14 @@ def _launch(
 ) -> None:
     """Launch steps, each over the partial results of the one before, until one part is left."""
     along = sizes.inner == 1 and sizes.length > 0
-    length, read, kind, first = sizes.length, [source.memory], source.element, True
+    length, inputs, input_type, first = sizes.length, [source.memory], source.element, True
     if not length:
-        read = [device.allocate(source.element.bytes, zero=True)]  # of which nothing is read
+        inputs = [device.allocate(source.element.bytes, zero=True)]  # of which nothing is inputs
     parts = 0
     while parts != 1:
         plan: RowPlan | ColumnPlan
         if along:
-            plan, width, parts = plan_parts(device, kind, sizes.outer, length)
+            plan, width, parts = plan_parts(device, input_type, sizes.outer, length)
             rows, count = sizes.outer * parts, length // plan.vector
             groups = plan.groups(rows)
         else:
@@ -171,15 +174,15 @@ def _launch(
             rows, count, width = length, length, sizes.inner // plan.vector
             groups = plan.blocks(sizes.inner) * sizes.outer * parts
         form = ReductionForm(name, first, last=parts == 1)
-        stored = [out_tensor.memory]
+        outputs = [out_tensor.memory]
         if not form.last:
-            room = 4 * sizes.outer * parts * sizes.inner
-            stored = [device.allocate(room, zero=False) for _ in form.stored(source.element)]
+            nbytes = 4 * sizes.outer * parts * sizes.inner
+            outputs = [device.allocate(nbytes, zero=False) for _ in form.stored(source.element)]
         compiled = device.compile(
             reduction_kernel(source.element, form, along=along), lanes=plan.lanes,
             element=source.element, plan=plan, form=form,
         )  # fmt: skip
         device.launch(
-            compiled, groups, rows, width, count, parts, float(sizes.length or 1), *read, *stored
+            compiled, groups, rows, width, count, parts, float(sizes.length or 1), *inputs, *outputs
         )
-        length, read, kind, first = parts, stored, f32, False
+        length, inputs, input_type, first = parts, outputs, f32, False

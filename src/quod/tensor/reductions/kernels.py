@@ -50,18 +50,18 @@ def _along_rows(
     read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
     split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
     row = Row(k, form.read(element)[0], plan, rows, width, shared=reduction.types, **split)
-    beside = [row.of(each) for each in read[1:]]
+    other_rows = [row.of(each) for each in read[1:]]
 
     def step(accesses: list[Access], carried: Values) -> Values:
         terms = []
         for access in accesses:
-            others = [row.load(each, access.place) for each in beside]
+            others = [row.load(each, access.place) for each in other_rows]
             for number, values in enumerate(zip(access.values, *others, strict=True)):
                 place = row.before + access.place * plan.vector + number
                 term = reduction.of(values[0], place) if form.first else values
-                if access.there is not None and not reduction.picks:
+                if access.in_range is not None and not reduction.picks:
                     term = tuple(
-                        k.select(access.there, *pair)
+                        k.select(access.in_range, *pair)
                         for pair in zip(term, reduction.initial(), strict=True)
                     )
                 terms.append(term)

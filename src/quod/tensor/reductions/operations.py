@@ -13,7 +13,7 @@ from quod.kernel.ir.types import Type
 from quod.tensor.accesses import Values
 
 _SIGN = 1 << 31
-_ALL = (1 << 32) - 1
+_ALL_BITS = (1 << 32) - 1
 _INFINITE = 0x7F800000
 
 
@@ -21,7 +21,7 @@ class Operation(Protocol):
     """A reduction: a map from elements to carried numbers, and a combination of these."""
 
     types: tuple[Type, ...]
-    """The types of the carried numbers, which are also stored for each part of a result."""
+    """The types of the carried numbers, which are also stored for each partial result."""
     picks: bool
     """True if the combination is idempotent, so that an element may be counted several times."""
 
@@ -71,24 +71,24 @@ class Extreme:
 
     def initial(self) -> Values:
         # 0 is not the key of any float.
-        return tuple(self._k.constant(0, each) for each in self.types)
+        return tuple(self._k.constant(0, carried_type) for carried_type in self.types)
 
     def of(self, value: Value, place: Value) -> Values:
-        return (self._order(self._k.bitcast(value, u32)),)
+        return (self._key(self._k.bitcast(value, u32)),)
 
     def combined(self, a: Values, b: Values) -> Values:
         return (self._k.maximum(a[0], b[0]),)
 
     def result(self, state: Values, divisor: Value) -> Value:
-        order = state[0] ^ _ALL if self._least else state[0]
-        bits = self._k.select(order >= _SIGN, order ^ _SIGN, order ^ _ALL)
+        key = state[0] ^ _ALL_BITS if self._least else state[0]
+        bits = self._k.select(key >= _SIGN, key ^ _SIGN, key ^ _ALL_BITS)
         return self._k.bitcast(bits, f32)
 
-    def _order(self, bits: Value) -> Value:
+    def _key(self, bits: Value) -> Value:
         k = self._k
-        order = k.select(bits >= _SIGN, bits ^ _ALL, bits ^ _SIGN)
-        order = order ^ _ALL if self._least else order
-        return k.select((bits & (_SIGN - 1)) > _INFINITE, _ALL, order)
+        key = k.select(bits >= _SIGN, bits ^ _ALL_BITS, bits ^ _SIGN)
+        key = key ^ _ALL_BITS if self._least else key
+        return k.select((bits & (_SIGN - 1)) > _INFINITE, _ALL_BITS, key)
 
 
 class ExtremePlace(Extreme):
@@ -98,12 +98,12 @@ class ExtremePlace(Extreme):
 
     def of(self, value: Value, place: Value) -> Values:
         bits = self._k.bitcast(value, u32)
-        return self._order(self._k.select(bits == _SIGN, 0, bits)), place
+        return self._key(self._k.select(bits == _SIGN, 0, bits)), place
 
     def combined(self, a: Values, b: Values) -> Values:
         k = self._k
-        later = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
-        return k.select(later, b[0], a[0]), k.select(later, b[1], a[1])
+        takes_b = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+        return k.select(takes_b, b[0], a[0]), k.select(takes_b, b[1], a[1])
 
     def result(self, state: Values, divisor: Value) -> Value:
         return state[1]

@@ -109,7 +109,10 @@ def _store(
     row: Row, source: Value, dx: Value, weighted_at: Callable[[Access], Values], scale: Value,
     products: Value, mean: Value | None = None, mean_gradient: Value | None = None,
 ) -> None:  # fmt: skip
-    """Store scale * (g - n * mean(g * n)), with x and g centred by `mean` and `level` if given."""
+    """Store scale * (g - n * mean(g * n)).
+
+    x and g are centred by `mean` and `mean_gradient` if these are given.
+    """
     mean_product = row.total(products * scale) / row.columns
 
     def result_of(access: Access) -> list[Value]:

@@ -1,4 +1,4 @@
-"""The kernels of column sums: gradients of the norms' vectors, and sums of partial sums."""
+"""The kernels of column sums: gradients of norms' weights and biases, and sums of partial sums."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _rms_norm_vectors(
 
     def terms(row: Value) -> list[Values]:
         (scale,) = k.load(scales, row)
-        slopes, values = columns.load(gradient, element, row), columns.load(x, element, row)
-        return [tuple(slope * (value * scale) for slope, value in zip(slopes, values, strict=True))]
+        gradients, values = columns.load(gradient, element, row), columns.load(x, element, row)
+        return [tuple(dy * (value * scale) for dy, value in zip(gradients, values, strict=True))]
 
     (slab_sums,) = columns.sums(*slab_of(k, columns, rows), terms, 1)
     columns.store(weight_sums, f32, columns.slab, slab_sums)
@@ -38,9 +38,9 @@ def _layer_norm_vectors(
 
     def terms(row: Value) -> list[Values]:
         (scale,), (mean,) = k.load(scales, row), k.load(means, row)
-        slopes, values = columns.load(gradient, element, row), columns.load(x, element, row)
-        pairs = zip(slopes, values, strict=True)
-        return [tuple(slope * ((value - mean) * scale) for slope, value in pairs), slopes]
+        gradients, values = columns.load(gradient, element, row), columns.load(x, element, row)
+        pairs = zip(gradients, values, strict=True)
+        return [tuple(dy * ((value - mean) * scale) for dy, value in pairs), gradients]
 
     weights, biases = columns.sums(*slab_of(k, columns, rows), terms, 2)
     columns.store(weight_sums, f32, columns.slab, weights)

@@ -26,25 +26,25 @@ def _count_targets(
     `mean`. counts[1]: The targets that are neither ignored nor classes.
     """
     row = Row(k, u32, plan, k.constant(1, u32), width)
-    zero, unit = k.constant(0.0, f32), k.constant(1.0, f32)
+    zero, unit_weight = k.constant(0.0, f32), k.constant(1.0, f32)
 
-    def used(target: Value) -> Value:
-        return k.select(target == ignored, 0.0, unit)
+    def used_weight(target: Value) -> Value:
+        return k.select(target == ignored, 0.0, unit_weight)
 
-    def wrong(target: Value) -> Value:
-        return k.select(target < classes, 0.0, used(target))
+    def wrong_weight(target: Value) -> Value:
+        return k.select(target < classes, 0.0, used_weight(target))
 
     def step(accesses: list[Access], carried: Values) -> Values:
         return (
-            summed(counted(k, accesses, used), carried[0]),
-            summed(counted(k, accesses, wrong), carried[1]),
+            summed(counted(k, accesses, used_weight), carried[0]),
+            summed(counted(k, accesses, wrong_weight), carried[1]),
         )
 
-    both = row.fold(row.of(targets), (zero, zero), step)
-    divisor = k.select(mean == 0, 1.0, k.maximum(row.total(both[0]), 1.0))
-    beyond = row.total(both[1])
+    sums = row.fold(row.of(targets), (zero, zero), step)
+    divisor = k.select(mean == 0, 1.0, k.maximum(row.total(sums[0]), 1.0))
+    wrong_count = row.total(sums[1])
     with k.if_(k.local_id() == 0):
-        counts[0], counts[1] = divisor, beyond
+        counts[0], counts[1] = divisor, wrong_count
 
 
 def _cross_entropy(
@@ -58,24 +58,24 @@ def _cross_entropy(
     row = Row(k, element, plan, rows, width)
     source, target = row.of(x), row.own(targets)
     used, is_class = target != ignored, target < row.length
-    # Every instance loads it before the gradient is stored, perhaps over the logits, because the
-    # greatest element depends on it.
+    # All instances load the target's logit before the gradient is stored, perhaps over the logits:
+    # the reduction to the greatest element starts from it.
     logit = row.element(x, k.minimum(target, row.length - 1))
     powers = Powers(k, row, source, logit)
     loss = (powers.top - logit) + k.log(powers.total)
     row.put(losses, k.select(used, k.select(is_class, loss, -LEAST), 0.0))
     if gradient is None:
         return
-    gradient_factor, counts_too = scale / counts[0], used & is_class
-    share = k.rcp(powers.total) * gradient_factor
+    gradient_factor, has_gradient = scale / counts[0], used & is_class
+    power_factor = k.rcp(powers.total) * gradient_factor
 
     def result_of(access: Access) -> Sequence[Value]:
         values, gradients = access.values, []
-        place = target - access.place * len(values)
-        for number, value in enumerate(values):
-            slope = powers.of(value) * share
-            slope = k.select(place == number, slope - gradient_factor, slope)
-            gradients.append(k.select(counts_too, slope, 0.0))
+        target_index = target - access.place * len(values)
+        for index, value in enumerate(values):
+            slope = powers.of(value) * power_factor
+            slope = k.select(target_index == index, slope - gradient_factor, slope)
+            gradients.append(k.select(has_gradient, slope, 0.0))
         return gradients
 
     row.store(source, row.of(gradient), result_of)
@@ -98,12 +98,12 @@ def _kernel(body: Any, name: str, numbers: str, memory: dict[str, Type]) -> Kern
     parameters: dict[str, ParameterType] = dict.fromkeys(numbers.split(), u32)
     if "scale" in parameters:
         parameters["scale"] = f32
-    parameters |= {each: pointer(element) for each, element in memory.items()}
+    parameters |= {parameter: pointer(element) for parameter, element in memory.items()}
     location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
     return KernelDefinition(name, body, parameters, location)
 
 
-def _of_rows(element: Type, *, with_gradient: bool) -> KernelDefinition:
+def _cross_entropy_kernel(element: Type, *, with_gradient: bool) -> KernelDefinition:
     memory = {"x": element, "targets": u32, "counts": f32, "losses": f32}
     if with_gradient:
         memory["gradient"] = element
@@ -118,7 +118,7 @@ LOSS_TOTAL = _kernel(
     _loss_total, "loss_total", "width", {"losses": f32, "counts": f32, "total": f32}
 )
 CROSS_ENTROPY = {
-    (element, with_gradient): _of_rows(element, with_gradient=with_gradient)
+    (element, with_gradient): _cross_entropy_kernel(element, with_gradient=with_gradient)
     for element in TYPES
     for with_gradient in (False, True)
 }

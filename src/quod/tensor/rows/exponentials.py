@@ -25,11 +25,15 @@ class Powers:
         if element is not None:
             least = k.maximum(element, least)
         if row.whole:
-            (lane_top,) = row.fold(source, (least,), lambda some, to: (_highest(k, some, to[0]),))
+            (lane_top,) = row.fold(
+                source, (least,), lambda accesses, carried: (_highest(k, accesses, carried[0]),)
+            )
             self.top = row.combined(lane_top, k.maximum)
-            (total,) = row.fold(source, (zero,), lambda some, to: (self._sum(some, to[0]),))
+            (total,) = row.fold(
+                source, (zero,), lambda accesses, carried: (self._sum(accesses, carried[0]),)
+            )
         else:
-            lane_top, total = row.fold(source, (least, zero), self._both)
+            lane_top, total = row.fold(source, (least, zero), self._top_and_sum)
             self.top = row.combined(lane_top, k.maximum)
             total = total * self.of(lane_top)
         self.total = row.total(total)
@@ -41,7 +45,7 @@ class Powers:
     def _sum(self, accesses: list[Access], total: Value, top: Value | None = None) -> Value:
         return summed(counted(self._k, accesses, lambda value: self.of(value, top)), total)
 
-    def _both(self, accesses: list[Access], carried: Values) -> Values:
+    def _top_and_sum(self, accesses: list[Access], carried: Values) -> Values:
         top = _highest(self._k, accesses, carried[0])
         return top, self._sum(accesses, carried[1] * self.of(carried[0], top), top)
 

@@ -79,22 +79,27 @@ def _run(
     if source.rows and source.columns:
         memory = [each.memory for each in [source, *shared_vectors, out_tensor]]
         launch_rows(
-            device, kernels[source.element], source, numbers, memory, beside=len(shared_vectors)
+            device,
+            kernels[source.element],
+            source,
+            numbers,
+            memory,
+            shared_vector_count=len(shared_vectors),
         )
     return target
 
 
 def launch_rows(
     device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
-    memory: Sequence[Any], at_once: int = 1, beside: int = 0, **static: Any,
+    memory: Sequence[Any], at_once: int = 1, shared_vector_count: int = 0, **static: Any,
 ) -> None:  # fmt: skip
     """Launch a kernel over the rows of `x`.
 
     at_once: Number of tensors of which the kernel holds a row at a time.
-    beside: Number of vectors that all rows share.
+    shared_vector_count: Number of vectors that all rows share.
     static: Further compile-time arguments of the kernel.
     """
-    plan = plan_rows(device, x.element, x.columns, at_once, beside)
+    plan = plan_rows(device, x.element, x.columns, at_once, shared_vector_count)
     compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan, **static)
     width = x.columns // plan.vector
     device.launch(compiled, plan.groups(x.rows), x.rows, width, *numbers, *memory)

@@ -20,7 +20,7 @@ from quod.tensor.rows.row import Access, Row, counted, summed
 def _softmax(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, *, element: Type, plan: RowPlan
 ) -> None:
-    """y[r] = softmax(x[r]) of each row, of `width` accesses.
+    """y[r] = softmax(x[r]) for each row r; a row has `width` accesses.
 
     The greatest element is subtracted from all before exponentiation.
     """
@@ -37,7 +37,7 @@ def _rms_norm(
 ) -> None:  # fmt: skip
     """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
     row = Row(k, element, plan, rows, width)
-    weights_at, zero = row.beside(weight), k.constant(0.0, f32)
+    weights_at, zero = row.vector_loader(weight), k.constant(0.0, f32)
 
     def squares(accesses: list[Access], carried: Values) -> Values:
         return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
@@ -64,7 +64,11 @@ def _layer_norm(
     The variance is the mean of squared differences, which avoids cancellation.
     """
     row = Row(k, element, plan, rows, width)
-    weights_at, biases_at, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
+    weights_at, biases_at, zero = (
+        row.vector_loader(weight),
+        row.vector_loader(bias),
+        k.constant(0.0, f32),
+    )
     source = row.of(x)
 
     def total_of(term: Callable[[Value], Value]) -> Value:
@@ -91,17 +95,21 @@ _SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
 
 
 def row_kernel(
-    body: Any, element: Type, numbers: list[str], memory: str, beside: Mapping[str, Type] = EMPTY
+    body: Any,
+    element: Type,
+    numbers: list[str],
+    memory: str,
+    other_pointers: Mapping[str, Type] = EMPTY,
 ) -> KernelDefinition:
     """Build the kernel for a function that processes rows.
 
     numbers: The names of f32 scalars.
     memory: The names of pointers to `element`.
-    beside: Pointers to other types, by name.
+    other_pointers: Pointers to other types, by name.
     """
     parameters: dict[str, ParameterType] = _SHAPE | dict.fromkeys(numbers, f32)
     parameters |= dict.fromkeys(memory.split(), pointer(element))
-    parameters |= {name: pointer(type_) for name, type_ in beside.items()}
+    parameters |= {name: pointer(type_) for name, type_ in other_pointers.items()}
     name = f"{body.__name__[1:]}_{element}"
     location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
     return KernelDefinition(name, body, parameters, location)

@@ -74,12 +74,12 @@ class RowPlan:
 
 
 def plan_rows(
-    device: AnyDevice, element: Type, columns: int, tensors: int = 1, beside: int = 0
+    device: AnyDevice, element: Type, columns: int, tensors: int = 1, shared_vector_count: int = 0
 ) -> RowPlan:
     """Return the plan for rows of `columns` elements.
 
     tensors: Number of tensors whose rows are processed together.
-    beside: Number of vectors, such as weights, that all rows share.
+    shared_vector_count: Number of vectors, such as weights, that all rows share.
     """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
@@ -95,7 +95,7 @@ def plan_rows(
     max_elements //= tensors
     elements = min(_ELEMENTS_PER_INSTANCE // tensors, max_elements)
     if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
-        plan = _long_row_plan(device, vector, width, max_threads, beside)
+        plan = _long_row_plan(device, vector, width, max_threads, shared_vector_count)
         if plan is not None:
             return plan
     threads = _MIN_THREADS
@@ -112,7 +112,7 @@ def plan_rows(
 
 
 def _long_row_plan(
-    device: AnyDevice, vector: int, width: int, threads: int, beside: int
+    device: AnyDevice, vector: int, width: int, threads: int, shared_vector_count: int
 ) -> RowPlan | None:
     """Return the plan for a row split between registers and shared memory.
 
@@ -125,13 +125,16 @@ def _long_row_plan(
     batch = -(-width // (threads * _ACCESS_MULTIPLE)) * _ACCESS_MULTIPLE
     plan = RowPlan(threads, threads, vector, batch, whole=True, full=batch * threads == width)
     if batch * vector > 2 * _ELEMENTS_PER_INSTANCE:
-        copied, full = batch - _REGISTER_ELEMENTS[1] // vector, plan.full and beside > 0
+        copied, full = (
+            batch - _REGISTER_ELEMENTS[1] // vector,
+            plan.full and shared_vector_count > 0,
+        )
         return (
             replace(plan, copied=copied, resident=1, full=full)
             if copied <= copies_that_fit
             else None
         )
-    if not beside:
+    if not shared_vector_count:
         return None
     # Shared vectors are as long as rows, and are read after the reduction: more instances have more
     # loads in flight.

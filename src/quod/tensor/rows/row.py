@@ -25,14 +25,14 @@ class Access:
     number: The index of the access in its step.
     at: The index of the access in the row, which may be out of range.
     place: The index that is loaded: `at`, clamped to the last access of the row.
-    there: True if `at` is in range; None if it always is.
+    in_range: True if `at` is in range; None if it always is.
     load: Returns the elements, as f32.
     """
 
     number: int
     at: Value
     place: Value
-    there: Value | None
+    in_range: Value | None
     load: Callable[[], Values]
 
     @property
@@ -119,7 +119,7 @@ class Row:
         """Return the pointer to a vector as long as a row, which all rows share."""
         return self._accesses.of(memory)
 
-    def beside(self, memory: Value) -> Callable[[Access], Values]:
+    def vector_loader(self, memory: Value) -> Callable[[Access], Values]:
         """Return a function that loads the elements of a shared vector at an access."""
         pointer = self._accesses.of(memory)
         return lambda access: self.load(pointer, access.place)
@@ -239,7 +239,7 @@ class Row:
     ) -> None:
         k = self._k
         for access in accesses:
-            values, in_range = values_of(access), access.there
+            values, in_range = values_of(access), access.in_range
             if self._is_row is not None:
                 in_range = self._is_row if in_range is None else in_range & self._is_row
             if in_range is None:
@@ -294,14 +294,16 @@ def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *other_operands: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
-    """Yield `term` of each element and of `beside` at its index; zero beyond the row."""
+    """Yield `term` of each element and the other operands' at its index; zero beyond the row."""
     for access in accesses:
         for values in zip(
             access.values, *(operand(access) for operand in other_operands), strict=True
         ):
             element_term = term(*values)
             yield (
-                element_term if access.there is None else k.select(access.there, element_term, 0.0)
+                element_term
+                if access.in_range is None
+                else k.select(access.in_range, element_term, 0.0)
             )
 
 

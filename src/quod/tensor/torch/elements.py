@@ -11,14 +11,17 @@ from quod.tensor.torch.memory import empty_like, one_like
 
 
 def silu(x: Tensor) -> Tensor:
-    """Return x * sigmoid(x) of each element; see `quod.tensor.silu`, and `softmax` for tensors."""
+    """Return x * sigmoid(x) of each element.
+
+    See `quod.tensor.silu`, and `softmax` on accepted tensors.
+    """
     return _SILU(x)
 
 
 def gelu(x: Tensor, *, approximate: Approximate = "none") -> Tensor:
     """Return x * Phi(x) of each element, or its "tanh" approximation.
 
-    See `quod.tensor.gelu`, and `softmax` for tensors.
+    See `quod.tensor.gelu`, and `softmax` on accepted tensors.
     """
     return _GELU(x, approximate)
 
@@ -26,7 +29,7 @@ def gelu(x: Tensor, *, approximate: Approximate = "none") -> Tensor:
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """Return silu(gate) * up of each element, both of one shape.
 
-    See `quod.tensor.swiglu`, and `softmax` for tensors.
+    See `quod.tensor.swiglu`, and `softmax` on accepted tensors.
     """
     return _SWIGLU(gate, up)
 

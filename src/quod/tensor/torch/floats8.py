@@ -34,8 +34,9 @@ _NAMED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> Any:
     """Return `x` as 8-bit floats, and their float32 scales.
 
-    See `quod.tensor.quantise_fp8`, and `softmax` for tensors. The first result is of float8_e4m3fn,
-    or with "e5m2" of float8_e5m2. There are no gradients: requesting one raises InputError.
+    See `quod.tensor.quantise_fp8`, and `softmax` on accepted tensors. The first result is of
+    float8_e4m3fn, or with "e5m2" of float8_e5m2. There are no gradients: requesting one raises
+    InputError.
     """
     return _QUANTISE(x, choice("dtype", dtype, tuple(_NAMED)), scales)
 
@@ -70,7 +71,7 @@ def gemm_fp8(
 
 
 def _scale(name: str, value: Any, operand: Any) -> Any:
-    """Return a scale as a tensor on the device of `beside`."""
+    """Return a scale as a tensor on the device of `operand`."""
     if value is None or isinstance(value, Tensor) or not isinstance(operand, Tensor):
         return value
     return torch.full((1,), real(name, value), dtype=torch.float32, device=operand.device)
@@ -101,12 +102,12 @@ def _check_result(dtype: torch.dtype) -> None:
 
 def _allocate_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Tensor]:
     check_alike(x=x)
-    stored = _NAMED[choice("dtype", dtype, tuple(_NAMED))]
+    stored_dtype = _NAMED[choice("dtype", dtype, tuple(_NAMED))]
     if not x.dim():
         raise InputError("x must have an axis at least")
     by_rows = choice("scales", scales, ("rows", "tensor")) == "rows" and x.dim() > 1
     factors = x.new_empty(x.shape[:-1] if by_rows else (1,), dtype=torch.float32)
-    return x.new_empty(x.shape, dtype=stored), factors
+    return x.new_empty(x.shape, dtype=stored_dtype), factors
 
 
 def _allocate_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:

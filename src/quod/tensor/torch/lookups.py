@@ -21,8 +21,8 @@ from quod.tensor.torch.memory import (
 def embedding(table: Tensor, indices: Tensor) -> Tensor:
     """Return the rows of a table that indices of int64, int32 or uint32 select.
 
-    See `quod.tensor.embedding`, and `softmax` for tensors. An index out of range raises InputError,
-    naming the first.
+    See `quod.tensor.embedding`, and `softmax` on accepted tensors. An index out of range raises
+    InputError, naming the first.
     """
     return _EMBEDDING(table, indices)
 

@@ -27,10 +27,10 @@ def cross_entropy(
 ) -> Tensor:
     """Return log(sum(exp(x))) - x[target] for each row x of the logits.
 
-    See `quod.tensor.cross_entropy`, and `softmax` for tensors. `logits` are (..., classes) and
-    `targets`, of int64, int32 or uint32, (...). The result is f32: the mean or sum as a 0-d tensor,
-    or with "none" the losses in the shape of `targets`. The gradient, including that of the result,
-    is rounded once to the type of the logits.
+    See `quod.tensor.cross_entropy`, and `softmax` on accepted tensors. `logits` are (..., classes)
+    and `targets`, of int64, int32 or uint32, (...). The result is f32: the mean or sum as a 0-d
+    tensor, or with "none" the losses in the shape of `targets`. The gradient, including that of the
+    result, is rounded once to the type of the logits.
     """
     return _CROSS_ENTROPY(logits, targets, ignore_index, reduction)
 

@@ -111,7 +111,7 @@ def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **argum
         for name, value in arguments.items()
     }
     targets = _memory(out) if isinstance(out, Tensor) else tuple(map(_memory, out))
-    with _in_order(model) if model.is_cuda else nullcontext():
+    with _after_current_stream(model) if model.is_cuda else nullcontext():
         function(device, **arrays, out=targets)
     return out
 
@@ -138,7 +138,7 @@ def _memory(x: Tensor) -> Any:
 
 
 @contextmanager
-def _in_order(x: Tensor) -> Iterator[None]:
+def _after_current_stream(x: Tensor) -> Iterator[None]:
     """Run the body after the work of the GPU's current stream.
 
     A launch in the body returns when it has ended, so later work sees the result. Raises

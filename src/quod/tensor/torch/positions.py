@@ -13,7 +13,7 @@ from quod.tensor.torch.memory import check_alike, check_same_device, empty_like
 def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -> Tensor:
     """Rotate pairs of elements of each row by the angles of its token.
 
-    See `quod.tensor.rope`, and `softmax` for tensors. `table` is
+    See `quod.tensor.rope`, and `softmax` on accepted tensors. `table` is
     ``torch.from_numpy(rope_table(...))`` on the device of `x`; it has no gradient.
     """
     return _ROPE(x, table, pairs, axis)

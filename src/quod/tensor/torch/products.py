@@ -17,10 +17,10 @@ def gemm(
     a: Tensor, b: Tensor, *, bias: Tensor | None = None, residual: Tensor | None = None,
     scale: float = 1.0, transpose_a: bool = False, transpose_b: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return scale * (A B) + bias + residual; see `quod.tensor.gemm`, and `softmax` for tensors.
+    """Return scale * (A B) + bias + residual.
 
-    A transposed view of contiguous memory is not copied. Gradients are products again, and are
-    differentiable.
+    See `quod.tensor.gemm`, and `softmax` on accepted tensors. A transposed view of
+    contiguous memory is not copied. Gradients are products again, and are differentiable.
     """
     return _GEMM(a, b, bias, residual, scale, transpose_a, transpose_b)
 
@@ -64,9 +64,9 @@ def _allocate(
 ) -> Tensor:  # fmt: skip
     check_alike(a=a, b=b, bias=bias, residual=residual)
     shape = shape_of_product(a, b, transpose_a, transpose_b)
-    for name, other, wanted in (("bias", bias, shape[-1:]), ("residual", residual, shape)):
-        if other is not None:
-            check_shape(name, other, *wanted)
+    for name, addend, expected_shape in (("bias", bias, shape[-1:]), ("residual", residual, shape)):
+        if addend is not None:
+            check_shape(name, addend, *expected_shape)
     return a.new_empty(shape)
 
 
@@ -94,22 +94,22 @@ def _gradients(
     transpose_a: bool, transpose_b: bool,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Compute the gradients that are needed; transposed operands are views without a copy."""
-    of_a = of_b = of_bias = None
+    a_gradient = b_gradient = bias_gradient = None
     left, right = a.mT if transpose_a else a, b.mT if transpose_b else b
     if needed[0] and transpose_a and a.dim() == b.dim():
-        of_a = gemm(right, gradient, scale=scale, transpose_b=True)
+        a_gradient = gemm(right, gradient, scale=scale, transpose_b=True)
     elif needed[0]:
-        of_a = gemm(gradient, right, scale=scale, transpose_b=True)
-        of_a = of_a.mT if transpose_a else of_a
+        a_gradient = gemm(gradient, right, scale=scale, transpose_b=True)
+        a_gradient = a_gradient.mT if transpose_a else a_gradient
     if needed[1]:
-        slopes = gradient
+        gradient_rows = gradient
         if a.dim() > b.dim():
-            left, slopes = rows_of(left), rows_of(gradient)
-        first, second = (slopes, left) if transpose_b else (left, slopes)
-        of_b = gemm(first, second, scale=scale, transpose_a=True)
+            left, gradient_rows = rows_of(left), rows_of(gradient)
+        first, second = (gradient_rows, left) if transpose_b else (left, gradient_rows)
+        b_gradient = gemm(first, second, scale=scale, transpose_a=True)
     if needed[2]:
-        of_bias = rows_of(gradient).sum(0)
-    return of_a, of_b, of_bias, gradient if needed[3] else None
+        bias_gradient = rows_of(gradient).sum(0)
+    return a_gradient, b_gradient, bias_gradient, gradient if needed[3] else None
 
 
 _GEMM = Operator(

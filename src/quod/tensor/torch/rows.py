@@ -23,7 +23,7 @@ def softmax(x: Tensor) -> Tensor:
 def rms_norm(x: Tensor, weight: Tensor, *, epsilon: float = 1e-6) -> Tensor:
     """Return x / sqrt(mean(x**2) + epsilon) * weight along the last axis.
 
-    See `quod.tensor.rms_norm`, and `softmax` for tensors.
+    See `quod.tensor.rms_norm`, and `softmax` on accepted tensors.
     """
     return _RMS_NORM(x, weight, epsilon)
 
@@ -31,7 +31,7 @@ def rms_norm(x: Tensor, weight: Tensor, *, epsilon: float = 1e-6) -> Tensor:
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Return (x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis.
 
-    See `quod.tensor.layer_norm`, and `softmax` for tensors.
+    See `quod.tensor.layer_norm`, and `softmax` on accepted tensors.
     """
     return _LAYER_NORM(x, weight, bias, epsilon)
 

@@ -80,7 +80,7 @@ def _norm(
 
 
 def clip_factor(k: Builder, max_norm: Value, norm: Value) -> Value:
-    """Return the factor by which gradients of norm `norm` are multiplied to limit it to `most`."""
+    """Return the factor that limits gradients of norm `norm` to the norm `max_norm`."""
     return k.minimum(max_norm / (norm + _NORM_ADDEND), 1.0)
 
 

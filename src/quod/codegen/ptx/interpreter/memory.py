@@ -19,7 +19,7 @@ from quod.kernel.ops.semantics import Array
 
 _ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
 _OFFSET_BITS = np.uint64(40)
-"""How many low bits of an address are the offset; the others are the buffer's number plus 1."""
+"""The number of low bits of an address that are the offset; the others are the buffer plus 1."""
 
 SHARED_START = 1024
 """The base address of shared and of private memory, so that 0 is not a valid address."""

@@ -2,5 +2,5 @@
 
 Operations take lists, so that concurrent calls share a commit. They return an outcome for each
 element: a value, or the error for its caller. Any other exception rolls the transaction back. Rows
-are locked in the order part, job.
+of the table `part` are locked before rows of `job`.
 """

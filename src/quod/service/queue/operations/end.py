@@ -1,4 +1,4 @@
-"""The end of a job in any final state: once, with its event; its payload is deleted."""
+"""Ending a job in a final state: its row and event are written, and its payload is deleted."""
 
 from __future__ import annotations
 

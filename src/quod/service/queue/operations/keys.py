@@ -1,4 +1,4 @@
-"""Keys with which workers die: counts the losses and suspends the key.
+"""Losses of workers by key: their count, and the suspension of a key at the limit.
 
 Each job counts once, so one bad witness, whose attempts are limited, does not suspend its key.
 Leases found lost together count once, as they indicate the loss of a machine.

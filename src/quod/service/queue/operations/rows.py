@@ -15,7 +15,7 @@ from quod.service.queue.transaction import Row, Transaction, in_chunks, placehol
 
 _ID = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{16})")
 
-_SEPARATOR = "\n"  # no name has it: names are printable
+_SEPARATOR = "\n"  # not in any name: names are printable
 
 
 class PartState(IntEnum):

@@ -190,32 +190,37 @@ class _AdmissionControl:
             (1, "bytes", payload_bytes, quota.payload_bytes, limits.payload_bytes),
         ):
             client_total, total = used[index], self._total[index]
-            missing = client_total + amount - quota_limit
-            if missing > 0:
+            shortfall = client_total + amount - quota_limit
+            if shortfall > 0:
                 raise self._queue_full_error(
                     f"the client's quota of {unit} is {quota_limit}, and {client_total} are in use",
-                    used, index, missing, client,
+                    used, index, shortfall, client,
                 )  # fmt: skip
-            missing = total + amount - limit
-            if missing > 0:
+            shortfall = total + amount - limit
+            if shortfall > 0:
                 raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {total} are in use",
-                    self._total, index, missing,
+                    self._total, index, shortfall,
                 )  # fmt: skip
-            missing = client_total + amount - (limit - total)
-            if client_total and missing > 0:
+            shortfall = client_total + amount - (limit - total)
+            if client_total and shortfall > 0:
                 raise self._queue_full_error(
                     f"the queue's limit of {unit} is {limit}, and {limit - total} are "
                     f"free: the client has {client_total}, and may submit more once it "
                     "has fewer than are free",
-                    self._total, index, missing,
+                    self._total, index, shortfall,
                 )  # fmt: skip
 
     def _queue_full_error(
-        self, message: str, used: Sequence[int], index: int, missing: int, client: str | None = None
+        self,
+        message: str,
+        used: Sequence[int],
+        index: int,
+        shortfall: int,
+        client: str | None = None,
     ) -> QueueFullError:
-        """Return the error, with the seconds until enough jobs have ended to free `missing`."""
-        jobs = -(-missing * used[0] // max(used[index], 1))
+        """Return the error, with the seconds until enough jobs have ended to free `shortfall`."""
+        jobs = -(-shortfall * used[0] // max(used[index], 1))
         wait = self._rules.retry_seconds(self._tx, max(jobs, used[0] // 10), client)
         return QueueFullError(message, retry_seconds=wait)
 

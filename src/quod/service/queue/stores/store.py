@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class UndoneError(QuodError):
-    """A transaction was rolled back; a retry may succeed, or one of each grouped call alone."""
+    """A transaction was rolled back; a retry may succeed, or retries of each grouped call."""
 
 
 class Store(Protocol):

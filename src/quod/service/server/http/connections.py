@@ -1,8 +1,8 @@
 """HTTP connections, with a limit from when they are accepted and a timeout for each step.
 
 Without these, anyone who can connect could use up the open files of the process and block all
-clients, even on Unix sockets. At the limit, a connection that waits for its client is closed for a
-new one.
+clients, even on Unix sockets. At the limit, a connection that waits for its client is closed to
+make room for a new one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def connections_at_most(wanted: int) -> int:
 
 
 def shrink_tls_buffers() -> None:
-    """Have asyncio use 32 KiB for each TLS connection instead of 256; a record has 16."""
+    """Have asyncio use 32 KiB per TLS connection, not 256; a TLS record has at most 16."""
     sslproto.SSLProtocol.max_size = _TLS_BYTES
 
 
@@ -62,8 +62,8 @@ class Connections:
         self._most, self._seconds = most, seconds
         self._open: dict[int, _Accepted] = {}
         self._waiting: dict[int, _Accepted] = {}
-        self._due: dict[int, asyncio.TimerHandle] = {}
-        self._failed = 0
+        self._timeout: dict[int, asyncio.TimerHandle] = {}
+        self._failures = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -81,7 +81,7 @@ class Connections:
         number = connection.fileno()
         self._open[number] = self._waiting[number] = connection
         loop = asyncio.get_running_loop()
-        self._due[number] = loop.call_later(self._seconds, connection.end)
+        self._timeout[number] = loop.call_later(self._seconds, connection.end)
         return connection
 
     def waits(self, number: int) -> None:
@@ -95,7 +95,7 @@ class Connections:
 
     def established(self, number: int) -> None:
         """Cancel the timer of a connection, whose protocol has its own from now on."""
-        due = self._due.pop(number, None)
+        due = self._timeout.pop(number, None)
         if due is not None:
             due.cancel()
 
@@ -103,10 +103,10 @@ class Connections:
         """Note that a connection is closed."""
         self._open.pop(number, None)
         self._waiting.pop(number, None)
-        if number in self._due:
-            self._failed += 1
-            if self._failed >= _FAILURES_PER_COLLECTION:
-                self._failed = 0
+        if number in self._timeout:
+            self._failures += 1
+            if self._failures >= _FAILURES_PER_COLLECTION:
+                self._failures = 0
                 gc.collect()
         self.established(number)
 
@@ -150,23 +150,26 @@ class _Listener(socket.socket):
         return connection, address
 
 
-class _Counted(h11.Connection):
+class _ChunkLimitedParser(h11.Connection):
     """The parser of a connection, which refuses bodies with tiny chunks.
 
     A chunk of one byte takes as long to parse as one of thousands, and parsing blocks the event
     loop.
     """
 
-    _pieces = _bytes = 0
+    _chunk_count = _bytes = 0
 
     def next_event(self) -> Any:
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self._pieces = self._bytes = 0
+            self._chunk_count = self._bytes = 0
         elif isinstance(event, h11.Data):
-            self._pieces += 1
+            self._chunk_count += 1
             self._bytes += len(event.data)
-            if self._pieces > _MAX_TINY_CHUNKS and self._bytes < self._pieces * _MIN_CHUNK_BYTES:
+            if (
+                self._chunk_count > _MAX_TINY_CHUNKS
+                and self._bytes < self._chunk_count * _MIN_CHUNK_BYTES
+            ):
                 raise h11.RemoteProtocolError("the body's chunks are too small; send larger ones")
         return event
 
@@ -177,13 +180,13 @@ def limited_protocol(
     """Return a protocol for uvicorn with timeouts for requests and answers."""
 
     class Limited(H11Protocol):
-        _due: asyncio.TimerHandle | None = None
-        _untaken: asyncio.TimerHandle | None = None
+        _timeout: asyncio.TimerHandle | None = None
+        _write_timer: asyncio.TimerHandle | None = None
         _number = -1
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
-            self.conn = _Counted(h11.SERVER, _HEAD_BYTES)
+            self.conn = _ChunkLimitedParser(h11.SERVER, _HEAD_BYTES)
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -191,31 +194,31 @@ def limited_protocol(
             connections.established(self._number)
             # Bytes that a client sends ahead of its turn stay in memory.
             transport.max_size = _READ_BYTES
-            self._look()
+            self._update_timer()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._look()
+            self._update_timer()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._look()
+            self._update_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget()
-            self._cancel_untaken()
+            self._cancel_write_timer()
             super().connection_lost(exc)
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            if self._untaken is None:
-                self._untaken = self.loop.call_later(answer, self.transport.abort)
+            if self._write_timer is None:
+                self._write_timer = self.loop.call_later(answer, self.transport.abort)
 
         def resume_writing(self) -> None:
-            self._cancel_untaken()
+            self._cancel_write_timer()
             super().resume_writing()
 
-        def _look(self) -> None:
+        def _update_timer(self) -> None:
             """Run the timer while the head of a request is incomplete."""
             # The cycle is None before the first request.
             cycle: RequestResponseCycle | None = self.cycle
@@ -223,22 +226,22 @@ def limited_protocol(
             (connections.waits if is_waiting else connections.works)(self._number)
             if self.conn.their_state is not h11.IDLE:
                 self._forget()
-            elif self._due is None:
-                self._due = self.loop.call_later(seconds, self._end)
+            elif self._timeout is None:
+                self._timeout = self.loop.call_later(seconds, self._end)
 
         def _end(self) -> None:
-            self._due = None
+            self._timeout = None
             if self.conn.their_state is h11.IDLE:
                 self.transport.abort()
 
         def _forget(self) -> None:
-            if self._due is not None:
-                self._due.cancel()
-                self._due = None
+            if self._timeout is not None:
+                self._timeout.cancel()
+                self._timeout = None
 
-        def _cancel_untaken(self) -> None:
-            if self._untaken is not None:
-                self._untaken.cancel()
-                self._untaken = None
+        def _cancel_write_timer(self) -> None:
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = None
 
     return Limited

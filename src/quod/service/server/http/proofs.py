@@ -104,13 +104,13 @@ async def prove(
         header = request.headers.get("idempotency-key")
         keep = bool(header)
 
-        async def uploading(_taken: object) -> Job:
+        async def upload_job(_taken: object) -> Job:
             try:
                 return await _upload(service, client, request, query, reservation)
             finally:
                 received.set()
 
-        submitting: Submit = uploading
+        submit: Submit = upload_job
         if content_type(request) != BYTES:
             proof_request, seconds = await read_json(
                 request, service.intake, reservation, ProveBody,
@@ -119,13 +119,13 @@ async def prove(
             received.set()
             timeout = seconds if timeout is None else timeout
             keep = keep or bool(proof_request.proof.idempotency_key)
-            submitting = partial(service.submit, client, proof_request)
+            submit = partial(service.submit, client, proof_request)
             # The witness is on disk long before the proof is made; free its memory.
             del proof_request
         proving = asyncio.ensure_future(
-            service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
+            service.prove(client, submit, timeout, keep=keep, submitted=reservation.close)
         )
-        del submitting
+        del submit
         return job_response(await while_connected(request, proving, received))
 
 

@@ -38,20 +38,20 @@ async def while_connected(
     Until the request is `received`, its reader notices a disconnect.
     """
 
-    async def gone() -> None:
+    async def wait_for_disconnect() -> None:
         if received is not None:
             await received.wait()
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    leaving = asyncio.ensure_future(gone())
+    disconnected = asyncio.ensure_future(wait_for_disconnect())
     try:
-        both: list[asyncio.Future[Any]] = [work, leaving]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        futures: list[asyncio.Future[Any]] = [work, disconnected]
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise ClientDisconnect
         return work.result()
     finally:
-        leaving.cancel()
+        disconnected.cancel()
         if not work.done():
             work.cancel()

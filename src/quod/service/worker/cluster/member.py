@@ -45,7 +45,7 @@ class ClusterMember:
         self, name: str, place: SharedStorage, settings: WorkerSettings, gpus: int,
         record: Callable[[StageRecord], None],
     ) -> None:  # fmt: skip
-        self.name, self._place, self._settings = name, place, settings
+        self.name, self._storage, self._settings = name, place, settings
         self._gpus, self._record = gpus, record
         self._changed = threading.Condition()
         self._actor: Any = None
@@ -137,7 +137,7 @@ class ClusterMember:
             num_gpus=self._gpus, num_cpus=1, max_restarts=0, max_task_retries=0,
             max_concurrency=_THREADS, scheduling_strategy="SPREAD",
         )  # fmt: skip
-        actor = actor_class.remote(self.name, self._place, self._settings)
+        actor = actor_class.remote(self.name, self._storage, self._settings)
         start_call = actor.begin.remote()
         while not ray.wait([start_call], timeout=_POLL_SECONDS)[0]:
             if self._is_closing():

@@ -42,7 +42,7 @@ def _heads(
 
     lines: Lines of a head, of queries and of keys.
     counts: The number of heads, of queries and of keys.
-    which: The index of the head, of queries and of keys.
+    head_indices: The index of the head, of queries and of keys.
     """
     tiled_heads = [
         HeadOf(
@@ -72,13 +72,14 @@ def _attention_backward_queries_tiles(
     # Tiles with the most keys run first.
     head, first_row = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
-    of_q, of_kv = _heads(
+    query_heads, key_heads = _heads(
         k, maps, k.constant(plan.size, u32), (q, gradient, keys_, values), (queries, keys),
         (heads, heads // shared_by), (head, head // shared_by),
     )  # fmt: skip
     row_statistics = NumbersOfRows(k, numbers, head, (heads * queries, queries))
     row, sums = of_queries(
-        k, element, plan, of_q, of_kv, first_row, queries, sequence.seen, row_statistics.of, factor
+        k, element, plan, query_heads, key_heads, first_row, queries, sequence.seen,
+        row_statistics.of, factor,
     )  # fmt: skip
     size = k.constant(plan.size, u32)
     if form.causal:
@@ -105,7 +106,7 @@ def _attention_backward_keys_tiles(
     head, first_row = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, first_head = k.constant(plan.size, u32), head * shared_by
-    of_q, of_kv = _heads(
+    query_heads, key_heads = _heads(
         k, maps, size, (q, gradient, keys_, values), (queries, keys), (heads, heads // shared_by),
         (first_head, head),
     )  # fmt: skip
@@ -115,9 +116,8 @@ def _attention_backward_keys_tiles(
 
     span = QueryRange(first_head, shared_by, sequence.first_that_sees(first_row), queries, keys)
     row, *gradient_sums = of_keys(
-        k, element, plan, of_kv, of_q, first_row, span, sequence.seen if form.causal else None,
-        statistics_of,
-        factor,
+        k, element, plan, key_heads, query_heads, first_row, span,
+        sequence.seen if form.causal else None, statistics_of, factor,
     )  # fmt: skip
     # Lines beyond the queries are zeros, and 0 times an infinity of a key is NaN.
     operands = Operands(

@@ -37,9 +37,9 @@ class VectorTimes:
 
     Measured with a matrix of 4096 x 4096 on an H200.
 
-    first: the first row.
-    narrow: each further row of f16 or bf16.
-    wide: each further row of f32.
+    first: the time of the first row.
+    narrow: the time of each further row of f16 or bf16.
+    wide: the time of each further row of f32.
     """
 
     first: float

@@ -30,7 +30,7 @@ def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
 def _choose(
     k: Builder, group: Index, below: Callable[[], Value], above: Callable[[], Value]
 ) -> Value:
-    """Select `below()` if `first`, the index of a group, is 0 or 1, else `above()`."""
+    """Select `below()` if `group`, the index of a group, is 0 or 1, else `above()`."""
     if isinstance(group, int):
         return below() if group < 2 else above()
     return k.select(group < 2, below(), above())

@@ -24,8 +24,8 @@ def halves(blocks: Bytes, at: int) -> Floats:
 
 def nibbles(packed: Bytes, run: int) -> NDArray[np.uint8]:
     """Return 4-bit integers: for every `run` bytes all low halves, then all high halves."""
-    halves_ = packed.reshape(len(packed), -1, 1, run) >> np.array([[0], [4]], np.uint8)
-    return (halves_ & 15).astype(np.uint8).reshape(len(packed), -1)
+    shifted = packed.reshape(len(packed), -1, 1, run) >> np.array([[0], [4]], np.uint8)
+    return (shifted & 15).astype(np.uint8).reshape(len(packed), -1)
 
 
 def scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -> Encoder:
@@ -38,10 +38,10 @@ def scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -
     def encoded(values: Floats) -> Bytes:
         with np.errstate(over="ignore", divide="ignore"):
             scale, quants = encode(values)
-            stored = scale.astype("<f2")
-        if not np.isfinite(stored).all():
+            f16_scale = scale.astype("<f2")
+        if not np.isfinite(f16_scale).all():
             raise InputError(f"values are too large for {name}: the scale of a block is beyond f16")
-        return np.concatenate([stored.view(np.uint8), quants], axis=1)
+        return np.concatenate([f16_scale.view(np.uint8), quants], axis=1)
 
     return encoded
 

@@ -33,7 +33,8 @@ def _values(blocks: Bytes) -> Floats:
 def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     largest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)
     scale = largest / np.float32(-8)
-    # Not fused; compilers of ggml may fuse it, which changes one value in thousands by one step.
+    # The product is rounded before the sum. A compiler of ggml may fuse the two, which changes one
+    # value in thousands by one step.
     quants = np.minimum(values * inverse(scale) + np.float32(8.5), 15).astype(np.uint8)
     # The gguf package converts infinities to 0.
     quants[((scale != 0) & (inverse(scale) == 0))[:, 0]] = 0
