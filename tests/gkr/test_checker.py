@@ -126,7 +126,7 @@ def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name
 
 
 @pytest.mark.thorough
-def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
+def test_gpu_code_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     proven = Proven(M31_4, 3, powers=False, layers=1, log_inputs=2, recursive=True)
     wrong = proven.proof[:-16] + bytes(16)
     verifier = proven.verifier(gpu_device, 2)
@@ -139,7 +139,7 @@ def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     "reduction",
     [Reduction.TWO_PHASE, pytest.param(Reduction.DATA_PARALLEL, marks=pytest.mark.thorough)],
 )
-def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
+def test_gpu_code_matches_the_reference(gpu_device: AnyDevice, reduction: Reduction) -> None:
     proven = Proven(
         M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2, reduction=reduction
     )
@@ -214,7 +214,7 @@ def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: 
 
 
 @ON_ONE
-def test_lengths_and_other_integers(reduction: Reduction) -> None:
+def test_invalid_lengths_and_integers_are_rejected(reduction: Reduction) -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5, instances=2, reduction=reduction)
     proof, p = proven.proof, proven.circuit.field.value
     proofs = [proof[:stop] for stop in range(0, len(proof), 7)]
@@ -325,9 +325,7 @@ class OtherInputs(reference.ModelByColumns):
 
 @BOTH
 @pytest.mark.parametrize("instances", one_and_others([1, 3]))
-def test_other_inputs_than_those_of_the_commitment_are_refused(
-    instances: int, reduction: Reduction
-) -> None:
+def test_uncommitted_inputs_are_rejected(instances: int, reduction: Reduction) -> None:
     """All layers agree; a single input does not."""
     proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances, reduction=reduction)
     verifier = proven.verifier()
@@ -342,7 +340,7 @@ def test_other_inputs_than_those_of_the_commitment_are_refused(
 # --- faulty devices
 
 
-def test_a_device_that_does_nothing_is_noticed() -> None:
+def test_idle_device_is_detected() -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5)
     device: Any = Idle(open_device("cpu"))
     with pytest.raises(DeviceError, match="without computing the check"):
@@ -350,7 +348,7 @@ def test_a_device_that_does_nothing_is_noticed() -> None:
 
 
 @BOTH
-def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> None:
+def test_skipped_kernels_never_accept_a_proof(reduction: Reduction) -> None:
     """Nor does a proof fail by it: the device does."""
     proven = Proven(M31_4, 5, layers=2, gates=5, reduction=reduction)
     publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
@@ -411,7 +409,7 @@ def test_wrong_arguments_are_refused() -> None:
     assert NAMED["m31"] is proven.circuit.field
 
 
-def test_nothing_is_shared_with_provers() -> None:
+def test_checker_imports_no_prover_code() -> None:
     """Nor with the reference verifier: but for statements, keys and the steps of the protocol."""
     modules = set()
     for path in Path(checker_schedule.__file__).parent.rglob("*.py"):

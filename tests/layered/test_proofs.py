@@ -41,7 +41,7 @@ def test_merkle_paths_are_one_proof() -> None:
         prover.prove(listed[::-1], wrong)
 
 
-def test_instances_may_differ_in_public_inputs_that_multiply() -> None:
+def test_multiplied_public_inputs_may_differ_per_instance() -> None:
     """Unless they are shared."""
     layouts = []
     for shared in (False, True):
