@@ -232,7 +232,7 @@ class Schedule:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_random_schedules(at_once: bool) -> None:
+def test_random_schedules_report_exactly_the_races(at_once: bool) -> None:
     """Refused is what is not ordered, and nothing else."""
     counts = {True: 0, False: 0}
     for seed in range(150):

@@ -24,7 +24,7 @@ from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
 
-def test_effects_between_a_branch_and_its_otherwise() -> None:
+def test_effects_between_if_and_otherwise_are_rejected() -> None:
     def plain(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
             y[0] = n
@@ -45,7 +45,7 @@ def test_effects_between_a_branch_and_its_otherwise() -> None:
     refuses(giving, TraceError, f"a load {text}{hint}")
 
 
-def test_what_only_computes_may_stand_between() -> None:
+def test_pure_ops_between_if_and_otherwise_are_accepted() -> None:
     @kernel
     def between(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         i = k.local_id()
@@ -167,7 +167,7 @@ def never(what: str, spelling: str) -> str:
     return f"the result of {what} was never entered, so it has no effect; write `with {spelling}:`"
 
 
-def test_forms_that_are_never_entered() -> None:
+def test_control_flow_forms_never_entered_are_rejected() -> None:
     branch = never("k.if_", "k.if_(condition)")
     loop = never("k.range", "k.range(start, stop) as loop")
 
@@ -204,7 +204,7 @@ def test_forms_that_are_never_entered() -> None:
         refuses(body, TraceError, message)
 
 
-def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
+def test_control_flow_forms_are_entered_once_in_their_region() -> None:
     def twice(k: Builder, n: U32, y: Pointer[U32]) -> None:
         branch = k.if_(n < 3)
         with branch:
