@@ -29,7 +29,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_wrong_values_are_refused(name: str) -> None:
+def test_invalid_values_are_rejected(name: str) -> None:
     call, right, accepts = TABLE[name]
     assert accepts.keys() <= right.keys()
     foreign = [argument for argument, value in right.items() if is_foreign(value)]
