@@ -31,9 +31,7 @@ def test_inspect_of_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_inspect_refuses_what_it_does_not_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_rejects_unknown_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     strange = tmp_path / "strange"
     strange.write_bytes(b"\x7fELF....")
     for path in (strange, tmp_path / "missing", tmp_path):
@@ -57,7 +55,7 @@ def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
     writer.join(60)
 
 
-def test_inspect_of_what_may_not_be_read(
+def test_inspect_of_an_unreadable_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such is an input that cannot be read, as it is for other commands, and no wrong usage."""
@@ -72,7 +70,7 @@ def test_inspect_of_what_may_not_be_read(
     assert "permission denied; check the file's permissions" in capsys.readouterr().err
 
 
-def test_a_name_with_a_line_break_begins_no_line(
+def test_names_cannot_inject_output_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = tmp_path / "key\ninsecure       no"
@@ -164,7 +162,7 @@ def test_kernels_for_an_architecture(capsys: pytest.CaptureFixture[str]) -> None
     assert entry.run([*emit, "--target", "llvm", "--arch", "sm_90"]) == 2
 
 
-def test_tables_break_no_line_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_do_not_wrap_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     from quod.catalogue import kernels
 
     assert entry.run(["kernel", "list"]) == 0
