@@ -78,7 +78,7 @@ def walk(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 21, 32])
-def test_loops_of_lanes(way: Way, count: int) -> None:
+def test_strided_loops_match_the_interpreter(way: Way, count: int) -> None:
     """Every executor does what the interpreter does, also where the last lanes have nothing."""
     source = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
     run_everywhere(walk, 1, [count, source, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
@@ -119,7 +119,7 @@ def gathered(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_places_that_wrap_around(place: Place) -> None:
+def test_wrapping_indices(place: Place) -> None:
     """A word times 2**32 - 1 goes down, sums begin again at 0, and floats are no whole numbers."""
     source = np.random.default_rng(1).integers(0, 1000, 64).astype(np.uint64)
     arguments = [FAR, source, np.zeros(64, np.uint64)]
@@ -159,7 +159,7 @@ def widened(
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("first", [0, 5, FAR])
-def test_sums_that_wrap_around_before_they_are_widened(start: Start, first: int) -> None:
+def test_index_sums_wrap_before_widening(start: Start, first: int) -> None:
     """Lanes of which some have wrapped around are no neighbours in 64 bits."""
     source = np.random.default_rng(2).integers(0, 1000, 64).astype(np.uint64)
     arguments = [first, 20, source, np.zeros(64, np.uint64)]
@@ -167,7 +167,7 @@ def test_sums_that_wrap_around_before_they_are_widened(start: Start, first: int)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_gathered(way: Way) -> None:
+def test_gather_is_used_only_for_irregular_strides(way: Way) -> None:
     machine = executors()[0].machine
     text = llvm.emit(walk.trace(machine, way=way), machine)
     assert ("masked.gather" not in text) == WAYS[way]

@@ -89,7 +89,7 @@ def test_dialects_differ_in_subgroups(tint: Tint, naga: Errors) -> None:
     assert "subgroups" in naga(texts["tint"])[0]
 
 
-def test_emit_prints_what_browsers_take(tint: Tint) -> None:
+def test_emitted_wgsl_is_accepted_by_browsers(tint: Tint) -> None:
     text = emit(examples.vector_add, "wgsl")
     machine = PORTABLE.machine()
     assert text == wgsl.emit(examples.vector_add.trace(machine), machine)
@@ -184,7 +184,7 @@ def compares_shifted(k: Builder, n: U32, values: Pointer[U32]) -> None:
         values[i] = first + k.select(k.select(is_low, is_high, value < n >> 4), value, n)
 
 
-def test_comparisons_are_no_templates(tint: Tint, naga: Errors) -> None:
+def test_comparisons_are_not_parsed_as_templates(tint: Tint, naga: Errors) -> None:
     """WGSL takes ``a < b >> c`` and ``f(a < b, c > d)`` for lists of a template's arguments."""
     machine = PORTABLE.machine(8)
     text = wgsl.translate(compares_shifted.trace(machine), machine, dialect="naga").text
