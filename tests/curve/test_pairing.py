@@ -66,7 +66,7 @@ def multiples(curve: PairingCurve, logs: Sequence[tuple[int, int]]) -> list[tupl
 
 
 @each_curve
-def test_values_of_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
+def test_pairing_values_match_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
     source = random.Random(curve.name)
     r = curve.fr.value
     for logs in [(r - 1, 1), (source.randrange(r), source.randrange(r))]:
@@ -164,7 +164,7 @@ def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
     check_vectors(DevicePairings(device), vectors)
 
 
-def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
+def test_webgpu_is_rejected_before_any_work(webgpu_device: WebGpuDevice) -> None:
     """Its drivers would compile for minutes."""
     with pytest.raises(DeviceError, match=r"cannot compute pairings, .* --device cpu"):
         pairing(webgpu_device, BN254, BN254.g1.generator, BN254.g2.generator)
@@ -173,7 +173,7 @@ def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
         product_of_values(webgpu_device, BN254, values)
 
 
-def test_a_pair_is_two_points_and_no_more(device: CpuDevice) -> None:
+def test_pairs_have_exactly_two_points(device: CpuDevice) -> None:
     """Pairs that are not looked at must not exist: their product would be taken for another's."""
     p, q = BN254.g1.generator, BN254.g2.generator
     minus = g1_group(BN254).negate(p)
