@@ -53,10 +53,10 @@ def agreeing(k: Builder, x: Pointer[U32]) -> None:
 
 
 @pytest.mark.parametrize("definition", [plain, nowhere])
-def test_a_kernel_that_counts_instances_alone(definition: KernelDefinition) -> None:
+def test_kernel_that_needs_only_the_instance_count(definition: KernelDefinition) -> None:
     assert counts_instances(definition.trace(PORTABLE.machine(64)))
 
 
 @pytest.mark.parametrize("definition", [own, grouped, spread, counted, sharing, agreeing])
-def test_a_kernel_that_asks_for_more(definition: KernelDefinition) -> None:
+def test_kernel_that_needs_more_than_the_instance_count(definition: KernelDefinition) -> None:
     assert not counts_instances(definition.trace(PORTABLE.machine(64)))
