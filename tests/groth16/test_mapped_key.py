@@ -91,7 +91,7 @@ def test_an_owned_key_does_not_depend_on_its_file(
     key.close()
 
 
-def test_wires_that_change_in_the_file_lead_nowhere(circuit_files: Make, path: Path) -> None:
+def test_wire_indices_changed_in_the_file_are_safe(circuit_files: Make, path: Path) -> None:
     expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     key = ProvingKey.from_zkey(path)
     before = path.stat()
@@ -127,9 +127,7 @@ def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
     assert not Zkey.open(path).a.flags.writeable
 
 
-def test_arrays_of_a_caller_are_not_followed_where_they_lead_later(
-    circuit_files: Make, path: Path
-) -> None:
+def test_later_changes_to_caller_arrays_are_ignored(circuit_files: Make, path: Path) -> None:
     """Kernels follow the indices of entries; whose arrays they are, he may write to them."""
     expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     mapped = Zkey.open(path)

@@ -15,7 +15,7 @@ from quod.groth16 import ProvingKey, prover, warm_up
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
 
-def test_nothing_is_compiled_ahead_that_a_proof_does_not_take(
+def test_warm_up_compiles_only_kernels_a_proof_uses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[tuple[Any, ...]] = []

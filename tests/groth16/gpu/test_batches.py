@@ -74,7 +74,7 @@ def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[Provi
     proving_key.close()
 
 
-def test_the_bytes_are_those_of_one_after_the_other(
+def test_batched_proofs_equal_sequential_proofs(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
     """Two groups, each in a slot of its own; the last witness is in the device's memory."""
@@ -95,7 +95,7 @@ def test_the_bytes_are_those_of_one_after_the_other(
 
 
 @pytest.mark.thorough
-def test_a_group_that_is_not_full(
+def test_partial_batch(
     files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Zeros fill the group, and three proofs take hardly more launches than one."""
@@ -121,7 +121,7 @@ def test_a_group_that_is_not_full(
 
 
 @pytest.mark.thorough
-def test_a_value_that_is_none(
+def test_unreduced_witness_value_is_reported(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
     """It is told of its own witness, as `prove` does."""
@@ -136,7 +136,7 @@ def test_a_value_that_is_none(
 
 
 @pytest.mark.thorough
-def test_proofs_that_are_begun_together(
+def test_proofs_begun_together_share_one_slot(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
     """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
@@ -158,7 +158,7 @@ def test_proofs_that_are_begun_together(
 
 
 @pytest.mark.thorough
-def test_what_is_prepared_is_not_made_for_a_proof(
+def test_prepared_kernels_are_not_recompiled(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -178,7 +178,7 @@ def test_what_is_prepared_is_not_made_for_a_proof(
         proof.close()
 
 
-def test_no_proof_leaves_unchecked(
+def test_every_proof_is_checked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sum of the second one that came out wrong."""
@@ -212,7 +212,7 @@ def test_the_size_of_a_batch() -> None:
 
 
 @pytest.mark.thorough
-def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) -> None:
+def test_low_memory_reduces_the_batch(files: tuple[Path, list[Path]], expected: Made) -> None:
     """Fewer are proved together, or one after the other."""
     zkey, device = Zkey.open(files[0], owned=True), EmulatedDevice()
     key = ProvingKey(zkey, device)
@@ -270,7 +270,7 @@ class Turns:
         return thread
 
 
-def test_who_waits_for_a_slot() -> None:
+def test_waiting_for_a_slot() -> None:
     """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
     turns = Turns()
     gpu_batches = turns.batches
@@ -291,7 +291,7 @@ def test_who_waits_for_a_slot() -> None:
     assert len(alone_slots) == 2
 
 
-def test_what_comes_while_the_device_computes_is_gathered() -> None:
+def test_jobs_arriving_during_a_batch_form_the_next_batch() -> None:
     turns = Turns()
     running = [turns.begin(), turns.begin()]
     alone = turns.wait("alone", lambda: 1)
@@ -313,7 +313,7 @@ def test_what_comes_while_the_device_computes_is_gathered() -> None:
     assert turns.ended[2:] == ["alone", "behind what is lost"]
 
 
-def test_nothing_of_sums_that_failed_is_kept() -> None:
+def test_failed_sums_keep_nothing_alive() -> None:
     class Known:
         """An object that the frames of an error refer to."""
 
@@ -333,7 +333,7 @@ def test_nothing_of_sums_that_failed_is_kept() -> None:
     assert turns.ended == ["alone"]
 
 
-def test_memory_that_others_take() -> None:
+def test_memory_for_batches_is_allocated_at_once() -> None:
     """All that groups need is taken at once, or nothing: none fails for a slot midway."""
     device = EmulatedDevice(memory_budget=1 << 16)
 
