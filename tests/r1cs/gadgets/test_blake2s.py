@@ -33,7 +33,7 @@ def blake2s(length: int, curve: str) -> r1cs.Circuit:
         (65, "bn254", None),
     ],
 )
-def test_hashlib(length: int, curve: str, count: int | None) -> None:
+def test_blake2s_matches_hashlib(length: int, curve: str, count: int | None) -> None:
     """A block not full and full, and two."""
     circuit = blake2s(length, curve)
     if count:

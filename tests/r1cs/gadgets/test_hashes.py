@@ -112,7 +112,7 @@ def test_sha256(length: int, most: int) -> None:
 
 
 @pytest.mark.thorough
-def test_a_changed_sha256() -> None:
+def test_changed_sha256_witness_is_rejected() -> None:
     sound(sha256(1), 2, x=[7])
 
 

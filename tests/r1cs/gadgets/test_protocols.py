@@ -132,7 +132,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
             circuit.values({"x": [1, 2]})
 
 
-def test_a_template_that_only_demands(tmp_path: Path) -> None:
+def test_template_with_only_constraints(tmp_path: Path) -> None:
     """It has neither outputs nor wires of its own."""
 
     def inside(system: r1cs.ConstraintSystem) -> None:

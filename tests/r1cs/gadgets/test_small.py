@@ -31,7 +31,7 @@ def test_logic() -> None:
     assert_fails(circuit, {"bits": [2, 0, 0]})
 
 
-def test_constants_cost_nothing() -> None:
+def test_constant_operands_add_no_constraints() -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         a = system.declare_upper_bound(system.private("a"), 1)
         return [
