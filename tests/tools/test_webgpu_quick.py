@@ -26,7 +26,7 @@ def test_every_package_has_some() -> None:
     }
 
 
-def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_webgpu_tests_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     node = "tests/field/test_strategy.py::test_sums_of_products[webgpu-3-bn254.fr]"
     other = node.replace("fr]", "fq]")
     on_webgpu = {"device": "webgpu", "spec": object()}
