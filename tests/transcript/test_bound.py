@@ -80,7 +80,7 @@ def test_openings(scheme: Scheme, field: FieldSpec) -> None:
 
 
 @pytest.mark.parametrize("hash", HASHES)
-def test_what_binds(hash: Hash) -> None:
+def test_binding_messages(hash: Hash) -> None:
     table = from_integers(FIELD, [(1, 2, 3, 4), (5, 6, 7, 8)])
     states = set()
     for other in (table, table[::-1], from_integers(FIELD, [(1, 2, 3, 4), (5, 6, 7, 9)])):
