@@ -110,7 +110,9 @@ def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> 
     assert check_witness(r1cs, wtns, device=device).failed.tolist() == failed
 
 
-def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]]) -> None:
+def test_every_changed_wire_is_detected(
+    tmp_path: Path, system: tuple[Path, Path, list[int]]
+) -> None:
     """A witness that differs in one wire fails where the wire is, and nowhere else anew."""
     r1cs, wtns, failed = system
     opened, witness = R1cs.open(r1cs), Witness.open(wtns)
@@ -123,7 +125,7 @@ def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]])
         assert set(report.failed.tolist()) != set(failed)
 
 
-def test_what_does_not_belong_together(
+def test_mismatched_files_are_rejected(
     tmp_path: Path, system: tuple[Path, Path, list[int]]
 ) -> None:
     r1cs, wtns, _ = system
