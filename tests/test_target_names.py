@@ -55,7 +55,7 @@ def named(path: Path) -> Iterator[str]:
                 yield node.module
 
 
-def test_algorithms_name_no_target_and_no_device() -> None:
+def test_algorithms_do_not_depend_on_targets_or_devices() -> None:
     violations = {}
     for package in ALGORITHMS:
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -238,7 +238,7 @@ def test_file_path(value: Any) -> None:
 
 
 @given(VALUES)
-def test_offers_and_devices(value: Any) -> None:
+def test_capability_checks_survive_hostile_values(value: Any) -> None:
     """A value that raises when it is asked offers nothing; an error of Quod's is passed on."""
     assume(not isinstance(value, Hostile) or not validation.offers(value, "compile"))
     assert not validation.is_device(value)
@@ -281,7 +281,7 @@ def _thrown_away(module: ast.Module) -> Iterator[int]:
                     yield node.lineno
 
 
-def test_what_is_checked_is_what_is_used() -> None:
+def test_validated_values_are_used() -> None:
     """A number that was only looked at may be one that wraps around."""
     assert list(
         _thrown_away(ast.parse("whole_number('n', n, 1)\nn = whole_number('n', n, 1)"))
