@@ -1,4 +1,4 @@
-"""Each subject of quod bench measures the thing it says, and refuses what it does not know."""
+"""Each subject of quod bench measures its own operation and rejects unknown arguments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_field_of_one_word(
 def test_field_cases_on_a_gpu(
     modulus: Modulus, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cases check their products; here they are few."""
+    """The cases check their products; the test uses few of them."""
     monkeypatch.setattr(short_field, "_GPU_ITERATIONS", 1)
     monkeypatch.setattr(short_field, "_GPU_ARRAY_BYTES", 1 << 14)
     cases = list(short_field.cases(modulus, gpu_device))
@@ -167,7 +167,7 @@ def forget_sums(
 
 @pytest.mark.thorough
 def test_study_variants_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that do not are errors, and before anything is measured."""
+    """Variants that disagree raise an error before anything is measured."""
     device, field = open_device("cpu"), EXTENSIONS["m31.3"]
     sizes = {"proofs": 2, "log_size": 4, "fused": 2, "log_gates": 5}
     cases = list(gkr_study.study_cases(device, field, **sizes))

@@ -1,4 +1,4 @@
-"""The study of limbs: what it measures, checks and shows."""
+"""The limb study: its cases, checks and output."""
 
 from __future__ import annotations
 

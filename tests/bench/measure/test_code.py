@@ -1,4 +1,4 @@
-"""Rows tell which code they are of, and those of the same code are not measured again."""
+"""Rows record the code they measure; rows of unchanged code are not measured again."""
 
 from __future__ import annotations
 

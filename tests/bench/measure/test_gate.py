@@ -1,4 +1,4 @@
-"""`quod bench --gate`: figures beside a baseline, and what does not pass."""
+"""`quod bench --gate`: comparison with a baseline, and the figures that fail."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_regressions_beyond_tolerance_fail(
 
 
 def test_zero_or_nan_rate_fails(tmp_path: Path) -> None:
-    """However much worse it may be: 400 % leave a fifth."""
+    """A tolerance of 400 % accepts a fifth of the baseline rate, and nothing lower."""
     regression_gate = gate(tmp_path, replace(ROW, unit="GB/s", median=5.0), tolerance=400)
     regression_gate.check([replace(ROW, unit="GB/s", median=1.01)])
     for figure in (0.99, 0.0, -100.0, float("nan")):

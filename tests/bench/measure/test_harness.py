@@ -119,7 +119,7 @@ def test_cases_that_return_a_figure_are_warmed_up(monkeypatch: pytest.MonkeyPatc
 def test_a_long_first_run_counts(
     nap: Callable[[float], None], first: float, peers_first: float | None, repeats: int, order: str
 ) -> None:
-    """Nor is anything warmed up then; each side is looked at for itself."""
+    """A long first run needs no warm-up; each side is judged by its own time."""
     ran: list[str] = []
     remaining = {"a": [first], "b": [peers_first or 0.0]}
 
@@ -338,7 +338,7 @@ def test_invalid_seconds_are_rejected(
 
 
 def test_cpus_with_the_same_name_are_distinguished() -> None:
-    """Virtual machines say no more than the maker's name."""
+    """A virtual machine may report only the maker's name."""
     facts = {"cpu family": "25", "model": "17", "model name": "AMD EPYC"}
     assert results.distinct_cpu_name("AMD EPYC", facts) == "AMD EPYC (family 25, model 17)"
     assert results.distinct_cpu_name("AMD EPYC", {}) == "AMD EPYC"

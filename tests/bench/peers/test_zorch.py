@@ -1,4 +1,4 @@
-"""zorch as a peer: where it is not, where it is another sumcheck, and a process that stands in."""
+"""zorch as a peer: missing installations, unsupported sumchecks, and a stand-in process."""
 
 from __future__ import annotations
 

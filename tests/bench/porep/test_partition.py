@@ -166,7 +166,7 @@ def test_proofs_match_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
 def test_sums_may_complete_immediately(
     key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum over h, say, before the others are so much as recorded."""
+    """The sum over h may complete before the others are recorded."""
 
     class Done:
         def __init__(self, stream: SubmittedStream) -> None:

@@ -1,4 +1,4 @@
-"""`quod bench process`: what it runs, and what it makes of a process that fails."""
+"""`quod bench process`: the processes it runs, and its handling of failing ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_time_budget_uses_earlier_measurements(
 
 
 def test_time_budget_measures_missing_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --only-stale the rows that it is made of may be kept."""
+    """With --only-stale the rows that the budget depends on may be skipped."""
     clock = iter([0, 100, 0, 0.2, 0, 0.3, 0, 0.4])
     monkeypatch.setattr(process, "perf_counter", lambda: next(clock))
     assert process.Timed(lambda: None).median == 0.3
@@ -118,7 +118,7 @@ def test_missing_peer_is_not_reported_as_unknown(
 
 
 def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the caches as they are, since compiling takes long."""
+    """The caches stay as they are, because compiling takes long."""
     monkeypatch.setattr(process, "_CACHES", ())
     [case] = process.chain_cases("cpu", "bn254", [50])
     assert (case.parameters["constraints"], case.unit, case.returns_figure) == (50, "s", True)

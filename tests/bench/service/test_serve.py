@@ -1,4 +1,4 @@
-"""quod bench serve: load that waits and load that does not, and what is read of both."""
+"""quod bench serve: closed and open load, and the figures of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of tensors as subjects of quod bench: each kind, its peers, what is refused."""
+"""Tensor functions in quod bench: each kind, its peers, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_pytorch_with_different_results_is_rejected(monkeypatch: pytest.MonkeyPa
 
 
 def test_pytorch_s_attention_of_one_query() -> None:
-    """Heads of queries share those of keys there, too; of pages it has none."""
+    """Query heads share key heads in PyTorch too; PyTorch has no paged attention."""
 
     def attention(*operands: Any, enable_gqa: bool) -> tuple[Any, ...]:
         assert enable_gqa
@@ -333,7 +333,7 @@ def test_threads_option_is_cpu_only(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_small_tensors_keep_no_large_memory() -> None:
-    """Many sets of them, each of which kept a copy of all random numbers."""
+    """Many small argument sets must not each keep a copy of all random numbers."""
     shapes = OPERATIONS["adamw"]["adamw"]
     random = tensors._Random(np.random.default_rng(1), (16, 16), "f32")
     for _ in range(20):
