@@ -1,4 +1,4 @@
-"""Values that are wrong are refused where foreign data enters: by files, clients, pointers, proofs.
+"""Invalid values are rejected wherever foreign data enters: files, clients, pointers, proofs.
 
 Each argument of each row in turn is each of `WRONG`: without its validator, a call would raise an
 error of Python's, accept the value, or give native code an address or a length that is none.
