@@ -1,4 +1,4 @@
-"""Input of careless and hostile users: values of other kinds, odd outputs, names that lie."""
+"""Careless and hostile input to ceremonies: wrong types, unusual outputs, misleading names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_beacons_are_bytes(value: Any) -> None:
 
 
 def test_beacons_apply_the_stated_number_of_hashes() -> None:
-    """In an integer of few bits 1 << exponent would be 0: no hash at all."""
+    """In a narrow integer 1 << exponent would be 0, so that nothing is hashed."""
     plain = Beacon(b"\1" * 40, 10)
     value = bytearray(b"\1" * 40)
     for exponent in (np.uint8(10), np.int64(10), np.int16(10)):
@@ -44,7 +44,7 @@ def test_beacons_apply_the_stated_number_of_hashes() -> None:
 
 
 def test_excessive_beacon_iterations_are_rejected(tmp_path: Path) -> None:
-    """Whoever verifies 2**63 hashes is told how far they are."""
+    """Verifying 2**63 hashes reports progress."""
     seen: list[tuple[str, int, int]] = []
 
     class Listener:
@@ -90,7 +90,7 @@ def _changed(source: Path, target: Path, changed: dict[int, bytes | None]) -> Pa
 
 
 def test_hash_states_with_overflowing_lengths_are_rejected(tmp_path: Path) -> None:
-    """Counts of bytes that would leave 64 bits."""
+    """The byte count would exceed 64 bits."""
     for count in ((1 << 64) - 128, 1 << 63):
 
         def long(contributions: list[Any], count: int = count) -> list[Any]:
@@ -105,7 +105,7 @@ def test_hash_states_with_overflowing_lengths_are_rejected(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("section", [2, 3, 4, 5, 6])
 def test_powers_at_infinity_are_rejected(section: int, tmp_path: Path) -> None:
-    """Times any secret it is infinity: nobody would take the file afterwards."""
+    """A contribution to infinity is infinity, and every verifier rejects the file."""
     data = bytearray(Iden3File.open(PTAU["bn254"], "ptau", 1).section(section, "").rest())
     size, place = (128, 1) if section in (3, 6) else (64, 3)
     place = 0 if section == 6 else place
@@ -168,7 +168,7 @@ def test_invalid_truncation_powers_are_rejected(power: Any, tmp_path: Path) -> N
 def test_input_changed_while_reading_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read more than once: what was looked at first need not be what is used."""
+    """A file is read more than once, and may change after its validation."""
     from quod.ceremony.powers import preparation as preparing
     from quod.ceremony.powers import update as contributing
     from quod.ceremony.powers import verification
@@ -221,7 +221,7 @@ def test_names_cannot_inject_output_lines(
 
 
 def test_non_regular_outputs_are_rejected(tmp_path: Path) -> None:
-    """A contribution is read again while it is written."""
+    """A contribution reads its output while it writes it."""
     plain = tmp_path / "plain"
     for flags in (os.O_WRONLY | os.O_CREAT, os.O_RDWR | os.O_APPEND):
         descriptor = os.open(plain, flags)

@@ -1,4 +1,4 @@
-"""Files that ask for years of hashing are refused before any, and the table of first challenges."""
+"""Files that require years of hashing are rejected in advance; the table of first challenges."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_truncated_file_of_a_large_ceremony(
 def test_section_lengths_are_checked_before_contributions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lengths of Lagrange points as well, whose section here is another one's bytes."""
+    """The lengths of Lagrange sections are checked too."""
     data = PTAU["bn254"].read_bytes()
     extra = (12).to_bytes(4, "little") + (64).to_bytes(8, "little") + bytes(64)
     (tmp_path / "x.ptau").write_bytes(data[:8] + bytes([data[8] + 1]) + data[9:] + extra)

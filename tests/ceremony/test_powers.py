@@ -1,4 +1,4 @@
-"""Powers of tau: new, contributed to and verified, with snarkjs's files and against forgeries."""
+"""Powers of tau: creation, contribution and verification, with snarkjs files and forgeries."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_invalid_files_reject_contributions(tmp_path: Path) -> None:
 
 
 def test_the_largest_powers_are_laid_out_and_opened(tmp_path: Path) -> None:
-    """2**28 powers are 145 GB: a file with holes of that size is opened in no time."""
+    """2**28 powers take 145 GB: the test opens a sparse file of that size."""
     curve, power = CURVES["bn254"], 28
     path = tmp_path / "large.ptau"
     with path.open("wb") as file:

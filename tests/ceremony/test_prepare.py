@@ -187,7 +187,7 @@ def _with_holes(path: Path, power: int, sections: tuple[Any, ...]) -> dict[int, 
 def test_memory_shortage_is_reported_before_writing(
     power: int, needed: str, tmp_path: Path
 ) -> None:
-    """The largest one is that of twice the powers in G1: 432 bytes a point."""
+    """The largest transform is of twice the powers in G1: 432 bytes a point."""
     _with_holes(tmp_path / "large.ptau", power, SECTIONS)
     with (
         open_device("cpu", memory_budget=6 << 30) as device,
@@ -198,7 +198,7 @@ def test_memory_shortage_is_reported_before_writing(
 
 
 def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
-    """309 GB with holes: what a set-up of 2**28, or less, takes of it lies where it should."""
+    """A sparse file of 309 GB: the levels that a setup reads are at their offsets."""
     path, power = tmp_path / "ready.ptau", 28
     places = _with_holes(path, power, ALL_OF_THEM)
     wanted = [(12, "tau_g1", 64, 28, 5), (13, "tau_g2", 128, 28, (1 << 28) - 1),

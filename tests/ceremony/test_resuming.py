@@ -1,4 +1,4 @@
-"""New powers and verifications that are interrupted go on where they were."""
+"""Interrupted creation, preparation and verification of powers resume."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_interrupted_before_the_first_part(
 def test_resumption_identifies_input_by_contents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another ceremony of the same name, size and times is another one."""
+    """Another ceremony with equal name, size and times starts again."""
     for power in (2, 3):
         new_powers("bn254", 3, f"{power}.ptau")
         contribute(f"{power}.ptau", "c.ptau")
@@ -184,7 +184,7 @@ def _copy(target: Path) -> Path:
 
 @pytest.mark.thorough
 def test_verification_resumes_from_any_point(tmp_path: Path, stopping: Stopping) -> None:
-    """Also of what is prepared; and one that ended leaves nothing that counts."""
+    """Prepared files too; a completed verification leaves no progress."""
     source, path = str(_copy(tmp_path / "one.ptau")), "ready.ptau"
     assert entry.run(["powersoftau", "prepare", source, path, "-q"]) == 0
     all_of_them = stopping()
@@ -237,7 +237,7 @@ def test_changed_input_is_verified_again(
     section: int, at: int, change: str, error: type[Exception], message: str, tmp_path: Path,
     stopping: Stopping,
 ) -> None:  # fmt: skip
-    """With the times of the file as they were, so that only its bytes tell."""
+    """The file keeps its old times, so that only its bytes differ."""
     path = _copy(tmp_path / "c.ptau")
     looked = stopping()
     verify(path)
@@ -263,7 +263,7 @@ def test_changed_input_is_verified_again(
 def test_change_after_verification_is_not_recorded_as_valid(
     tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its digest is made later: what it is then was never looked at, in no later run either."""
+    """The digest is of the later content, which no run has verified."""
     path, good = _copy(tmp_path / "c.ptau"), PTAU["bn254"].read_bytes()
     start = Iden3File.open(path, "ptau", 1).sections[2].offset
     looked = stopping()

@@ -1,4 +1,4 @@
-"""Secrets: what they are, that they go, and that kernels compute with them."""
+"""Secrets: their range, their erasure, and kernels that compute with them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _is_dumpable() -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
 def test_core_dump_pipes_are_disabled_too() -> None:
-    """Which the limit does not stop; and a block that ends first ends no other."""
+    """The size limit does not stop core dump pipes; nested blocks are independent."""
     assert _is_dumpable()
     limit = resource.getrlimit(resource.RLIMIT_CORE)
     first, second = no_core_dumps(), no_core_dumps()
@@ -131,7 +131,7 @@ def test_process_can_disable_core_dumps_permanently() -> None:
 def test_secret_scalars_are_wiped_from_device_memory(
     kind: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor of the coordinates that come on the way, whichever memory they were in."""
+    """Intermediate coordinates are wiped too, in every memory space."""
     device, buffers, secret_rows = kind(), [], []
     allocate, normalise = device.allocate, getattr(multiples, "normalise_within")  # noqa: B009
 
