@@ -1,4 +1,4 @@
-"""Commands of ceremonies keep a file that exists, unless --force says that it may be lost."""
+"""Ceremony commands keep an existing file unless --force is given."""
 
 from __future__ import annotations
 

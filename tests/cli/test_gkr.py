@@ -1,4 +1,4 @@
-"""quod gkr: the user's way, what is written, what is refused with which exit code."""
+"""quod gkr: the usual sequence of commands, the files written, and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def security_of(field: str, instances: int) -> int:
 
 
 def test_data_parallel_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the key to both verifiers; `info` says what a choice of the reduction takes."""
+    """From the key to both verifiers; `info` shows the cost of a reduction."""
     assert entry.run(["gkr", "compile", "c.circ", "-o", "k.json", "--columns", "-q"]) == 0
     assert json.loads(Path("k.json").read_text())["reduction"] == "columns"
     words = [[word.replace("key.json", "k.json") for word in command] for command in (MADE, VERIFY)]

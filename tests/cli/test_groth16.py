@@ -1,4 +1,4 @@
-"""quod groth16 and quod zkey: what is passed on, what is written, what is refused."""
+"""quod groth16 and quod zkey: arguments passed on, files written, and errors."""
 
 from __future__ import annotations
 

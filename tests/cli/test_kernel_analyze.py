@@ -56,7 +56,7 @@ def test_without_an_assembler(
 
 
 def test_registers_dropped_by_linking_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """Registers that roles give up and get are none that a kernel linked with others has."""
+    """A linked kernel loses its setmaxnreg instructions."""
     name = f"{kernels.__file__}:in_roles"
     for arch, said in (
         ("sm_90a", "moves no registers between roles"),

@@ -1,4 +1,4 @@
-"""quod kernel bench: any kernel timed; what a kernel uses."""
+"""quod kernel bench: timing of any kernel, and its resource use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quod kernel build`: what is written and said, and nothing by halves."""
+"""`quod kernel build`: files and messages, and no partial output."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_setmaxnreg_kernels_are_shipped_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Linkers leave out what moves them, so that the driver is given the text."""
+    """Linkers drop setmaxnreg, so that the driver gets the PTX text."""
     row = registry.RegisteredKernel("tests.in_roles", in_roles, {})
     monkeypatch.setitem(registry._registered, row.name, row)
     out = tmp_path / "kernels"

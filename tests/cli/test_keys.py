@@ -1,4 +1,4 @@
-"""quod keys: what is printed, and how each refusal ends."""
+"""quod keys: output, and the exit code of each error."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_inspect_of_an_unreadable_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such is an input that cannot be read, as it is for other commands, and no wrong usage."""
+    """An unreadable input is an input error, not a usage error."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError

@@ -1,4 +1,4 @@
-"""The parser for plain words takes a part of what typer takes, and takes it as typer does."""
+"""The quick parser accepts a subset of typer's command lines, with the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""quod r1cs, and quod wtns check and export: beside snarkjs, and what a wrong witness is told."""
+"""quod r1cs, and quod wtns check and export, compared with snarkjs; errors of wrong witnesses."""
 
 from __future__ import annotations
 

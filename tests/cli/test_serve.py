@@ -1,4 +1,4 @@
-"""quod serve, and the commands that ask a server: in words, and how each refusal ends."""
+"""quod serve and the client commands: their output and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class TestServing:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="it is asked of Linux")
     def test_serve_disables_core_dumps(self, tmp_path: Path) -> None:
-        """Which systems start for a core dump whatever the limit on core files is."""
+        """Some systems pipe core dumps to a program despite the limit on core files."""
         script = (
             "import ctypes, sys\nfrom quod.cli import entry\n"
             "from quod.service.server import running\n"

@@ -131,7 +131,7 @@ def test_invalid_ceremony_commands_are_rejected(
 
 
 def test_a_contribution_that_is_interrupted(folder: Path) -> None:
-    """As soon as its output is begun: nothing of it stays."""
+    """An interrupt after the output was begun leaves no file."""
     before = sorted(path.name for path in folder.iterdir())
     script = (
         "import os, signal, sys\n"

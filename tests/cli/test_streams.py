@@ -1,4 +1,4 @@
-"""Closed streams, full disks and readers who leave: the exit code tells how the work went."""
+"""Closed streams, full disks and closed pipes: the exit code reflects the work."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ ESCAPED = "a\\x1b[31m\\x07\\x9b\\r\\u202eb\\udcff.zkey"
 
 
 def test_output_pipe_closed_by_its_reader(folder: Path) -> None:
-    """It is told as that of any other result."""
+    """The error is reported like that of any other output."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
