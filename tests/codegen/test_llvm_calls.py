@@ -1,4 +1,4 @@
-"""Calls on x86-64: numbers that come in registers which callees preserve otherwise.
+"""Calls on x86-64: integers in registers that callees normally preserve.
 
 LLVM (22.1) takes only the lower half of such a register for used where the number has less than 64
 bits. A caller then kept another value in it across the call.
@@ -89,7 +89,7 @@ def narrow(k: Builder, x: Pointer[U64], out: Pointer[U64], *, inputs: int, resul
 
 @pytest.mark.parametrize("inputs", range(5, 10))
 def test_many_results_are_returned_through_memory(inputs: int) -> None:
-    """They are returned through memory, whose address takes the place of a number."""
+    """The address of the result takes the place of an integer argument."""
     x = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for results in (6, 8, 11, 12, 13, 14):
         outputs = []

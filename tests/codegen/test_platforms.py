@@ -1,4 +1,4 @@
-"""Other processors than the one the tests run on: older x86-64, Arm, and code for AVX-512."""
+"""CPUs other than this machine's: older x86-64, Arm, and code for AVX-512."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_functions_called_once_are_inlined(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_inlining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function whose copies add the most is called first."""
+    """The function whose copies add the most code is called instead."""
     traced = calls.trace(MACHINE)
 
     def copied(total: int) -> set[str]:

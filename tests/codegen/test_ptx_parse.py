@@ -1,4 +1,4 @@
-"""PTX that is hostile: refused with the line, in time that is linear in its length."""
+"""Hostile PTX is rejected with its line, in time linear in its length."""
 
 from __future__ import annotations
 

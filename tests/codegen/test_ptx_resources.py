@@ -219,5 +219,5 @@ def test_a_changed_text_is_seen() -> None:
 
 @pytest.mark.parametrize("pattern", CPU_ONLY | WGSL_ONLY)
 def test_listed_exceptions_are_registered_kernels(pattern: str) -> None:
-    """An exception of no kernel is out of date."""
+    """An exception without a kernel is out of date."""
     assert any(re.match(pattern, row.name) for row in catalogue.kernels())

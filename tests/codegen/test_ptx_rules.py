@@ -250,7 +250,7 @@ _EXPRESSIONS = st.recursive(
 @given(_EXPRESSIONS, st.integers(0, (1 << 32) - 1))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_inferred_divisors_and_bounds_hold(expression: Any, n: int) -> None:
-    """Facts of random expressions: the divisor divides, and the bound bounds, modulo 2**32."""
+    """For random expressions the inferred divisor divides and the bound holds, modulo 2**32."""
     k = Builder(MACHINE)
     argument = Value(types.u32, k)
     facts = Facts(64)

@@ -102,7 +102,7 @@ def stored_tiles(k: Builder, y: Pointer[F32]) -> None:
 
 
 def test_stores_before_tile_operations_are_fenced() -> None:
-    """Stores of instances reach copies and products by a fence alone, before each barrier."""
+    """Tile copies and products see stores only after a fence before the barrier."""
     text = ptx.emit(stored_tiles.trace(machine := ptx_machine(256, "sm_90a")), machine)
     stored = np.zeros(128, np.float32)
     interpret_ptx(text, 1, [stored])
@@ -124,7 +124,7 @@ def test_stores_before_tile_operations_are_fenced() -> None:
 
 
 def test_wgmma_requires_the_whole_warpgroup() -> None:
-    """One warp goes to the end at once."""
+    """One warp of the warpgroup exits early."""
     lines = MODULE.text.splitlines()
     at = next(number for number, line in enumerate(lines) if "setmaxnreg.inc" in line)
     thread = next(line.split()[1] for line in lines if line.endswith("%tid.x;"))

@@ -1,4 +1,4 @@
-"""WGSL of whole kernels: golden texts, and what the two dialects do not agree on.
+"""WGSL of whole kernels: golden texts, and differences between the two dialects.
 
 After a wanted change run `QUOD_UPDATE_GOLDEN=1 pytest tests/codegen/test_wgsl.py` and read the
 diff.
@@ -162,7 +162,7 @@ def test_functions_of_many_parameters(tint: Tint, naga: Errors) -> None:
 
 
 def test_unset_workgroup_memory_is_reported() -> None:
-    """A driver that leaves it as it was (lavapipe in Mesa 22.3) is met by no kernel unseen."""
+    """Drivers such as lavapipe of Mesa 22.3 leave it unset; the interpreter reports it."""
 
     @kernel
     def unset(k: Builder, y: Pointer[U32]) -> None:
@@ -185,7 +185,7 @@ def compares_shifted(k: Builder, n: U32, values: Pointer[U32]) -> None:
 
 
 def test_comparisons_are_not_parsed_as_templates(tint: Tint, naga: Errors) -> None:
-    """WGSL takes ``a < b >> c`` and ``f(a < b, c > d)`` for lists of a template's arguments."""
+    """WGSL parses ``a < b >> c`` and ``f(a < b, c > d)`` as template argument lists."""
     machine = PORTABLE.machine(8)
     text = wgsl.translate(compares_shifted.trace(machine), machine, dialect="naga").text
     assert naga(text) == tint.errors(text) == []
