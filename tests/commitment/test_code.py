@@ -1,4 +1,4 @@
-"""Words of the code, the encoding kernel and the tree, each against its definition."""
+"""Codewords, the encoding kernel and the Merkle tree, each against its definition."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_circle_of_m31() -> None:
 
 @pytest.mark.parametrize("modulus", [TOY_17, TOY_31], ids=["roots", "circle"])
 def test_code_distance(modulus: Modulus) -> None:
-    """All words of small codes: no two agree in more places than a message has elements."""
+    """No two codewords of a small code agree in more positions than a message has elements."""
     for log_message, log_length in ((0, 2), (1, 3), (1, 4), (2, 3)):
         code = Code(modulus, log_message, log_length)
         most = 0

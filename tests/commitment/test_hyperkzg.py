@@ -72,7 +72,7 @@ def test_gpu_code_matches_the_model(gpu_device: AnyDevice) -> None:
     [(1, 1), (2, 2), (3, 1), (LENGTH, 1), (2 * LENGTH + 1, 2), (2 * LENGTH**2 + 77, 1)],
 )
 def test_quotients_agree_with_the_model(device: AnyDevice, count: int, stride: int) -> None:
-    """In one chunk, in several, and in chunks of chunks."""
+    """One chunk, several chunks, and nested chunks."""
     coefficients = [(R - 1 - pow(3, place, R)) if place % 7 else 0 for place in range(count)]
     multiplier = R - 5
     expected, _ = reference.divided(coefficients, [-multiplier, *[0] * (stride - 1), 1])
@@ -190,7 +190,7 @@ def test_a_verifier_needs_few_powers(proven: tuple[Statement, bytes]) -> None:
 
 @pytest.mark.parametrize("change", [0, 1, 2])
 def test_invalid_folds_are_rejected(change: int) -> None:
-    """Whichever fold a prover makes up, with values that are its own."""
+    """A prover sends false folds, with values that match them."""
     instance = statement(3, 1)
     prover = Prover(begun())
     reference.commit(prover, instance.table, TAU)
@@ -199,7 +199,7 @@ def test_invalid_folds_are_rejected(change: int) -> None:
 
 
 def test_known_tau_allows_forged_openings() -> None:
-    """Which is why a known one is called insecure: other tables have the same commitment."""
+    """Known tau is insecure: different tables have the same commitment."""
     instance = statement(3, 1)
     table = [*instance.table]
     table[0], table[1] = (table[0] - 9 * TAU) % R, table[1] + 9

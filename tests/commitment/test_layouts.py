@@ -1,4 +1,4 @@
-"""Sizes for GPUs that are not there: what provers launch is bound as they would, and not run."""
+"""Layouts for absent GPUs: launches of provers are bound as on the device, but not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ligero on every device against plain integers, and what its verifier refuses."""
+"""Ligero on every device against plain integers, and proofs its verifier rejects."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_trees_of_a_hash_over_another_field_are_refused() -> None:
 
 
 def test_algebraic_hash_requires_a_recursive_key() -> None:
-    """By a key that is recursive."""
+    """An algebraic hash needs recursive=True."""
     builder = CircuitBuilder(NAMED["m31"], 2)
     builder.layer(1).multiply(0, 0, 3)
     circuit, scheme = builder.finished(), Ligero(hash=Hash.POSEIDON2_M31)
@@ -107,7 +107,7 @@ def test_any_size(variables: int, log_blowup: int) -> None:
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
 def test_column_counts_match_other_libraries(kind: Any) -> None:
-    """Shifts of NumPy's wrap around, and no column was opened: anything was accepted."""
+    """NumPy shifts would wrap, so that no column is opened and every proof is accepted."""
     scheme = Ligero(kind(2), kind(110))
     expected = Ligero(2, 110).shape(FIELDS["goldilocks.2"], 16)
     assert scheme.shape(FIELDS["goldilocks.2"], 16) == expected
@@ -178,7 +178,7 @@ def test_changed_bytes(proven: Proven) -> None:
 
 
 def test_unreduced_encodings_are_rejected(proven: Proven) -> None:
-    """Each number that is below p in four bytes is refused as the same plus p."""
+    """An element below p is rejected if it is encoded as the same number plus p."""
     scheme, instance, proof = proven
     p = instance.field.modulus.value
     # Rounds, the combination of rows, columns: all that stands between the root and the digests.
@@ -202,7 +202,7 @@ def columns_of(scheme: Ligero, instance: Statement, proof: bytes) -> tuple[int, 
 
 
 def test_columns_in_wrong_order_are_rejected(proven: Proven) -> None:
-    """Swapped, twice the same, in the order that they were drawn, one too few or too many."""
+    """Columns are swapped, repeated, in drawing order, one too few or too many."""
     scheme, instance, proof = proven
     start, columns = columns_of(scheme, instance, proof)
     end = start + len(b"".join(columns))
@@ -352,7 +352,7 @@ class Adapted(reference.Ligero):
 
 
 def test_wrong_columns_are_detected_at_the_stated_rate() -> None:
-    """The least number of wrong columns beyond unique decoding, and else an honest prover."""
+    """The fewest wrong columns beyond unique decoding, by an otherwise honest prover."""
     field = FIELDS["toy.17.4"]
     instance, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
     shape, cheater = scheme.shape(field, 5), model(instance, bits=1)

@@ -1,4 +1,4 @@
-"""Ligero's openings checked on devices, against the plain verifier."""
+"""Ligero openings checked on devices, compared with the reference verifier."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_verifiers_reject_changed_proofs_alike(hash: Hash) -> None:
 
 
 def test_false_claims_are_rejected() -> None:
-    """By nothing but the comparison with the combination: all else is of an honest prover."""
+    """Only the comparison with the combination fails; the rest is honest."""
     scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
     first, second = instance.claims
     false = Claim(first.point, (first.value[0] ^ 1, *first.value[1:]))
@@ -165,7 +165,7 @@ def test_false_claims_are_rejected() -> None:
 
 
 def test_toy_field_verdicts_match_the_reference() -> None:
-    """Some proofs are accepted of a prover whose columns are wrong in places."""
+    """Some proofs with wrong columns are accepted over the toy field."""
     field = FIELDS["toy.17.4"]
     instance, scheme = statement(field, 5, 1), Ligero(column_bits=1)
     checker, cheater = OpeningChecker("cpu", scheme.shape(field, 5)), model(instance, bits=1)

@@ -34,7 +34,7 @@ def value_at(field: FieldSpec, table: list[int], point: list[int]) -> tuple[int,
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_consecutive_tables_in_one_proof(name: str) -> None:
-    """Tables of one prover in one proof, whose memory has the last one alone."""
+    """The prover's memory holds only the last table."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     claims, tables = [Claim(((0,) * field.degree,), (0,) * field.degree)], ([3, 1], [4, 1])
@@ -48,7 +48,7 @@ def test_consecutive_tables_in_one_proof(name: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_two_tables_before_the_first_claim(name: str) -> None:
-    """Tables of one prover, whose memory has the second one alone when claims are made."""
+    """The prover's memory holds only the second table when claims are made."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     for table in ([3, 1], [4, 1]):
@@ -122,7 +122,7 @@ def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("log2_size", [2, 10])
 def test_batched_tables_are_sent_like_single_ones(name: str, log2_size: int) -> None:
-    """Short ones, and those of whole runs of a digest."""
+    """Short tables, and tables of several digest runs."""
     field, count, size = FIELDS[name], 5, 1 << log2_size
     table = from_integers(field.modulus, [7 * n + 1 for n in range(size * count)])
     device = open_device("cpu")
@@ -147,7 +147,7 @@ def test_batched_tables_are_sent_like_single_ones(name: str, log2_size: int) -> 
 
 
 def test_abandoned_proof_leaves_no_transfer_pending(submitted: list[SubmittedStream]) -> None:
-    """The next one writes its inputs to where the last one's came from."""
+    """The next proof reuses the memory the download reads."""
     field, device = FIELDS["m31.4"], open_device("cpu")
     committer = RawCommitter(device, field, 2)
     committer.abandon()

@@ -110,7 +110,7 @@ def test_a_coordinate_above_the_modulus_and_a_point_outside_the_group(tmp_path: 
 
 @pytest.mark.parametrize("tau", [1, -1])
 def test_published_tau_is_insecure(tmp_path: Path, tau: int) -> None:
-    """1 is that of a file to which nobody contributed."""
+    """tau is 1 in a file without contributions."""
     path = stored(tmp_path, tau_g1=powers(G1, tau, 31), tau_g2=powers(G2, tau, 16))
     with pytest.raises(InsecureKeyError, match="nobody contributed"):
         ReferenceString.from_ptau(path, 4)
