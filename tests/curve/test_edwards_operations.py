@@ -155,7 +155,7 @@ def test_the_model_of_any_point(scalar: int, torsion: int) -> None:
 
 
 def test_arrays_in_the_model(device: CpuDevice) -> None:
-    """Special points at every place of the chains that share an inversion."""
+    """Special points at every index of the batch inversion."""
     images = {point: MODEL.from_edwards(point) for point in samples()}
     for count in (0, 1, 7, 2500):
         chosen = [samples()[i * 7 % len(samples())] for i in range(count)]

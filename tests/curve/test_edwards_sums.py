@@ -95,7 +95,7 @@ def test_other_groups_have_no_edwards_form(name: str) -> None:
 
 
 def test_accumulation() -> None:
-    """Equal, opposite and neutral pairs need no second look."""
+    """Equal, opposite and neutral pairs need no special case."""
     law = reference(GROUP)
     p, q, s = points(GROUP, 3)
     bases = [p, q, s, law.neg(p), law.add(p, q), None]

@@ -107,7 +107,7 @@ def test_programs(name: str, limbs: str) -> None:
 
 
 def test_zero_elements_have_zero_words() -> None:
-    """Elements that are loaded as zero have words of zero: infinity is told by them."""
+    """Infinity is detected by zero words."""
 
     @kernel
     def words_of(k: Builder, numbers: Pointer[U64], out: Pointer[U32]) -> None:

@@ -124,7 +124,7 @@ def test_infinity_and_wrong_lengths(form: str) -> None:
 @settings(max_examples=400)
 @given(form=st.sampled_from(sorted(FORMS)), data=st.data())
 def test_decoded_points_encode_to_the_same_bytes(form: str, data: st.DataObject) -> None:
-    """No two byte strings decode to one point: a damaged one is refused or another point."""
+    """Encodings are unique: damaged bytes are rejected or decode to another point."""
     group, encode, decode = FORMS[form]
     valid = encode(group.multiply(data.draw(st.integers(0, 1000)), group.generator))
     raw = bytearray(valid)
@@ -296,7 +296,7 @@ def test_bytes_like_objects_are_accepted() -> None:
 
 @pytest.mark.parametrize("wrong", ["no", 1, None])
 def test_non_boolean_check_subgroup_is_rejected(wrong: Any) -> None:
-    """Text that says no would mean yes."""
+    """The text "False" would be truthy."""
     with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):
         decode_zcash_g1(GENERATOR, check_subgroup=wrong)
     with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):

@@ -1,4 +1,4 @@
-"""Curves without a pairing: the named ones are what they claim, and what is none is refused."""
+"""Curves without a pairing: named curves are consistent, and invalid curves are rejected."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_sums(device: CpuDevice, group: PairingGroup) -> None:
 
 @SOME
 def test_many_points_use_batch_inversion(device: CpuDevice, group: PairingGroup) -> None:
-    """More points than there are instances, infinity among them at every place."""
+    """More points than threads, with infinity at every index."""
     chosen = samples(group)
     law = law_of(group)
     table = [law.add(p, p) for p in chosen]

@@ -96,7 +96,7 @@ def test_product_of_more_pairs_than_a_workgroup_takes(device: CpuDevice) -> None
     ids=lambda curve: curve.name,
 )
 def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
-    """By the lanes of a workgroup each, where a processor does that, or a lane each: the same."""
+    """One workgroup a pair and one lane a pair give the same result."""
     few = 2 * device.multiprocessors
     logs = [(3 + at, 7 * at + 1) for at in range(few + 1)]
     pairs = [(None, curve.g2.generator), *multiples(curve, logs), (curve.g1.generator, None)]
@@ -174,7 +174,7 @@ def test_webgpu_is_rejected_before_any_work(webgpu_device: WebGpuDevice) -> None
 
 
 def test_pairs_have_exactly_two_points(device: CpuDevice) -> None:
-    """Pairs that are not looked at must not exist: their product would be taken for another's."""
+    """Ignored coordinates would let one product pass for another."""
     p, q = BN254.g1.generator, BN254.g2.generator
     minus = g1_group(BN254).negate(p)
     assert pairing_product_is_one(device, BN254, iter([[p, q], (minus, q)]))
