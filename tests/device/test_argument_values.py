@@ -1,4 +1,4 @@
-"""Arguments of devices, of any kind: numbers made exact, or errors that name them."""
+"""Arguments of devices: exact numbers are accepted, others raise errors that name them."""
 
 from __future__ import annotations
 

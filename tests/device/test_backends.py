@@ -1,4 +1,4 @@
-"""A kind of device is one row: whoever lists, opens, measures or names devices reads that."""
+"""A device kind is one table row that listing, opening, benchmarks and names read."""
 
 from __future__ import annotations
 

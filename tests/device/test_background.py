@@ -1,4 +1,4 @@
-"""Tasks done beside the caller."""
+"""Tasks that run concurrently with the caller."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_forked_process_does_its_own_tasks() -> None:
 
 
 def test_failed_thread_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no thread of those that there may be, and nothing waits for it."""
+    """A thread that failed to start is not counted, and nothing waits for it."""
     background, start = Background("test", 1), threading.Thread.start
 
     def none(thread: threading.Thread) -> None:
@@ -159,7 +159,7 @@ def test_threads_linger_for_the_next_task_and_no_longer() -> None:
 
 
 def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does that has no memory for what it would say."""
+    """A thread may end without a report if it runs out of memory."""
     monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     work = Background._work
     monkeypatch.setattr(Background, "_work", lambda self: None)

@@ -1,4 +1,4 @@
-"""Buffers in memory that the host does not reach, and how they come to a kernel."""
+"""Buffers in memory the host cannot access, and how kernels receive them."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_put_scans_one_shard_of_sixteen(
 def test_full_folder_is_not_scanned_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """And is bounded all the same, with what others store meanwhile."""
+    """The size stays bounded, with entries of other processes."""
     looks = []
     scan = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scan(folder))
@@ -398,7 +398,7 @@ def test_kept_texts_are_bounded(cache: CompileCache, monkeypatch: pytest.MonkeyP
 
 
 def test_kept_text_overwrites_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where somebody has guessed its name."""
+    """A link at the predicted name is not followed."""
     monkeypatch.setattr(os, "urandom", bytes)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     (tmp_path / "file").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""The processor that checks: ordinary calls give what they give, mistakes are errors at a line."""
+"""The checked CPU device: normal calls give equal results, mistakes raise errors with lines."""
 
 from __future__ import annotations
 

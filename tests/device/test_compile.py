@@ -370,7 +370,7 @@ def test_only_kernels_in_digested_files_have_trace_keys() -> None:
 def test_symlinks_in_the_package_are_outside_the_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The digest follows no folder that is a link."""
+    """The digest follows no symbolic link."""
     for folder in ("package", "outside"):
         (tmp_path / folder).mkdir()
     (tmp_path / "outside" / "mine.py").touch()
@@ -385,7 +385,7 @@ def test_symlinks_in_the_package_are_outside_the_digest(
 
 
 def test_parameters_are_part_of_the_keys() -> None:
-    """One function and one name, with memory more or less, or of another type."""
+    """Kernels of equal name and function differ in the memory they take."""
     function = field_kernels.field_add
     declared = dict(function.parameters)
     last = next(reversed(declared))
@@ -404,7 +404,7 @@ def test_parameters_are_part_of_the_keys() -> None:
 
 
 def test_cache_distinguishes_kernel_parameters(tmp_path: Path) -> None:
-    """Parts of attention are combined with and without the logarithms of sums."""
+    """Attention partials are combined with and without log sums."""
     random = np.random.default_rng(1)
     q, k, v = (random.normal(size=(1, n, 40, 8)).astype(np.float32) for n in (2, 1, 1))
     q = q[:, :, :1].copy()
@@ -429,7 +429,7 @@ def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
 
 
 def test_trace_keys_are_the_same_in_every_process() -> None:
-    """Whatever order a set of features has there."""
+    """The iteration order of a set does not matter."""
     source = (
         "from quod.device.cache.compiled_code import trace_key\n"
         "from quod.field.kernels import field_add\n"

@@ -1,4 +1,4 @@
-"""Kernels compiled by other processes: the same code, and never anybody's trouble."""
+"""Kernels compiled by helper processes: equal code, and failures that users never see."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_kernels_compile_in_turn_if_no_helper_starts(
 def test_failing_helper_falls_back_to_in_process_compilation(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does that has too little memory for it, but enough to say so."""
+    """The helper runs out of memory and reports it."""
     received = []
 
     def nothing_after_the_key(stream: Any) -> Any:
@@ -288,7 +288,7 @@ def is_running(process: int) -> bool:
 def test_compile_errors_reach_the_caller(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A helper that cannot compile says no more than that; the process itself finds out why."""
+    """A failed helper reports no reason; the process compiles again to find it."""
     said: list[Any] = []
 
     def noting(stream: Any) -> Any:

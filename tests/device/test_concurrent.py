@@ -1,4 +1,4 @@
-"""Computations beside one another."""
+"""Concurrent computations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_interrupt_cancels_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does that has no memory for what it would say."""
+    """A thread may end without a report if it runs out of memory."""
 
     def run(thread: threading.Thread) -> None:
         time.sleep(0.01)

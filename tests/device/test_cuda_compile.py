@@ -1,4 +1,4 @@
-"""Kernels of a GPU are assembled beside the caller, on a simulated driver."""
+"""GPU kernels are assembled concurrently with the caller, on a simulated driver."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_closing_drops_pending_assembly(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_setmaxnreg_kernels_are_loaded_as_ptx(tmp_path: Path) -> None:
-    """Linked code would leave them where they are."""
+    """Linked code would not change its register counts."""
     local = np.arange(128, 384)
     for loads in (1, 0):
         driver = FakeCuda()

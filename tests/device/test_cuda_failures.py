@@ -1,4 +1,4 @@
-"""Bad days of a GPU, on a simulated driver: what is missing, too old, full, lost, or damaged."""
+"""Failures of a GPU on a simulated driver: missing, outdated, full, lost and damaged parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices by name, and what is said of them."""
+"""Devices by name, and their descriptions."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_a_recording_and_its_replay(gpu: EmulatedDevice) -> None:
 
 
 def test_missing_dependency_is_reported() -> None:
-    """Steps that do not know of one another come in any order."""
+    """Independent steps run in any order."""
     seen = set()
     for seed in range(20):
         gpu = EmulatedDevice(seed=seed)

@@ -1,4 +1,4 @@
-"""Which kernels the processor may run in workgroups of another size than they are traced for."""
+"""Kernels that a CPU may run with another workgroup size than the traced one."""
 
 from __future__ import annotations
 

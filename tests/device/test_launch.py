@@ -51,7 +51,7 @@ def test_the_number_of_workgroups_is_checked(device: CpuDevice) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated", "emulated:wgsl"])
 def test_all_devices_validate_launches_alike(name: str) -> None:
-    """A grid that there is not, work that was stopped and bad arguments are told before any run."""
+    """Invalid grids, cancelled work and bad arguments raise before anything runs."""
     device = open_device(name)
     kernel = device.compile(kernels.increment)
     a = np.zeros(8, np.uint32)
@@ -392,7 +392,7 @@ def test_a_job_can_be_cancelled_before_during_and_after(
 
 
 def test_worker_failure_to_start_its_share_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for workers that have run out of memory, and they work on."""
+    """A worker without memory is not awaited, and keeps working later."""
     pool, run_share = WorkerPool(1), Job.run_share
 
     def none(job: Job) -> None:
@@ -458,7 +458,7 @@ def test_cancellations_nest() -> None:
 
 
 def test_work_chunks_are_short() -> None:
-    """A worker takes as many workgroups at a time as take about 20 ms, if that is known."""
+    """A worker takes about 20 ms of workgroups at a time, if their duration is known."""
     import ctypes
 
     slots = (ctypes.c_uint64 * 1)()
@@ -502,7 +502,7 @@ def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
 def test_short_launches_run_on_a_suitable_thread(
     kind: type[threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread with a stack for it does, beside workers; others leave it to them."""
+    """Threads with a large enough stack run them; others leave them to workers."""
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)
     values, shares = np.zeros(8, np.uint32), list[threading.Thread]()

@@ -1,4 +1,4 @@
-"""Kernels that are launched are collected, with which texts were emitted for them."""
+"""Launched kernels are collected with their emitted texts."""
 
 from __future__ import annotations
 

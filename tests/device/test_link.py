@@ -1,4 +1,4 @@
-"""Copies between devices: directly where the driver says so, through host memory otherwise."""
+"""Copies between devices: by peer access if the driver has it, else through host memory."""
 
 from __future__ import annotations
 

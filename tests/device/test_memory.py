@@ -1,4 +1,4 @@
-"""Memory budgets: what the errors say, and when there are none."""
+"""Memory budgets: error messages, and sizes within the budget."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_foreign_code_and_missing_symbols_are_not_placed() -> None:
 
 
 def test_damaged_objects_are_rejected_or_placed_within_bounds() -> None:
-    """Whatever bytes a file has: no exception, and no image beyond the file's own sections."""
+    """No damaged object raises, or places code beyond the file's sections."""
     code, choice = field_object(), random.Random(1)
     for length in (0, 3, 4, 63, 64, len(code) // 2, len(code) - 1):
         assert arrange(code[:length], "field_inverse") is None

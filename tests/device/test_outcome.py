@@ -1,4 +1,4 @@
-"""Outcomes that other threads set."""
+"""Outcomes set by other threads."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_abandoned_task_is_lost() -> None:
 def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C may come between what a wait takes and what it gives back."""
+    """Ctrl-C may interrupt a wait that holds the lock."""
     monkeypatch.setattr(outcome_module, "_CHECK_SECONDS", 0.01)
     outcome = Outcome.of(3)
     outcome._pending_lock.acquire()

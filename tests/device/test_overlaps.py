@@ -119,7 +119,7 @@ def random_steps(
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_recordings_equal_sequential_execution(device: AnyDevice, timed: bool) -> None:
-    """Results of random steps; constant arrays, too, are what earlier steps stored."""
+    """Random steps; constant arrays are results of earlier steps."""
     chosen = random.Random(7)
     for _ in range(2 if timed else 12):
         arrays = [np.random.default_rng(at).integers(0, 1 << 32, 40, np.uint32) for at in range(5)]
@@ -217,7 +217,7 @@ def test_steps_overlap_except_for_early_reads(kind: str, tmp_path: Path) -> None
 
 
 def test_implied_edges_are_omitted(tmp_path: Path) -> None:
-    """A launch of the driver that has several edges does not overlap with any of their steps."""
+    """A launch with several edges does not overlap with any of its predecessors."""
     device = open_gpu("simulated", tmp_path)
     waiting = device.compile(mix, **VARIANTS[0])
     w, x, y, z = (device.allocate(4 * LANES) for _ in range(4))

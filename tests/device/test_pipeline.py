@@ -1,4 +1,4 @@
-"""Results that overlap come in their order, and errors after what was before them."""
+"""Overlapped results keep their order, and errors follow earlier results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_errors_follow_earlier_results(late: bool) -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_inputs_that_raise(before: int) -> None:
-    """The results of those before come first."""
+    """The results of earlier inputs come first."""
 
     def inputs() -> Iterator[int]:
         yield from range(before)
@@ -72,7 +72,7 @@ def test_inputs_that_raise(before: int) -> None:
 
 
 def test_two_inputs_ahead() -> None:
-    """A result that is not there is waited for when two more were begun, and no earlier."""
+    """A pending result is awaited once two more tasks have begun, and no earlier."""
     taken, go_on = [], Event()
 
     def inputs() -> Iterator[int]:
@@ -92,7 +92,7 @@ def test_two_inputs_ahead() -> None:
 
 
 def test_completed_results_are_yielded_promptly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given when one more is begun, however far ahead they may be."""
+    """A completed result is yielded as soon as one more task has begun."""
 
     def done(_: Background, task: Callable[[], int]) -> Outcome[int]:
         return Outcome.of(task())
@@ -124,7 +124,7 @@ def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_begun_work_finishes_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its resources would not be released otherwise."""
+    """Otherwise its resources would not be released."""
 
     def none(waiting: Background, task: Callable[[], int]) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Whose code the cache runs: folders, links and files that others could have put there."""
+"""Cache folders that other users could write to are not trusted: folders, links and files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_folder_of_another_user_in_a_sticky_folder_is_not_used(tmp_path: Path) -
 
 @needs_root
 def test_root_owned_cache_is_used_read_only() -> None:
-    """By a user who cannot write there, with no warning as long as nothing is missing."""
+    """A user without write access gets no warning as long as nothing is missing."""
     # The folders of other tests are root's alone.
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "cache"
@@ -152,7 +152,7 @@ def test_an_entry_that_is_a_link_is_replaced(folder: Path, tmp_path: Path) -> No
 
 
 def test_writable_subfolder_is_emptied(folder: Path) -> None:
-    """Its entries may be others'; older versions made such folders where the umask let them."""
+    """Its entries may be another user's; older versions made such folders."""
     shard = entry(folder).parent
     (shard / "notes").write_bytes(b"")
     shard.chmod(0o775)

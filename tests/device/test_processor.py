@@ -1,4 +1,4 @@
-"""Facts about the processor that need no LLVM."""
+"""CPU facts that need no LLVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that launch at once, recorded: what replays do, what cannot be recorded."""
+"""Recorded tensor functions: replays, and calls that cannot be recorded."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_unaligned_sizes_are_recorded() -> None:
 
 
 def test_recorder_of_an_export_device() -> None:
-    """An export device has what functions upload as constants, and what they allocate as none."""
+    """Uploads are constants on an export device, and allocations are not."""
     device = ExportDevice()
     x = device.upload(np.ones((2, 3), np.float32))
     stream = device.stream().record()

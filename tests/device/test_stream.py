@@ -185,7 +185,7 @@ def test_recordings_of_another_device_are_rejected(device: AnyDevice) -> None:
 
 
 def test_recordings_of_another_instance_are_rejected() -> None:
-    """Not to all devices of a name; processors have theirs in common."""
+    """Devices of equal name have separate memory; CPU devices share it."""
     with open_device("emulated") as first, open_device("emulated") as second:
         recording = first.stream().record()
         recording.fill(words(first), 7)

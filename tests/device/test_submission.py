@@ -24,7 +24,7 @@ from tests.device.streams import COUNT, groups_of, values, words
 def test_cpu_work_runs_in_the_callers_thread(
     processor: CpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller's stack has room for kernels; work waits for threads whose stack may not."""
+    """The caller's stack has room for kernels; other threads may lack it."""
     threads, execute = [], processor.execute
 
     def watched(*arguments: Any) -> None:
@@ -122,7 +122,7 @@ def test_an_error_in_the_work_is_raised_by_run(faulty: CpuDevice) -> None:
 
 
 def test_submission_threads_are_reused() -> None:
-    """One task after the other leaves few threads; those side by side have one each."""
+    """Sequential tasks use few threads; concurrent tasks use one each."""
     threads: list[tuple[str, int]] = []
     for number in range(100):
         done = threading.Event()
@@ -229,7 +229,7 @@ def test_a_wait_for_an_event_can_be_cancelled(processor: CpuDevice) -> None:
 
 @pytest.mark.parametrize("how", ["run", "run with a timeline", "submit and wait"])
 def test_cancellation_interrupts_waiting_for_work(processor: CpuDevice, how: str) -> None:
-    """Also before it has begun. The event is never passed."""
+    """Work that has not begun is cancelled too. The event never occurs."""
     event, stop, messages = Event("far"), Cancellation(), list[str]()
     event.arm()
     recording = processor.stream().record()

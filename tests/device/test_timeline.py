@@ -1,4 +1,4 @@
-"""Stages nest, add up, survive exceptions and threads, and cost nothing where nobody listens."""
+"""Stages nest, accumulate, survive exceptions and threads, and cost nothing without a listener."""
 
 from __future__ import annotations
 

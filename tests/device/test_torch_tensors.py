@@ -1,4 +1,4 @@
-"""Tensors of PyTorch that are not what is in their memory: no device takes them for that."""
+"""PyTorch tensors whose values differ from their memory are rejected by every device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad days of a WebGPU device: each is an error that says what happened."""
+"""Failures of a WebGPU device, each reported as an error."""
 
 from __future__ import annotations
 

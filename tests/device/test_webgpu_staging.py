@@ -76,7 +76,7 @@ def test_failed_recordings_release_staging_memory(
     webgpu_device: WebGpuDevice, buffer: Buffer, ring: str, method: str, at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Neither what was not yet given back, nor twice what was."""
+    """Nothing is leaked, and nothing is released twice."""
     buffer_ring = getattr(webgpu_device.session, ring)
     works = getattr(buffer_ring, method)
     for _ in range(6):

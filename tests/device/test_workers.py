@@ -1,4 +1,4 @@
-"""Workers that help, come late, fail, cannot be started, or are sent away."""
+"""Workers that help, arrive late, fail, cannot start, or are closed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _fails(*_: int) -> None:
 
 @pytest.mark.parametrize("fails", ["caller", "worker"])
 def test_failed_share_is_reported_after_all_threads_stop(fails: str) -> None:
-    """Nor is a job over before it is known to have failed, whoever has failed."""
+    """The job ends only after its failure is recorded, in any thread."""
     pool = WorkerPool(1)
     both, ended = threading.Barrier(2), threading.Event()
 
@@ -61,7 +61,7 @@ def test_failed_share_is_reported_after_all_threads_stop(fails: str) -> None:
 
 
 def test_late_helpers_are_not_awaited() -> None:
-    """The calling thread does it all then; one that has come is waited for."""
+    """The calling thread does all the work; a helper that has started is awaited."""
     pool = WorkerPool(1)
     with occupied(pool, 1):
         quick = _Entry()
@@ -108,7 +108,7 @@ def test_late_helpers_keep_no_memory_alive() -> None:
 
 
 def test_worker_start_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short launches need none, and those that could be started end."""
+    """Short launches need no worker; the workers that did start end."""
     before, start = workers(), LargeStackThread.start
 
     def limited(thread: LargeStackThread) -> None:
