@@ -1,4 +1,4 @@
-"""The bounds that strategies prove: what elements say of their limbs holds, at the edges too."""
+"""Bounds that strategies prove: limbs stay within them, also at the limits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ALWAYS = [name for name in STRATEGIES if ":" not in name or name.startswith(("li
 
 @pytest.mark.parametrize("strategy", one_and_others(STRATEGIES, ALWAYS))
 def test_operations_at_the_bounds(strategy: str) -> None:
-    """A little of `python -m tools.field_bounds`."""
+    """A short run of `python -m tools.field_bounds`."""
     count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4}.get(strategy, 1)
     for case, rng in itertools.islice(cases(strategy, 1, 127), count):
         assert problem(case, rng) is None, case
@@ -171,7 +171,7 @@ def test_quotients_by_short_moduli() -> None:
 
 
 def test_differences_by_limbs_that_were_zero() -> None:
-    """A subtraction fills limbs in which a constant had none."""
+    """A subtraction fills limbs that are zero in a constant."""
     high = 1 << 208
 
     def expression(f: PrimeField, x: Element, y: Element) -> Element:
@@ -190,7 +190,7 @@ def test_differences_by_limbs_that_were_zero() -> None:
 
 @FIELDS
 def test_bounds_are_capped_by_the_limbs(machine: str, modulus: Modulus) -> None:
-    """An element says no less of its limbs for a bound that they cannot reach."""
+    """A bound beyond the limbs does not weaken the bounds of the limbs."""
     f = prime_field(Builder(MACHINES[machine]), modulus)
     (wide,) = f.unify([f.times(f.carried(f.one()), 1000)], f.room << 40)
     assert wide.bound == f.room
@@ -198,7 +198,7 @@ def test_bounds_are_capped_by_the_limbs(machine: str, modulus: Modulus) -> None:
 
 @pytest.mark.parametrize("limbs", one_and_others(LIMBS, ["28/64", "30/64"]))
 def test_sums_are_never_refused(limbs: str) -> None:
-    """Whatever an author adds up is carried and reduced on the way."""
+    """Sums of any length are carried and reduced automatically."""
     for modulus in (BLS12_377_FQ, BN254_FR):
         f = prime_field(Builder(wgsl(f"{limbs}:rolled")), modulus)
         x = f.carried(f.one())
@@ -289,7 +289,7 @@ def test_rejected_moduli_name_a_supporting_strategy() -> None:
 
 
 def test_paddings_are_found_quickly() -> None:
-    """However many multiples of p are taken for full limbs; the least that serve."""
+    """The search finds the smallest multiple of p that pads full limbs."""
     f = LazyLimbs(Builder(wgsl("12")), BLS12_381_FQ)
     zeros: list[Value] = [f.k.constant(0, f.limb_type)] * f.limb_count
     maxima = (*[f.most] * (f.limb_count - 1), 1 << 30)

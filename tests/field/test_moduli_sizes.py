@@ -1,4 +1,4 @@
-"""Moduli of every size: products and all else are right, or the field says which sizes it takes."""
+"""Moduli of every size are computed correctly, or rejected with the supported sizes."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_sizes(name: str) -> None:
 
 @each_strategy
 def test_every_modulus_size_is_traced_or_rejected(name: str) -> None:
-    """Whatever is taken can be traced, whatever the modulus of that size."""
+    """Every accepted modulus can be traced."""
     make, machine = STRATEGIES[name]
     k = Builder(machine)
     for bits in range(2, 522, 7):

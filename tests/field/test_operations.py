@@ -118,6 +118,6 @@ def test_operations(device: CpuDevice, spec: FieldSpec) -> None:
 
 
 def test_element_kind_is_abstract_without_a_metaclass() -> None:
-    """Abstract, but of no metaclass: isinstance is asked at every operand that is traced."""
+    """isinstance runs on every traced operand, so that AnyElement has no metaclass."""
     assert AnyElement._kind.__isabstractmethod__  # type: ignore[attr-defined]
     assert type(AnyElement) is type

@@ -1,4 +1,4 @@
-"""Roots of unity: of the right orders, those that others publish, and what is refused."""
+"""Roots of unity: their orders, published values, and invalid arguments."""
 
 from __future__ import annotations
 
