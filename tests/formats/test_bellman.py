@@ -1,4 +1,4 @@
-"""bellman's files: what is written is read again, and what is damaged is refused with its place."""
+"""bellman's files: written files round-trip, and damaged files are rejected with the offset."""
 
 from __future__ import annotations
 

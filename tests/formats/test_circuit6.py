@@ -1,4 +1,4 @@
-"""Circuits and witnesses of Expander: what they say, and that damaged ones are refused."""
+"""Expander's circuits and witnesses: contents, and rejection of damaged files."""
 
 from __future__ import annotations
 

@@ -424,6 +424,6 @@ def test_big_endian_and_strided_arrays_keep_their_values(tmp_path: Path) -> None
     ("dimensions", "kind"), [((0, 2**60), 0), ((0, 2**60), 15), ((2**56, 0), 8)]
 )
 def test_every_readable_tensor_has_an_array(dimensions: tuple[int, ...], kind: int) -> None:
-    """A tensor of no values too, however long an axis is."""
+    """Empty tensors too, however long their other axes are."""
     model = parsed(gguf_file([], [(b"w", dimensions, kind, 0)]))
     assert model.tensors["w"].array().size == 0

@@ -1,4 +1,4 @@
-"""Files of any size: readers judge the beginning of one before memory is taken and it is read."""
+"""Files of any size: readers check the header before they allocate memory."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ WHOLE = re.compile(
 
 
 def test_all_file_readers_use_the_source_module() -> None:
-    """Readers of whole files go through `quod.formats.source`, or say how much they read."""
+    """Whole files are read through `quod.formats.source`, or with a stated limit."""
     root = Path(source.__file__).parents[2]
     readers = {
         path.relative_to(root).as_posix()

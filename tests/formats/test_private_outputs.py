@@ -1,4 +1,4 @@
-"""Files with secrets are for their owner alone, whatever the umask and the file before them."""
+"""Files with secrets are private to their owner, whatever the umask and the previous file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in parts that a killed run leaves: only what is whole and the same counts."""
+"""Partial results of a killed run: only complete chunks of equal inputs are reused."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_damaged_chunks_are_written_again(tmp_path: Path, request: pytest.Fixtur
 
 
 def test_changed_inputs_leave_no_partial_file(tmp_path: Path) -> None:
-    """Parts from before and after the change cannot be told apart."""
+    """Chunks from before and after the change cannot be distinguished."""
     path, error = tmp_path / "out", InputError("has changed")
     changed: list[int] = []
 

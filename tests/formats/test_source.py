@@ -117,7 +117,7 @@ def test_owned_read_copies_the_file(tmp_path: Path) -> None:
 def test_pipe_swapped_in_for_a_file_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that names a file may put a pipe there after the look at its type."""
+    """A client may replace a file with a pipe after its type was checked."""
     path = tmp_path / "file"
     os.mkfifo(path)
     # Opened for both, the pipe lets no reader wait, whatever its flags.

@@ -1,4 +1,4 @@
-"""Names of signals: those of a circuit's wires, and files that are none or of another circuit."""
+"""Signal names: those of a circuit's wires, invalid files, and files of other circuits."""
 
 from __future__ import annotations
 

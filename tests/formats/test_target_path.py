@@ -1,4 +1,4 @@
-"""Outputs that are no files to be replaced: descriptors, pipes, devices; links of other users."""
+"""Outputs that are not replaceable files: descriptors, pipes, devices; links of other users."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_points_at_infinity_of_used_wires_are_rejected(tmp_path: Path, name: str
 
 
 def test_points_at_infinity_of_unused_wires_are_accepted(tmp_path: Path) -> None:
-    """Entries of 0, and those that cancel each other, use no wire either."""
+    """Zero entries and cancelling entries do not use a wire."""
     key = Zkey.open(DATA / "bn254" / "circuit.zkey")
     assert not key.b_g1[4].any()
     key.check_points()
