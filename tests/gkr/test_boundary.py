@@ -1,4 +1,4 @@
-"""Inputs that come to a device before a proof, and its verdict on the outputs."""
+"""Input layout on a device before a proof, and its check of the outputs."""
 
 from __future__ import annotations
 

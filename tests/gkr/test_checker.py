@@ -1,4 +1,4 @@
-"""The fast verifier: the verdicts of the plain one, on every device."""
+"""The fast verifier gives the verdicts of the reference verifier on every device."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ SMALL: dict[Any, dict[str, int]] = {
 @BOTH
 @pytest.mark.parametrize("seed", one_and_others(range(6), always=[1]))
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in tiles, parts and chunks that are as small as can be."""
+    """Tiles, partial sums and chunks have the smallest sizes too."""
     if seed % 2:
         for module, small in SMALL.items():
             for name, value in small.items():
@@ -326,7 +326,7 @@ class OtherInputs(reference.ModelByColumns):
 @BOTH
 @pytest.mark.parametrize("instances", one_and_others([1, 3]))
 def test_uncommitted_inputs_are_rejected(instances: int, reduction: Reduction) -> None:
-    """All layers agree; a single input does not."""
+    """All layers agree except for a single input."""
     proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances, reduction=reduction)
     verifier = proven.verifier()
     statement = Statement(proven.key, proven.circuit, proven.public, instances)
@@ -349,7 +349,7 @@ def test_idle_device_is_detected() -> None:
 
 @BOTH
 def test_skipped_kernels_never_accept_a_proof(reduction: Reduction) -> None:
-    """Nor does a proof fail by it: the device does."""
+    """The device raises an error; the proof is not rejected either."""
     proven = Proven(M31_4, 5, layers=2, gates=5, reduction=reduction)
     publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
     device = SkippingDevice()
@@ -410,7 +410,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def test_checker_imports_no_prover_code() -> None:
-    """Nor with the reference verifier: but for statements, keys and the steps of the protocol."""
+    """The checker shares only statements, keys and protocol steps with other code."""
     modules = set()
     for path in Path(checker_schedule.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""The prover by columns on every device, against a model on plain integers."""
+"""The data-parallel prover on every device, against a model on plain integers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice) -> None:
 def test_circuits_without_rounds_read_no_round_memory(
     gpu_device: AnyDevice, instances: int
 ) -> None:
-    """One instance, and layers of sums alone: an interpreter tells of what is read beyond."""
+    """One instance, and layers of sums alone; the interpreter reports extra reads."""
     builder = CircuitBuilder(NAMED["m31"], log_inputs=1)
     layer = builder.layer(1)
     layer.add(0, 1, 2)
@@ -78,7 +78,7 @@ def test_circuits_without_rounds_read_no_round_memory(
 
 @pytest.mark.parametrize("instances", one_and_others([3, 16, 33, 100]))
 def test_every_instance_count_agrees_on_the_cpu(instances: int) -> None:
-    """Shorter and longer than a vector, and so long that rows lie apart."""
+    """Counts below and above a vector, and large enough for separate rows."""
     field = EXTENSIONS["m31.3" if instances > 32 else "m31.4"]
     circuit, inputs, public = satisfied(
         field.modulus, instances, instances=instances, layers=2, log_inputs=2, gates=6
@@ -103,7 +103,7 @@ def test_more_values_than_a_message_has_digests_of() -> None:
 
 @pytest.mark.parametrize("randoms", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_batched_proofs_equal_single_proofs(device: AnyDevice, randoms: bool) -> None:
-    """A batch gives what its proofs give one by one."""
+    """A batch gives the same proofs as single calls."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(
         field.modulus, 7, instances=6, log_inputs=2, layers=2, randoms=randoms
@@ -149,7 +149,7 @@ def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
 
 @pytest.mark.parametrize(("seed", "instances"), one_and_others([(3, 1), (1, 5)]))
 def test_verifier_written_from_the_specification_agrees(seed: int, instances: int) -> None:
-    """It agrees on proofs, and on proofs with another bit."""
+    """Both verifiers agree on proofs, and on proofs with a flipped bit."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, seed, instances=instances)
     key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
@@ -167,7 +167,7 @@ def test_verifier_written_from_the_specification_agrees(seed: int, instances: in
 
 
 def test_specification_covers_challenges_and_unclaimed_gates() -> None:
-    """Gates whose output nobody takes count for the degree, and for what is sent below."""
+    """Gates with unused outputs count for the degree and the values sent."""
     field = EXTENSIONS["m31.4"]
     builder = CircuitBuilder(field.modulus, log_inputs=2)
     first = builder.layer(2)

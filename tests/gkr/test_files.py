@@ -1,4 +1,4 @@
-"""Files of verifying keys, inputs and proofs of layered circuits: read back, or refused."""
+"""Files of verifying keys, inputs and proofs of layered circuits: round trips and errors."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_data_parallel_key_round_trips(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reduction", Reduction)
 @pytest.mark.parametrize("instances", [1, 3])
 def test_the_length_of_proofs_is_known_before(reduction: Reduction, instances: int) -> None:
-    """And has the inputs themselves besides."""
+    """The raw commitment adds the inputs themselves."""
     circuit, rows, public = satisfied(M31, 3, instances=instances)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=reduction)
     inputs = 4 * len(rows[0]) * (1 << (instances - 1).bit_length())
@@ -459,7 +459,7 @@ def test_proof_of_another_kind_is_rejected_by_its_header(
 
 
 def test_written_files_prove_and_verify(tmp_path: Path) -> None:
-    """All calls of the command line from Python, on a circuit of Expander."""
+    """The calls of all commands from Python, on a circuit of Expander."""
     write_circuit6(tmp_path / "circuit", to_circuit6(CIRCUIT))
     circuit = read_circuit(tmp_path / "circuit")
     key = VerifyingKey.of(circuit, usual_challenges(circuit))

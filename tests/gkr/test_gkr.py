@@ -92,7 +92,7 @@ def test_recursive_proofs_in_batches_and_of_ligero(scheme: Scheme | None) -> Non
 
 
 def test_algebraic_hash_requires_a_recursive_key() -> None:
-    """As their circuits are as deep as a layer a round, the chain has a hash for each layer."""
+    """Recursive circuits have a layer a round, so that the delay has one hash a layer."""
     field, depth = EXTENSIONS["m31.4"], 70
     builder = CircuitBuilder(field.modulus, 1)
     for _ in range(depth):
@@ -165,7 +165,7 @@ def test_more_circuits_agree_on_the_cpu(seed: int) -> None:
     ),
 )
 def test_layers_larger_than_a_workgroup(form: dict[str, Any]) -> None:
-    """Rounds on large tables, too; by the verifier, as the model takes long."""
+    """Rounds on large tables; the verifier checks them, because the model is slow."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 4, layers=2, **form)
     key = VerifyingKey.of(circuit, field)
@@ -174,7 +174,7 @@ def test_layers_larger_than_a_workgroup(form: dict[str, Any]) -> None:
 
 
 def test_batched_proofs_equal_single_proofs(device: AnyDevice) -> None:
-    """A batch gives what its proofs give one by one."""
+    """A batch gives the same proofs as single calls."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 7, instances=3, log_inputs=2)
     key = VerifyingKey.of(circuit, field)
@@ -186,7 +186,7 @@ def test_batched_proofs_equal_single_proofs(device: AnyDevice) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["m31.3", "bn254.fr"])
 def test_layers_with_more_weights_than_a_thread_computes(gpu_device: AnyDevice, name: str) -> None:
-    """The bytes of a GPU are the processor's, and verify."""
+    """GPU proofs equal those of the CPU, and verify."""
     field = EXTENSIONS.get(name) or NAMED[name]
     builder = CircuitBuilder(field.modulus, log_inputs=5)
     zero, last = builder.layer(5), builder.layer(6)
@@ -209,7 +209,7 @@ def test_layers_with_more_weights_than_a_thread_computes(gpu_device: AnyDevice, 
 
 
 def test_concurrent_batches(gpu_device: AnyDevice, submitted: list[SubmittedStream]) -> None:
-    """While the device works on one the host finishes another, and an error ends both."""
+    """The host finishes one batch while the device works on the next; an error ends both."""
     field = EXTENSIONS["m31.4"]
     form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 2, "gates": 2}
     circuit, inputs, public = satisfied(field.modulus, 7, instances=3, **form)

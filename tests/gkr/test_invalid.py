@@ -91,7 +91,7 @@ def test_invalid_circuits_are_rejected() -> None:
 
 
 def test_digested_circuit_is_immutable() -> None:
-    """A verifier's circuit is the one that was compared with its key, whoever made the arrays."""
+    """Later changes to the arrays it was made of do not change a verified circuit."""
     none = {kind: gates([], *([[]] * count)) for kind, count in KINDS.items()}
     add_gates, kinds = gates([0], [1]), dict(none)
     kinds["add"] = add_gates
@@ -109,7 +109,7 @@ def test_digested_circuit_is_immutable() -> None:
 
 
 def test_invalid_keys_are_rejected() -> None:
-    """Among them those whose number of bits no proof is below."""
+    """NaN and negative security bits are rejected too."""
     circuit, *_ = satisfied(NAMED["m31"], 1, layers=1)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
     wrong: Any

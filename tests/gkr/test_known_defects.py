@@ -1,4 +1,4 @@
-"""Defects that were found in other provers and verifiers, each with the tests that Quod has it not.
+"""Defects found in other provers and verifiers, each with tests that Quod does not have it.
 
 `ROWS` says which are whose; tests of other files are named there as they are.
 """
@@ -215,7 +215,7 @@ def test_random_coefficients_are_in_the_challenge_field(case: Case, traced: Veri
 
 
 def test_random_coefficients_depend_on_the_commitment(case: Case, traced: Verifier) -> None:
-    """Inputs that no gate takes change them, too."""
+    """Inputs that no gate uses change them too."""
     coefficients = set()
     for value in range(8):
         inputs = [[*row[:3], value] for row in case.inputs]
@@ -225,7 +225,7 @@ def test_random_coefficients_depend_on_the_commitment(case: Case, traced: Verifi
 
 
 def test_claims_are_combined_with_later_challenges(case: Case, traced: Verifier) -> None:
-    """No challenge is drawn twice of the same messages but where they are drawn together."""
+    """Each challenge follows new messages, except those drawn together."""
     trace = [what if isinstance(value, bytes) else None for what, value in traced(case)]
     chain = [Label.CHAIN] * case.key.chain
     begin = [*STATEMENT, *chain, None, *chain, *[None] * CIRCUIT.log_outputs]
@@ -242,7 +242,7 @@ def test_claims_are_combined_with_later_challenges(case: Case, traced: Verifier)
 
 @pytest.mark.parametrize("reduction", Reduction)
 def test_missing_or_repeated_layers_are_rejected(reduction: Reduction) -> None:
-    """One layer's messages left out or doubled, and the proof of a circuit that has not all."""
+    """One layer's messages are omitted or doubled, or the circuit has fewer layers."""
     tall, short = circuit_of(layers=4), circuit_of(layers=3)
     key, of_short = (
         VerifyingKey.of(circuit, FIELD, reduction=reduction) for circuit in (tall, short)
@@ -274,7 +274,7 @@ def test_public_inputs_are_as_many_as_the_circuit_has() -> None:
 def test_provers_check_proofs_and_raise_on_failure(
     reduction: Reduction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device that computes wrongly; `verify` says yes by returning, no by raising alone."""
+    """A device computes wrongly; `verify` returns for valid proofs and raises for others."""
     circuit = circuit_of(layers=3)
     key = VerifyingKey.of(circuit, FIELD, reduction=reduction)
     with open_device("cpu") as device:
@@ -295,7 +295,7 @@ def test_provers_check_proofs_and_raise_on_failure(
 
 
 def test_a_circuit_is_its_digest() -> None:
-    """Whatever is changed in it makes another one, and whoever builds it again the same."""
+    """Every change gives another digest; rebuilding the circuit gives the same one."""
     digests = {CIRCUIT.digest}
     parts = {name: getattr(CIRCUIT, name) for name in ("field", "log_inputs", "coefficients")}
     sizes = {"public": CIRCUIT.public, "zeros": CIRCUIT.zeros}

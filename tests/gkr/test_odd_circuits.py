@@ -1,4 +1,4 @@
-"""Circuits at the edges of what there are, proved in batches of instances, against the model."""
+"""Unusual circuits, proved in batches of instances, against the model."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_odd_circuits_agree_with_the_model(
 def test_single_data_parallel_instance_agrees_with_the_model(
     make: Callable[[Modulus], Made],
 ) -> None:
-    """There are no rounds."""
+    """A single instance has no sumcheck rounds."""
     check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.DATA_PARALLEL, 1)
 
 

@@ -1,4 +1,4 @@
-"""The steps of the protocol: their order and offsets, and that verifiers take each of them."""
+"""Protocol steps: order, offsets, and verifiers that take each of them."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_proofs_without_random_coefficients_are_unchanged(
 
 
 def test_files_of_older_versions_are_reported(tmp_path: Path) -> None:
-    """Keys and proofs of circuits with random coefficients; those of others are as they were."""
+    """Only files of circuits with random coefficients have changed."""
     path = tmp_path / "key.json"
     key = VerifyingKey.of(WITH, FIELD)
     write_verifying_key(path, key, WITH)

@@ -100,7 +100,7 @@ def test_other_statements_are_refused(proven: Proven) -> None:
 
 
 def test_padded_instances_are_another_statement(proven: Proven) -> None:
-    """Three instances and four of which the last are equal are two statements."""
+    """Three instances, and four with an equal last pair, are different statements."""
     key, circuit, inputs, public, _ = proven
     three = [inputs[-1]] * 3, [public[-1]] * 3
     proof = reference.prove(key, circuit, *three)
@@ -144,7 +144,7 @@ class Other(Raw):
 
 
 def test_outputs_that_are_not_zero_are_refused(proven: Proven) -> None:
-    """By the prover, and what the model proves of them by the verifier."""
+    """The prover rejects them, and the verifier rejects the model's proof."""
     key, circuit, inputs, public, _ = proven
     count, p = len(inputs), circuit.field.value
     changed = [list(row) for row in public]
@@ -166,7 +166,7 @@ def test_error_names_the_wrong_output() -> None:
 
 
 def test_error_names_the_proof_with_wrong_outputs() -> None:
-    """Its number is that among all, not that in its batch; padding is no further output."""
+    """Proofs are numbered across batches; padding is not an output."""
     circuit, inputs, public = satisfied(NAMED["m31"], 5, layers=2, gates=5, instances=3)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
     prover = Prover("cpu", key, circuit, instances=3, batch=2)
@@ -206,7 +206,7 @@ def test_weak_security_is_rejected() -> None:
 
 
 def test_data_parallel_error_terms() -> None:
-    """Rounds over the instances alone, and a coordinate for each that values are combined at."""
+    """Rounds over the instances only, and one term for each coordinate of combined values."""
     field = EXTENSIONS["m31.4"]
     builder = CircuitBuilder(field.modulus, 3)
     layer = builder.layer(2)
@@ -225,7 +225,7 @@ def test_data_parallel_error_terms() -> None:
 
 @pytest.mark.parametrize("scheme", [Ligero(), Hyrax()])
 def test_error_terms_of_layers_and_commitment_are_summed(scheme: Scheme) -> None:
-    """Whatever both call them."""
+    """A term name may occur in both."""
     field = EXTENSIONS["m31.4"] if isinstance(scheme, Ligero) else NAMED["bn254.fr"]
     circuit, *_ = satisfied(field.modulus, 1, layers=4)
     ours = error_terms(circuit, field, instances=4)
@@ -236,7 +236,7 @@ def test_error_terms_of_layers_and_commitment_are_summed(scheme: Scheme) -> None
 
 
 def test_false_statements_pass_on_toy_fields_as_often_as_theory_allows() -> None:
-    """The model's proofs of unsatisfied circuits: no more are accepted than the bound says."""
+    """The acceptance rate of false statements stays below the error bound."""
     toy, accepted, count = Modulus("toy.127", 127), 0, 150
     circuit, inputs, public = satisfied(toy, 2, log_inputs=1, layers=1, gates=3, powers=False)
     key = VerifyingKey.of(circuit, toy, allow_bits=0)

@@ -1,4 +1,4 @@
-"""Threads that have one prover or one verifier: each gets what it would get alone."""
+"""Threads that share one prover or verifier get the results of single-threaded use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates at which false statements pass over fields of a few elements, against the theory.
+"""Acceptance rates of false statements over tiny fields, against the theory.
 
 A cheating prover gets as far as the theory allows and no further: a term that `error_terms` forgot
 would be seen, and so would a prover that lies too badly for a test of anything.
@@ -106,7 +106,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", one_and_others(FORMS, ["powers"]))
 def test_one_false_round_passes_at_the_rate_of_its_degree(name: str) -> None:
-    """And the bound has all rounds that there are."""
+    """The bound covers all rounds."""
     circuit, instances, degree = FORMS[name]
     p, trials = circuit.field.value, 300
     terms = error_terms(circuit, circuit.field, instances=instances)
@@ -159,7 +159,7 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 
 @pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["sums"]))
 def test_false_data_parallel_rounds_pass_at_the_bounded_rate(name: str) -> None:
-    """Those in values alone, and those in all rounds, too."""
+    """Lies in values alone, and in all rounds too."""
     circuit, instances, degree = COLUMNS[name]
     p, trials, reduction = circuit.field.value, 400, Reduction.DATA_PARALLEL
     terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
