@@ -1,4 +1,4 @@
-"""Batches give the verdicts of single verification, whatever is in them."""
+"""Batch verification gives the verdicts of single verification for any batch."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_number_of_pairing_equations(
     bad: Iterable[int],
     most: int,
 ) -> None:
-    """By halving where few are bad, and little more than one by one where all are."""
+    """Bisection for few invalid proofs; about one equation a proof if all are invalid."""
     key, public, proofs = proved("bn254")
     claims: list[Claim] = [(key, public, proofs[at % _PROOFS]) for at in range(count)]
     for at in bad:
@@ -249,7 +249,7 @@ def test_coefficients_are_random_and_nonzero(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_coefficients_are_drawn_after_all_claims_are_fixed(proved: Callable[[str], Proved]) -> None:
-    """The iterable of claims has ended before, and later changes to its lists have no effect."""
+    """The claims are copied before the draw; later changes have no effect."""
     key, public, proofs = proved("bn254")
     publics = [list(public) for _ in proofs]
     draws: list[int] = []

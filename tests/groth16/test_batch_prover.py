@@ -1,4 +1,4 @@
-"""Proofs of many witnesses in groups: their order, errors and ends, with sums of the processor."""
+"""Proofs of many witnesses in batches: order, errors and early exits, with sums on the CPU."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_an_iterable_that_raises_midway(proving_set: Made, before: int) -> None:
 
 
 def test_unrequested_proofs_finish(proving_set: Made) -> None:
-    """Proofs that were started finish, and no more witnesses are taken."""
+    """Started proofs finish, and no more witnesses are taken."""
     taken: list[Path] = []
 
     def given() -> Iterator[Path]:
@@ -210,7 +210,7 @@ def test_unrequested_proofs_finish(proving_set: Made) -> None:
 
 
 def test_late_witnesses_are_not_awaited(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is proved alone, and given when the next one was begun."""
+    """Each is proved alone, and yielded when the next one has begun."""
     monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 0.0)
     proving_set.batches.sizes.clear()
     taken: list[Path] = []
@@ -257,7 +257,7 @@ def test_sums_that_fail(proving_set: Made, monkeypatch: pytest.MonkeyPatch, part
 def test_unreduced_scalar_is_found_by_single_proofs(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that a batch can tell is that one of its witnesses has it."""
+    """A batch only detects that one of its witnesses has such a scalar."""
     monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
     assert (
         list(proving_set.key.prove_many(proving_set.witnesses[:3], seed=9))
@@ -274,7 +274,7 @@ def test_unreduced_scalar_is_found_by_single_proofs(
 def test_finishing_thread_begins_no_proofs(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would wait for the slots of proofs behind, which nobody but it gives back."""
+    """It would wait for slots that only it releases."""
 
     def begun(*arguments: Any, **keywords: Any) -> Any:
         names.append(threading.current_thread().name)
@@ -291,7 +291,7 @@ def test_finishing_thread_begins_no_proofs(
 def test_invalid_point_is_blamed_on_the_key(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error is that of a single proof: C of the second is infinity."""
+    """The error equals that of a single proof: C of the second is infinity."""
 
     def without_c(self: PendingBatch) -> list[Proof]:
         first, second = proofs(self)

@@ -1,4 +1,4 @@
-"""bellman's proofs and keys: Zcash's own verify, and nothing that was changed does."""
+"""bellman's proofs and keys: Zcash's proofs verify, and changed ones do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs that are begun together: each goes on by itself, with sums of the processor."""
+"""Proofs begun together finish independently, with sums on the CPU."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_batch_error_reaches_every_proof(
 
 
 def test_time_spans_of_each_proof(proving_set: Made) -> None:
-    """Copies come one behind the other; all are computed at the same time."""
+    """Uploads are sequential; all proofs are computed in one span."""
     meter = BusyMeter()
     pending_proofs = proving_set.key.begin_batch(opened(proving_set.witnesses[:2]), meter=meter)
     first, second = (pending(proof) for proof in pending_proofs)

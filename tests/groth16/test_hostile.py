@@ -1,4 +1,4 @@
-"""Forged input is refused: files, Python values and keys."""
+"""Forged files, Python values and keys are rejected."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def check_no_point(honest: Set, bad: Any) -> None:
 
 
 def test_list_changed_during_validation_is_safe() -> None:
-    """Between the look at its length and the copy, by another thread: here by a tracer."""
+    """Another thread (here a tracer) changes the list between length check and copy."""
     pair: list[int] = [1, 2]
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
@@ -183,7 +183,7 @@ def test_values_of_wrong_types_are_rejected(honest: Set, circuit_files: Make) ->
 
 
 def test_witness_with_wrong_words_is_rejected(circuit_files: Make) -> None:
-    """Kernels would read behind its end."""
+    """Kernels would read beyond its end."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     values = Witness.open(files.wtns).values
@@ -296,7 +296,7 @@ def test_weak_keys_are_forged_and_refused(honest: Set) -> None:
 
 
 def test_a_test_key_is_known_by_its_verifying_key(honest: Set, tmp_path: Path) -> None:
-    """In a file that says nothing of its making."""
+    """The file itself does not mark the key as a test key."""
     key, public, proof = honest
     (tmp_path / "v.json").write_text(key.to_json())
     with pytest.raises(InsecureKeyError, match=r"v.json: anyone .* test key .* quod zkey contr"):

@@ -1,4 +1,4 @@
-"""A device that does nothing, or leaves out a launch, and says that all went well."""
+"""A device that does nothing, or skips a launch, and reports success is detected."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_idle_msm_is_detected() -> None:
 
 
 def test_idle_msm_digits_are_detected() -> None:
-    """Sizes of buckets that lack some would drop these points from the sum."""
+    """Missing bucket sizes would drop points from the sum."""
     group, device = GROUPS["bn254.g1"], Half()
     points = from_points(group, [group.parameters.generator] * 40)
     scalars = random_elements(group.scalars, 40, seed=1)
@@ -257,7 +257,7 @@ def test_idle_transforms_are_detected(ordering: Ordering, inverse: bool) -> None
 def test_idle_in_place_transforms_are_detected(
     ordering: Ordering, coset: int | None, log2_size: int
 ) -> None:
-    """Transforms in place, also of zeros, which are their own transform."""
+    """In-place transforms, also of zeros, whose transform is zero."""
     device = Idle()
     plan = NttPlan(device, BN254_FR, log2_size)
     values = random_elements(BN254_FR, 2 * plan.size, seed=1)
@@ -373,7 +373,7 @@ def test_idle_gpu_is_detected() -> None:
 
 
 def test_stale_sums_are_detected() -> None:
-    """They are on the host still where a GPU does nothing at all."""
+    """An idle GPU leaves the sums of the previous proof on the host."""
     group, device = GROUPS["bn254.g1"], StandingGpu()
     points = from_points(group, [group.parameters.generator] * 2)
     options = MsmOptions(window_bits=3, precompute_factor=1, scalar_bits=8)

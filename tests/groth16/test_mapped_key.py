@@ -64,7 +64,7 @@ def test_a_mapped_key_notices_that_its_file_changed(
 
 
 def test_no_verifying_key_of_another_file(path: Path) -> None:
-    """Whoever overwrites the file would choose what is accepted."""
+    """Overwriting the file would otherwise change what the verifier accepts."""
     key = ProvingKey.from_zkey(path, allow_insecure=True)
     scribble(path)
     with pytest.raises(InputError, match="has changed since it was opened"):
@@ -128,7 +128,7 @@ def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
 
 
 def test_later_changes_to_caller_arrays_are_ignored(circuit_files: Make, path: Path) -> None:
-    """Kernels follow the indices of entries; whose arrays they are, he may write to them."""
+    """Kernels follow entry indices, which the caller could change later."""
     expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     mapped = Zkey.open(path)
     coefficients = mapped.coefficients.copy()

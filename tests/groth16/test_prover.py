@@ -1,4 +1,4 @@
-"""Proofs: of every complete set, equal to the reference model's, refused when they are wrong."""
+"""Proofs of every complete set match the reference model; wrong ones are rejected."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_the_derivation_of_the_blinding_is_fixed() -> None:
 
 
 def test_blinding_differs_between_keys(circuit_files: Make, tmp_path: Path) -> None:
-    """Else the difference of the proofs would be that of sums that a guessed witness gives."""
+    """With equal blinding, two proofs would confirm a guessed witness."""
     files = circuit_files("bn254")
     generate_key(files.r1cs, tmp_path / "other.zkey", 2)
     keys = [ProvingKey.from_zkey(path) for path in (files.zkey, tmp_path / "other.zkey")]
@@ -480,7 +480,7 @@ def test_failure_of_one_sum_cancels_the_others(
 def test_a_failure_stops_the_launches_of_other_parts(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One part computes for ever, the next one fails."""
+    """One sum runs forever, and the next one fails."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     expected = key.prove(files.wtns, seed=1)
@@ -556,7 +556,7 @@ def exit_code_of_child(work: Callable[[], object], *, seconds: int) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_key_that_was_used_before_a_fork(circuit_files: Callable[[str], Made]) -> None:
-    """Threads that checked proofs are not there in the child, which must not wait for them."""
+    """The parent's self-check threads do not exist in the child."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     key.prove(files.wtns, seed=1)

@@ -1,4 +1,4 @@
-"""The verifier takes honest proofs and nothing else."""
+"""The verifier accepts honest proofs only."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_public_inputs_of_every_kind(
 
 @pytest.mark.parametrize("curve", one_and_others(CURVES, ["bn254", "bls12_381"]))
 def test_inverse_pairing_product_is_rejected(pairing_device: AnyDevice, curve: str) -> None:
-    """It differs from it in the signs of half of its coefficients."""
+    """The inverse differs in the sign of half of its coefficients."""
     g1, g2 = (affine_group(GROUPS[f"{curve}.g{degree}"]) for degree in (1, 2))
     alpha, beta, gamma, delta, ic, c = 2, 3, 5, 7, 11, 1
     key = VerifyingKey(
@@ -474,7 +474,7 @@ def bn254_proof(circuit_files: Make) -> Proved:
 )
 @given(data=st.data())
 def test_arbitrary_proofs_are_never_accepted(bn254_proof: Proved, data: st.DataObject) -> None:
-    """Any part replaced by anything: refused, or an InputError, and never another exception."""
+    """Any part may be replaced: the proof is rejected, or InputError is raised."""
     key, public, proof = bn254_proof
     parts: dict[str, Any] = {"a": POINTS, "b": TWIST_POINTS, "c": POINTS}
     chosen = data.draw(st.sets(st.sampled_from(["a", "b", "c", "public"]), min_size=1))

@@ -1,4 +1,4 @@
-"""The kernels compiled ahead of a self-check are those that the self-check runs."""
+"""The kernels compiled before a self-check are those that the self-check runs."""
 
 from __future__ import annotations
 

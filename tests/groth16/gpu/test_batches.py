@@ -1,4 +1,4 @@
-"""Several witnesses in one launch schedule: the bytes of one proof after the other."""
+"""Several witnesses in one launch schedule give the bytes of sequential proofs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[Provi
 def test_batched_proofs_equal_sequential_proofs(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """Two groups, each in a slot of its own; the last witness is in the device's memory."""
+    """Two batches, each in its own slot; the last witness is in device memory."""
 
     class InMemory(Witness):
         device = key.device
@@ -98,7 +98,7 @@ def test_batched_proofs_equal_sequential_proofs(
 def test_partial_batch(
     files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Zeros fill the group, and three proofs take hardly more launches than one."""
+    """Zeros fill the batch, and three proofs take hardly more launches than one."""
     device = EmulatedDevice()
     key = ProvingKey(Zkey.open(files[0], owned=True), device)
     assert key.resident.batches is not None
@@ -124,7 +124,7 @@ def test_partial_batch(
 def test_unreduced_witness_value_is_reported(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """It is told of its own witness, as `prove` does."""
+    """The error names its own witness, as with `prove`."""
     good = Witness.open(files[1][0])
     values = good.values.copy()
     values[-1] = 0xFFFFFFFF
@@ -139,7 +139,7 @@ def test_unreduced_witness_value_is_reported(
 def test_proofs_begun_together_share_one_slot(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
+    """Each proof finishes on its own; one computation serves all, and the slot is released."""
     meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
     pending = key.begin_batch([Witness.open(path) for path in files[1][:2]], meter=meter)
     spans = []
@@ -181,7 +181,7 @@ def test_prepared_kernels_are_not_recompiled(
 def test_every_proof_is_checked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sum of the second one that came out wrong."""
+    """The sum of the second proof is wrong."""
     finish = bases.RecordedPointArrays.finish
 
     def wrong(self: bases.RecordedPointArrays) -> Any:
@@ -213,7 +213,7 @@ def test_the_size_of_a_batch() -> None:
 
 @pytest.mark.thorough
 def test_low_memory_reduces_the_batch(files: tuple[Path, list[Path]], expected: Made) -> None:
-    """Fewer are proved together, or one after the other."""
+    """Smaller batches are proved, or single proofs."""
     zkey, device = Zkey.open(files[0], owned=True), EmulatedDevice()
     key = ProvingKey(zkey, device)
     resident: Any = key.resident
@@ -271,7 +271,7 @@ class Turns:
 
 
 def test_waiting_for_a_slot() -> None:
-    """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
+    """A single proof takes a free slot at once; a batch waits."""
     turns = Turns()
     gpu_batches = turns.batches
     gpu_batches.wait(lambda: 1)
@@ -334,7 +334,7 @@ def test_failed_sums_keep_nothing_alive() -> None:
 
 
 def test_memory_for_batches_is_allocated_at_once() -> None:
-    """All that groups need is taken at once, or nothing: none fails for a slot midway."""
+    """All memory of a batch is allocated at once, so that none fails midway."""
     device = EmulatedDevice(memory_budget=1 << 16)
 
     class Lane:

@@ -276,7 +276,7 @@ def sums(key: ProvingKey, files: Made) -> dict[str, Any]:
 def test_every_proof_is_checked(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    """A sum that came out wrong."""
+    """A sum is wrong."""
     finish = bases.RecordedPoints.finish
 
     def wrong(self: bases.RecordedPoints) -> Any:
@@ -293,7 +293,7 @@ def test_every_proof_is_checked(
 def test_stale_sums_are_detected(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are on the host still where a GPU does nothing at all."""
+    """An idle GPU leaves the sums of the previous proof on the host."""
     files, device = circuit_files("bn254"), key.device
     if device.kind != "emulated":
         pytest.skip("a GPU does what it is told")
@@ -323,7 +323,7 @@ class Faulty(EmulatedDevice):
 
 @pytest.mark.thorough
 def test_wrong_device_results_are_detected(tmp_path: Path) -> None:
-    """Its proof is refused, unless what it got wrong was of no consequence."""
+    """The proof is rejected unless the wrong result does not affect it."""
     circuit = recurrence("bn254", 2)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 1)
     wtns = circuit.write_wtns(tmp_path / "c.wtns")

@@ -1,4 +1,4 @@
-"""The memory of a proof's MSMs where a kernel reaches 128 MiB: what is planned, taken and given."""
+"""Memory of a proof's MSMs with 128 MiB buffers: planned, allocated and released."""
 
 from __future__ import annotations
 

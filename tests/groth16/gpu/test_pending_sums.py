@@ -1,4 +1,4 @@
-"""Sums that a key's thread never began, or was lost with: nobody waits for them for ever."""
+"""Sums that a key's thread never began, or that its thread lost, do not block their waiters."""
 
 from __future__ import annotations
 

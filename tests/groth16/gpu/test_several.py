@@ -1,4 +1,4 @@
-"""One proof on several GPUs: the same bytes as on one, or an error and nothing."""
+"""One proof on several GPUs: the bytes of a single GPU, or an error and no proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contributions to keys: snarkjs's and ours in turn, forged ones, and what becomes of secrets."""
+"""Contributions to keys: alternating with snarkjs, forged ones, and erasure of secrets."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
 
 
 def test_contributions_are_chained(make: Callable[[str], Made], tmp_path: Path) -> None:
-    """No two are alike, and proofs are made with the last key and verified."""
+    """All contributions differ, and proofs under the last key verify."""
     key_files = make("bn254")
     first, last = (
         contribution.details for contribution, _ in key_files.verified(key_files.last).contributions
@@ -128,7 +128,7 @@ def test_contributions_are_chained(make: Callable[[str], Made], tmp_path: Path) 
 
 @pytest.mark.parametrize("curve", one_and_others(BEACON_HASHES))
 def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
-    """All of it follows from public values, so that there is one right file."""
+    """A beacon follows from public values, so that its file is unique."""
     key_files = make(curve)
     receipt = add_beacon(key_files.init, tmp_path / "b.zkey", BEACON)
     assert receipt.contribution_hash.hex() == BEACON_HASHES[curve]
@@ -334,7 +334,7 @@ def test_small_subgroups(make: Callable[[str], Made], tmp_path: Path) -> None:
 def test_delta_points_are_validated(
     make: Callable[[str], Made], curve: str, degree: int, tmp_path: Path
 ) -> None:
-    """Before a pairing, which says nothing about points outside, and before a secret."""
+    """Deltas are checked before a pairing and before a secret is applied."""
     key_files = make(curve)
     group = GROUPS[f"{curve}.g{degree}"]
     at, size = (-6, 2) if degree == 1 else (-4, 4)
@@ -398,7 +398,7 @@ def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
 def test_input_changed_while_reading_is_rejected(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read more than once; a contribution to them is not kept."""
+    """Files are read more than once; a contribution to a changed file is discarded."""
     key_files = make("bn254")
     for name, path in (
         ("init", key_files.init),
@@ -477,7 +477,7 @@ def test_h_is_checked_against_the_powers(make: Callable[[str], Made], tmp_path: 
 def test_interruption_leaves_no_file_or_secret(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While points are multiplied: no file, and all secrets are zeros."""
+    """An interrupt during the multiplication leaves no file, and all secrets are zeros."""
     key_files, secrets = make("bn254"), []
     draw, invert = Secret.drawn.__func__, Secret.inverse  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""MPC parameters of a key: snarkjs's bytes, powers of a tau that is known, and proofs with them."""
+"""MPC parameters of a key: the bytes of snarkjs, powers of a known tau, and proofs."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def returned(keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 def test_imported_key_equals_the_contributed_key(
     keys: dict[str, Path], returned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the key that was contributed to, but for what no quotient has of h."""
+    """The keys are equal except for the part of h that no quotient uses."""
     zkey, out = keys["bn254"], tmp_path / "out.zkey"
     words = ["zkey", "import", "bellman", str(zkey), str(returned), str(out)]
     assert entry.run([*words, "--name", "them"]) == 0

@@ -1,4 +1,4 @@
-"""Keys from powers of tau: the files that snarkjs makes, and what is refused."""
+"""Keys from powers of tau: equal to the files of snarkjs, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.mark.parametrize("curve", one_and_others(HASHES))
 def test_key_points_match_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
-    """By sums of plain integers; and the reference prover takes the key."""
+    """Sums on plain integers; the reference prover accepts the key."""
     r1cs, ptau = files(curve)
     circuit_hash = new_key(r1cs, ptau, tmp_path / "c.zkey")
     key = circom.read_zkey(tmp_path / "c.zkey")
@@ -297,7 +297,7 @@ def test_unsuitable_powers_are_rejected(files: Files, tmp_path: Path) -> None:
 def test_powers_with_zeroed_points_are_rejected(
     files: Files, section: int, index: int, message: str, tmp_path: Path
 ) -> None:
-    """Zeros in place of points; a verification takes no such powers either."""
+    """Zeros replace points, as in an incomplete download; verification rejects them too."""
     r1cs, ptau = files("bn254")
     data = bytearray(ptau.read_bytes())
     size = 128 if section in (6, 13) else 64
@@ -341,7 +341,7 @@ def test_powers_section_may_come_last(
 def test_power_equal_to_the_bytes_after_the_section(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their difference would be divided by."""
+    """snarkjs divides by their difference."""
     r1cs, ptau = files("bn254")
     data = bytearray(ptau.read_bytes())
     start, length = _sections(bytes(data))[2]

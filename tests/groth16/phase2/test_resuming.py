@@ -1,4 +1,4 @@
-"""Set-ups and verifications of keys that are interrupted go on where they were."""
+"""Interrupted setups and verifications of keys resume."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_resumes_after_a_kill(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_other_inputs_start_again(folder: Path, stop: Stop) -> None:
-    """Another circuit in the same place, and whoever asks for it."""
+    """Another circuit at the same path, and resume=False."""
 
     def interrupted() -> None:
         stop(9, KeyboardInterrupt())
@@ -130,7 +130,7 @@ def test_other_inputs_start_again(folder: Path, stop: Stop) -> None:
 
 
 def test_resumption_identifies_inputs_by_contents(folder: Path, stop: Stop) -> None:
-    """Others of the same name, size and times are others; and copies elsewhere are the same."""
+    """Other contents of equal name, size and times start again; copies elsewhere resume."""
 
     def again(change: Callable[[Path], None], *names: str) -> tuple[int, list[str], bytes]:
         stop(9, KeyboardInterrupt())
@@ -241,7 +241,7 @@ def looking(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
 
 
 def test_verification_resumes_from_any_point(folder: Path, looking: Stop) -> None:
-    """By the circuit: what is looked at again are the points of c before they were divided."""
+    """By the circuit: the points of c are checked before their division."""
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
     all_of_them = looking(-1, None)
@@ -293,7 +293,7 @@ def test_verification_by_the_initial_key_resumes(
 def test_changed_input_is_verified_again(
     section: int, problem: str, folder: Path, looking: Stop
 ) -> None:
-    """With the times of the file as they were, so that only its bytes tell."""
+    """The file keeps its old times, so that only its bytes differ."""
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
     looking(WINDOWS + 6, KeyboardInterrupt())
