@@ -1,4 +1,4 @@
-"""A new hash is a file and a row: transcripts, digests and verifiers take it from the table."""
+"""A new hash is a file and a table row, used by transcripts, digests and verifiers."""
 
 from __future__ import annotations
 
