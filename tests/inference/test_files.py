@@ -1,4 +1,4 @@
-"""Files of keys and proven inferences: read back, or refused with the place."""
+"""Files of keys and inference proofs: round trips, and errors with offsets."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_extreme_numbers_round_trip(key: VerifyingKey) -> None:
 
 
 def test_every_flipped_bit_is_rejected(key: VerifyingKey, key_bytes: bytes) -> None:
-    """No byte of a key's file may be another one, and none may be missing."""
+    """Every byte of a key file is significant."""
     generator = random.Random(3)
     for place in [*range(400), *generator.sample(range(400, len(key_bytes)), 100)]:
         wrong = bytearray(key_bytes)
@@ -374,7 +374,7 @@ def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_proofs_of_fewer_bits_are_refused(
     prover: Prover, inference: Inference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A key that was recorded below the bound is read, and taken by name alone."""
+    """A key recorded below the bound is read, and used only with allow_bits."""
     small = {"the hash": Fraction(1, 1 << 99)}
     monkeypatch.setattr("quod.inference.statement.terms_of", lambda *_: small)
     write_verifying_key(tmp_path / "key.qivk", prover.key)

@@ -1,4 +1,4 @@
-"""Perceptrons: what they compute is what plain integers say; their files; what is refused."""
+"""Perceptrons: results equal integer arithmetic; files; invalid arguments."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_largest_activations_and_weights() -> None:
 
 
 def test_perceptron_copies_its_arrays() -> None:
-    """Whatever becomes of the arrays that it was made of."""
+    """Later changes to the source arrays have no effect."""
     first, last = layer_of(3, 4), layer_of(2, 3, last=True)
     perceptron, images = Perceptron((first, last)), image_rows(2, 4, seed=1)
     expected = run("cpu", perceptron, images).logits

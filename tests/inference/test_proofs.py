@@ -1,4 +1,4 @@
-"""Proofs of inferences: true ones are taken on every device, and no others."""
+"""Inference proofs: honest ones are accepted on every device, others are rejected."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ CHEATS: dict[str, Callable[[Activations], Activations]] = {
 def test_a_cheating_prover(
     name: str, shared_prover: Prover, images: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on as if what it claims were true; what comes of it is refused."""
+    """The prover continues from a false claim, and its proof is rejected."""
     lie = CHEATS[name](run("cpu", shared_prover.perceptron, images))
     original = prover.lookups.multiplicities
 
@@ -251,7 +251,7 @@ def test_another_perceptron_under_the_same_key(shared_prover: Prover, images: An
 def test_wrong_key_from_a_device_is_detected(
     shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own fault, not that of a key that somebody gave."""
+    """The error blames the device, not the key."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key.weights_proof
     monkeypatch.setattr(prover, "prove_committed", lambda *_, **__: other)
     with pytest.raises(DeviceError):
@@ -261,7 +261,7 @@ def test_wrong_key_from_a_device_is_detected(
 def test_weights_beyond_8_bits_are_rejected(
     shared_prover: Prover, images: Any, logits: Any, proof: bytes
 ) -> None:
-    """A root that binds other numbers has no proof that they are of eight bits."""
+    """The range proof does not match the root of the weights."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key
     mixed = replace(shared_prover.key, weights_proof=other.weights_proof)
     with pytest.raises(VerificationError, match="does not match the key's"):
@@ -383,7 +383,7 @@ def test_every_opening_is_among_the_errors(
 def test_too_many_images_are_rejected(
     shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many images are refused by their number, before a device reads them."""
+    """The image count is checked before a device reads the images."""
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
         error_terms(shared_prover.key, most)
