@@ -1,4 +1,4 @@
-"""Variables outside a kernel that it was traced with, and that change later."""
+"""Variables outside a kernel that change after it was traced."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_captured_variable_checks_are_fast() -> None:
 
 
 def test_kernels_in_modules_loaded_from_files_are_checked(tmp_path: Path) -> None:
-    """A kernel of a module that is loaded from a file is looked at, too."""
+    """Kernels of a module loaded from a file are checked too."""
     file = tmp_path / "mine.py"
     file.write_text(
         "from quod.kernel import *\n@kernel\ndef mine(k: Builder, n: U32) -> None:\n"
@@ -265,7 +265,7 @@ def test_invalid_sys_path_entries_are_tolerated(
 
 
 def test_user_modules_are_not_treated_as_installed(tmp_path: Path) -> None:
-    """Beside scripts elsewhere, and in a folder that several have modules in."""
+    """Modules beside scripts, and in namespace packages."""
     (tmp_path / "a-1.0.dist-info").mkdir()
     (tmp_path / "a-1.0.dist-info" / "RECORD").write_text(
         "../../bin/a,,\n/usr/share/a.py,,\ncompany/theirs/__init__.py,,\ncompany/theirs/b/c.py,,\n"

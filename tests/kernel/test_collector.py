@@ -1,4 +1,4 @@
-"""The search for garbage rests while kernels are traced, and only then."""
+"""Garbage collection pauses only while kernels are traced."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_copy_races_with_other_instances() -> None:
 
 
 def test_stores_to_a_pending_copy_target_are_rejected() -> None:
-    """Which of them comes last is not known, and a barrier does not wait for copies."""
+    """The order of store and copy is undefined; barriers do not wait for copies."""
 
     @kernel
     def stored(k: Builder, x: Pointer[U32]) -> None:

@@ -1,4 +1,4 @@
-"""Kernels that begin while the launches before them end: what they may do, and what they become."""
+"""Kernels that overlap with earlier launches: rules, and emitted code."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_the_text_names_parameters() -> None:
 
 
 def test_interpreters_report_the_dependency_wait() -> None:
-    """Stores of the launches before arrive at the wait, and not a moment earlier."""
+    """Stores of earlier launches become visible at the wait."""
     traced_kernel = weighted.trace(MACHINE)
     w, expected = np.arange(5, 45, dtype=np.uint32), np.arange(40, dtype=np.uint32)
     text = ptx.emit(traced_kernel, MACHINE)
@@ -312,7 +312,7 @@ def test_interpreters_report_the_dependency_wait() -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_assembled(arch: str) -> None:
-    """Loads of what is constant stand before the wait, those of the rest behind it."""
+    """Loads of constant arrays precede the wait; other loads follow it."""
     machine = ptx_machine(WIDTH, arch)
     text = ptx.emit(weighted.trace(machine), machine)
     instructions = re.findall("LDG|PREEXIT|ACQBULK", "\n".join(sass(assemble(text, arch)[0])))

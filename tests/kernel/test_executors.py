@@ -1,4 +1,4 @@
-"""The differential harness notices what it is there to notice."""
+"""The differential test harness detects wrong executors."""
 
 from __future__ import annotations
 

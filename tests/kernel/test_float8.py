@@ -120,7 +120,7 @@ def words_of(bits: Array) -> Array:
 
 
 def test_encoding_matches_the_specification() -> None:
-    """Its table of values, section 5: the greatest, the least normal, the least one above zero."""
+    """The table of section 5: largest, smallest normal and smallest subnormal values."""
     assert [value_of(b, e4m3) for b in (0x7E, 0x08, 0x01)] == [448, 2.0**-6, 2.0**-9]
     assert [value_of(b, e5m2) for b in (0x7B, 0x04, 0x01)] == [57344, 2.0**-14, 2.0**-16]
     assert math.isnan(value_of(0x7F, e4m3))
@@ -224,7 +224,7 @@ def test_every_number_on_a_device(device: AnyDevice, element: Type) -> None:
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
 def test_elements_in_memory(device: AnyDevice, element: Type) -> None:
-    """In all kinds of memory, at odd places; what lies beside stays."""
+    """In all memory spaces, at unaligned addresses; adjacent bytes are unchanged."""
     compiled = device.compile(in_memory(element))
     count = 2 * compiled.lanes
     values = np.random.default_rng(9).normal(0, 3, EACH * count)

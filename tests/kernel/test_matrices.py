@@ -209,7 +209,7 @@ def filled(k: Builder, count: U32, x: Pointer[U32], y: Pointer[U32]) -> None:
 
 
 def test_copies_fill_with_zeros(tensor_device: AnyDevice) -> None:
-    """Nothing is read where the condition does not hold: what is there may end."""
+    """Masked elements are not read, because memory may end there."""
     x, y = np.arange(1, 101, dtype=np.uint32), np.full(256, 7, np.uint32)
     device = tensor_device
     memory = device.upload(x), device.upload(y)

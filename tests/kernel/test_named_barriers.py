@@ -1,4 +1,4 @@
-"""Subgroups that go their own ways and meet at named barriers: results, and mistakes."""
+"""Subgroups that diverge and meet at named barriers: results and mistakes."""
 
 from __future__ import annotations
 
@@ -427,7 +427,7 @@ def test_subgroup_values_are_uniform_in_one_subgroup_workgroups() -> None:
 
 
 def test_functions_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Places in a function's text are none of the barriers, whose text is the kernel's."""
+    """Lines of a function's text are not barriers of the kernel."""
     monkeypatch.setattr(inline, "INLINE_OPS", 0)
     machine = ptx_machine(64)
     traced_kernel = calling.trace(machine)

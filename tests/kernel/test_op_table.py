@@ -1,4 +1,4 @@
-"""The op table is the single source: its rows are whole, true and used; no other list is kept."""
+"""The op table is the single source: rows are complete, correct and used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of each instance alone."""
+"""Private memory of each instance."""
 
 from __future__ import annotations
 

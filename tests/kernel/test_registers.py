@@ -1,4 +1,4 @@
-"""Registers that roles give up and get."""
+"""Register counts that roles change with setmaxnreg."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_setmaxnreg_is_emitted_where_supported(arch: str) -> None:
     ],
 )  # fmt: skip
 def test_initial_register_count(size: int, resident: int, wanted: int) -> None:
-    """As the assembler gives a kernel that could use more."""
+    """The count the assembler assigns to a kernel that could use more."""
     assert at_entry(size, resident) == wanted
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of roles with tiles: those refused, and those that both interpreters find."""
+"""Mistakes of roles with tiles: rejected by the verifier, or found by both interpreters."""
 
 from __future__ import annotations
 

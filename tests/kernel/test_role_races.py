@@ -1,4 +1,4 @@
-"""Races between subgroups that meet at named barriers: what is one, and what is none."""
+"""Races between subgroups that meet at named barriers, and ordered accesses."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def matrices_stored(k: Builder, room: Value, x: Value) -> None:
     ],
 )  # fmt: skip
 def test_role_races_are_detected(body: Body) -> None:
-    """At the access of the two that comes later in the order in which roles are interpreted."""
+    """The error is at the later of the two accesses in interpretation order."""
     with pytest.raises(InterpreterError) as caught:
         run(body)
     assert caught.value.location.line == line_of(body, "# here")

@@ -1,4 +1,4 @@
-"""Control flow that Python would let pass without a word: each mistake is an error at its line."""
+"""Control flow that Python would silently accept: each mistake is an error with its line."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_control_flow_forms_are_entered_once_in_their_region() -> None:
 
 
 def test_an_error_that_is_caught_outside_its_region() -> None:
-    """The region would be missing, with the stores in it."""
+    """The region and its stores would be missing."""
 
     def branch(k: Builder, y: Pointer[U32]) -> None:
         with suppress(ZeroDivisionError), k.if_(y[0] < 3):  # here
@@ -309,7 +309,7 @@ def test_a_body_that_raises_can_be_called_again() -> None:
 
 
 def test_functions_of_one_name() -> None:
-    """The second was the first, without a word."""
+    """The second function would silently replace the first."""
 
     def scaled(factor: int) -> Callable[[Builder, Value], Value]:
         return lambda _, a: a * factor

@@ -1,4 +1,4 @@
-"""Mistakes that Python would let pass without a word: each is an error at its line."""
+"""Mistakes that Python would silently accept: each is an error with its line."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ def test_moduli_with_equal_names_are_distinguished() -> None:
 
 
 def test_equal_static_arguments_of_other_types() -> None:
-    """Python finds them equal, and a kernel need not."""
+    """Python compares them equal, but kernels may differ."""
 
     @function
     def told(k: Builder, value: Value, *, what: object) -> Value:

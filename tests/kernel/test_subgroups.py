@@ -268,7 +268,7 @@ def test_shuffle_from_a_missing_instance_is_reported() -> None:
 
 
 def test_lockstep_workgroups_may_diverge() -> None:
-    """A barrier that only some of the workgroups reach that run together."""
+    """Only some of the workgroups that run together reach the barrier."""
 
     @kernel
     def halves(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:

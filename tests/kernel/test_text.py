@@ -305,7 +305,7 @@ def test_deepest_accepted_regions() -> None:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_damaged_text_is_refused_or_read(data: st.DataObject) -> None:
-    """Whatever a text has become, the parser says so as a ParseError or gives a kernel."""
+    """Damaged text raises ParseError or gives a kernel."""
     text = (GOLDEN / "walk.ir").read_text()
     start = data.draw(st.integers(0, len(text)))
     length = data.draw(st.integers(0, 12))

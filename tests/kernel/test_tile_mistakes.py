@@ -1,4 +1,4 @@
-"""Kernels that take sums of products, tiles and mbarriers for what they are not."""
+"""Kernels that misuse accumulators, tiles and mbarriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values are found to differ between instances."""
+"""Values that the analysis finds to differ between instances."""
 
 from __future__ import annotations
 

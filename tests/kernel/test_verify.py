@@ -470,7 +470,7 @@ workgroup 8 shared 0 {
 
 
 def test_valid_text_without_the_mistake_is_accepted() -> None:
-    """Otherwise the cases above could fail for a reason that they share."""
+    """Otherwise the cases above could fail for a common other reason."""
     verify(parse("kernel @k(%n: u32) workgroup 8 shared 0 {\nyield\n}"))
 
 

@@ -120,7 +120,7 @@ def test_ops(executor: Executor, cases: list[OpCase]) -> None:
 
 @pytest.mark.parametrize("type_", [types.u32, types.i32, types.i64], ids=repr)
 def test_division_by_constants(executor: Executor, type_: Type) -> None:
-    """One of both is a constant, of which a target may make other code."""
+    """One operand is a constant, for which a target may emit other code."""
     top = 1 << type_.bits - (type_.kind == "signed")
     constants = [1, 2, 3, 8, top - 1]
     if type_.kind == "signed":

@@ -1,4 +1,4 @@
-"""Mistakes of newcomers with values and types: an error at their line, and what to write."""
+"""Wrong operands and types: errors name the line and the correction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -106,7 +106,7 @@ FINE = {("assert_", "message", "text"), ("copy_async", "where", "None")}
 
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_arguments_name_the_line(method: str) -> None:
-    """Never one of Python's within Quod, and never taken for something else."""
+    """No exception comes from Quod's internals, and nothing is misinterpreted."""
     arguments: list[str] = []
 
     @kernel
