@@ -1,4 +1,4 @@
-"""Files of layered circuits: one form of each, and damaged ones are refused."""
+"""Files of layered circuits have one encoding each, and damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_other_files_and_write_failures_are_reported(tmp_path: Path) -> None:
 
 
 def test_validated_indices_are_immutable() -> None:
-    """A view that is read-only itself, of an array that is not: the digest would be of others."""
+    """A read-only view of a writable array would allow changes after the digest."""
     circuit = made(TOY)
     adders = circuit.layers[0].gates["add"]
     memory = adders.inputs[0].copy()

@@ -1,5 +1,4 @@
-"""Lookups of programs: what is in a table passes, and nothing else does but as often as theory
-says."""
+"""Lookups of programs: table rows pass, and others pass only at the bounded rate."""
 
 from __future__ import annotations
 
@@ -208,7 +207,7 @@ def test_gates_of_a_lookup() -> None:
 
 
 def test_program_can_be_finished_twice() -> None:
-    """With more lookups in between: both circuits are of what there was."""
+    """More lookups are added in between; each circuit has those added so far."""
     program = Program(M31)
     x = program.inputs("x", 2)
     program.assert_in_table(x[:1], Table([5]), "one")
@@ -279,7 +278,7 @@ def test_invalid_tables_are_rejected() -> None:
 
 
 def test_lookup_counts_reaching_the_field_size_are_rejected() -> None:
-    """Seventeen equal values would count as none."""
+    """Seventeen equal values would cancel over the field of 17 elements."""
     program = Program(Modulus("toy", 17))
     x = program.input("x")
     for number in range(16):

@@ -1,4 +1,4 @@
-"""Programs of wires: their circuits compute what integers do, whatever the program."""
+"""Programs of wires: their circuits match integer arithmetic for any program."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_public_input_as_a_factor(shared: bool) -> None:
 
 
 def test_advice_is_not_constrained() -> None:
-    """Another prover may choose a value that nothing asserts."""
+    """A prover may choose any value that no assertion constrains."""
     program = Program(M31)
     x = program.input("x")
     (root,) = program.advice(lambda value: [5], [x], 1)

@@ -1,4 +1,4 @@
-"""Programs are proven: their circuits, names and arrays are what `quod.gkr` takes."""
+"""Programs are proved: `quod.gkr` accepts their circuits, names and arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bits and ranges: what passes is a bit, and nothing else does."""
+"""Bits and ranges: exactly the valid bits satisfy the constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges, by bits and by limbs: numbers in range pass, and no others."""
+"""Ranges by bits and by limbs: exactly the numbers in range satisfy the constraints."""
 
 from __future__ import annotations
 
