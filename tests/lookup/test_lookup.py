@@ -209,7 +209,7 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
 
 @pytest.mark.parametrize("name", one_and_others(["toy.17", "toy.31.2"]))
 def test_denominators_may_be_zero(name: str) -> None:
-    """On a toy field alpha is among the values now and then; proofs are whole all the same."""
+    """Over a toy field alpha may equal a value; the proof is complete anyway."""
     field, device, zeros = FIELDS[name], open_device("cpu"), 0
     columns, table = tuples(field, 3, 1, 3, 2, 1)
     arrays, entries = words(field, columns), words(field, [table])[0]
@@ -262,7 +262,7 @@ def test_mutated_proofs_are_refused(proven: Proven) -> None:
 
 
 def test_damaged_proofs_are_refused() -> None:
-    """Bytes that are changed, cut out, repeated: nothing passes and nothing else is raised."""
+    """Changed, removed and repeated bytes raise only the documented errors."""
     field, generator = FIELDS["m31.4"], random.Random(1)
     statement = Statement(field, 2, 1, Range(1))
     arrays = [from_integers(field.modulus, numbers) for numbers in ([0, 1], [1, 1])]
@@ -545,7 +545,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def test_fraction_sum_matches_arithmetic() -> None:
-    """The identity itself, on integers, for what the tests above take from it."""
+    """The identity on integers that the other tests rely on."""
     field = FIELDS["m31.4"]
     numerators = [embed(field, n) for n in (1, 2, 3, 0)]
     denominators = [add(field, embed(field, 5), negate(field, embed(field, n))) for n in range(4)]
