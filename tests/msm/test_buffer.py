@@ -1,4 +1,4 @@
-"""MSMs of scalars that are in a device's memory give what those of host arrays do."""
+"""MSMs of scalars in device memory match those of host arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of MSMs on GPUs: what every one of them must keep to."""
+"""Plans of MSMs on GPUs: invariants of every plan."""
 
 from __future__ import annotations
 

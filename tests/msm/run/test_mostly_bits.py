@@ -1,4 +1,4 @@
-"""MSMs of scalars that are mostly 0 and 1: against the definition, and what is refused."""
+"""MSMs of scalars that are mostly 0 and 1: against the definition, and invalid scalars."""
 
 from __future__ import annotations
 
