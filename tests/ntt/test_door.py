@@ -98,7 +98,7 @@ def test_invalid_plans_are_rejected(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bn254.fr", "baby_bear"])
 def test_unreduced_elements_are_input_errors(name: str) -> None:
-    """And no fault of the device, which does not transform them."""
+    """The error does not blame the device, which leaves the data unchanged."""
     modulus = NAMED[name]
     data = from_integers(modulus, range(8))
     data[5] = 0xFFFFFFFF

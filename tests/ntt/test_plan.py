@@ -1,4 +1,4 @@
-"""Plans that are refused, and the memory that plans state."""
+"""Invalid plans, and the memory that plans report."""
 
 from __future__ import annotations
 

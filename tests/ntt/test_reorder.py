@@ -1,4 +1,4 @@
-"""Data that a transform refuses stays what it was: elements are marked before launches only."""
+"""Rejected data is unchanged: elements are marked only before a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layout of tiles: every element has one place, and neighbours use banks of their own."""
+"""Tile layouts: distinct indices, and distinct banks for neighbours."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_tiles_fit_the_workgroup_memory() -> None:
 
 
 def test_slow_compilers_get_loops() -> None:
-    """As few calls of products as can be: each would be inlined."""
+    """As few product calls as possible, because each is inlined."""
     curve = CURVES["bn254"]
     root = root_of_unity(curve.fr, "snarkjs", 1)
     calls = {}
