@@ -1,4 +1,4 @@
-"""Circuits in Python: what is traced, replayed, checked, found and refused."""
+"""Circuits in Python: tracing, replay, checks, lints and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A processor that leaves out launches and says that all went well makes no witness."""
+"""A CPU device that skips launches and reports success produces no witness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of circuits in the cache for other processes, and when they are not used."""
+"""Compiled circuit programs in the cache for other processes, and when they are not used."""
 
 from __future__ import annotations
 

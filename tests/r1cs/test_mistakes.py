@@ -39,7 +39,7 @@ def square(system: System) -> None:
     ],
 )
 def test_traced_circuit_is_immutable(late: Callable[[System, r1cs.Signal], object]) -> None:
-    """Signals that got out of the function add nothing any more, nor do hints."""
+    """Signals that escape the function can add neither constraints nor hints."""
     kept = []
 
     def function(system: System) -> None:
@@ -173,7 +173,7 @@ def test_non_bit_constants_are_rejected() -> None:
 
 
 def test_signals_not_proved_to_be_bits_are_rejected() -> None:
-    """An error where the circuit is made; what shows them to be bits makes it right."""
+    """The error is raised while tracing; a constraint that proves the bit fixes it."""
     system, curve = System("bn254"), EDWARDS["baby_jubjub"]
     (x,) = system.private_bits("x", 1)
     edwards, montgomery = (
@@ -337,7 +337,7 @@ def test_tampering_beyond_the_hints() -> None:
 
 
 def test_tampering_with_an_unsatisfied_witness() -> None:
-    """Then nothing would be accepted, whatever the circuit says."""
+    """Otherwise no tampering would be accepted, whatever the circuit."""
 
     def function(system: System) -> None:
         system.assert_equal(system.private("x") ** 2, 4)
@@ -350,7 +350,7 @@ def test_tampering_with_an_unsatisfied_witness() -> None:
 
 
 def test_witness_must_start_with_one() -> None:
-    """All zeros satisfy what has no constant."""
+    """Without a constant all zeros satisfy the constraints."""
     circuit = r1cs.trace(square)
     for first in (0, 2, circuit.field.value - 1):
         with pytest.raises(InputError, match="the first value of a witness must be 1"):

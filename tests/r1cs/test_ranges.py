@@ -1,4 +1,4 @@
-"""Ranges that constraints show: right circuits are taken, and no solution exceeds a range."""
+"""Ranges implied by constraints: correct circuits pass, and no solution exceeds a range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Witnesses in a device's memory: the processor's values, and no step that may be left out."""
+"""Witnesses in device memory: equal to the host's, with every step executed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_rows_are_checked_on_the_device(gpu_device: AnyDevice) -> None:
 
 
 def test_in_parts_that_fit_memory(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many workgroups at a time as there is memory for."""
+    """As many workgroups at a time as memory allows."""
     most = 1 << 12
     monkeypatch.setattr(executor, "_MAX_BYTES", most)
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))

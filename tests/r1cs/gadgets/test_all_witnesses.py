@@ -1,4 +1,4 @@
-"""Gadgets over fields so small that all witnesses can be looked at: one output each, the right one.
+"""Gadgets over small fields, with every witness enumerated: exactly one output, the right one.
 
 What a prover may choose is more than any change of a right witness: here nothing is left out.
 """
@@ -44,7 +44,7 @@ def agree(
 
 
 def test_underconstrained_circuits_are_found() -> None:
-    """A quotient of 0 and 0, and a bit that nothing shows to be one."""
+    """A quotient of 0 and 0, and an unconstrained bit."""
     system = system_over(FIELDS[0])
     system.output("z", system.private("x") / system.private("y"))
     assert len(outputs_of(system, {"x": 0, "y": 0})) == 17

@@ -1,4 +1,4 @@
-"""Hashes as gadgets: what the reference functions say, with circomlib's counts of constraints."""
+"""Hash gadgets match the reference functions and circomlib's constraint counts."""
 
 from __future__ import annotations
 

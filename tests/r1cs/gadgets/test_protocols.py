@@ -25,7 +25,7 @@ PRIVATE = bytes(range(32))
 
 
 def test_eddsa() -> None:
-    """A signature holds; each part changed fails, in the namespace that says why."""
+    """A valid signature passes; each changed part fails in its namespace."""
 
     def gadget(system: r1cs.ConstraintSystem) -> None:
         key, message = system.public("key", 2), system.public("message")
@@ -133,7 +133,7 @@ def test_hostile_templates(tmp_path: Path) -> None:
 
 
 def test_template_with_only_constraints(tmp_path: Path) -> None:
-    """It has neither outputs nor wires of its own."""
+    """The template has neither outputs nor wires of its own."""
 
     def inside(system: r1cs.ConstraintSystem) -> None:
         x, y = system.private("x"), system.private("y")
