@@ -1,4 +1,4 @@
-"""Recorded proofs, keys and files still verify, and are made again byte for byte."""
+"""Recorded proofs, keys and files still verify, and are reproduced byte for byte."""
 
 from __future__ import annotations
 
