@@ -1,4 +1,4 @@
-"""gnark's GKR vectors: its model proves what its files have, and Quod says the same of them."""
+"""gnark's GKR vectors: the model reproduces them, and Quod gives the same verdicts."""
 
 from __future__ import annotations
 
