@@ -1,4 +1,4 @@
-"""The Python clients: what they load, what they refuse by themselves, and asyncio."""
+"""The Python clients: imports, local validation, and asyncio."""
 
 from __future__ import annotations
 

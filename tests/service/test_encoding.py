@@ -1,4 +1,4 @@
-"""Records in each encoding: nothing is lost, and nothing else is read."""
+"""Records round-trip in each encoding, and invalid ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a process: lines of one form, whoever writes them, and none with a value."""
+"""The log of a process: uniform lines from every source, without values."""
 
 from __future__ import annotations
 

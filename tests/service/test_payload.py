@@ -1,4 +1,4 @@
-"""The payload of a job: what is written is what is read, and nothing else is read at all."""
+"""Job payloads round-trip, and invalid payloads are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document of an operator: what it holds, what it reckons, and what it must not hold."""
+"""The operator's status document: its contents, its rates, and values it must not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys in memory: one load for all who wait, what is leased stays, errors are told and not kept."""
+"""The key cache: one load for all waiters, leased keys stay, errors are reported, not cached."""
 
 from __future__ import annotations
 

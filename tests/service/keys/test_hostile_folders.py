@@ -1,4 +1,4 @@
-"""Folders that somebody else has had a hand in: refused by name, and nothing outside is read."""
+"""Folders that another user modified are rejected by name, and nothing outside is read."""
 
 from __future__ import annotations
 

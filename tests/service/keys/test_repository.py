@@ -1,4 +1,4 @@
-"""Keys on disk: what is registered, what names point to, what is told when files change."""
+"""Keys on disk: registration, names, and reports of changed files."""
 
 from __future__ import annotations
 

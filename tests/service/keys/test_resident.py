@@ -1,4 +1,4 @@
-"""Real keys: proved with while their files change, within what was reckoned for them."""
+"""Real keys: proofs while their files change, within the memory estimate."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
 def test_batch_memory_is_estimated_before_loading(
     repository: KeyRepository, together: int | None, most: int
 ) -> None:
-    """A key has what was handed to it, and no more; nothing for what an operator does not want."""
+    """A key uses the memory assigned to it, and none for disabled batches."""
     device, key = Idle(), repository.resolve("small")
     with ResidentKeys(repository, device, device_bytes=1 << 30, max_batch=together) as keys:
         needs = Groth16Loader(repository, device, 1 << 30, max_batch=together).needs(key)

@@ -1,4 +1,4 @@
-"""The operator's page in Chromium: what it shows, and that it goes on whatever the server does."""
+"""The operator's page in Chromium: its contents, and its behaviour when the server fails."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
 
 @pytest.mark.thorough
 def test_page_of_a_real_server(browser: Browser, start: Any) -> None:  # noqa: F811
-    """The package's server has the routes that the page requests, with its headers."""
+    """The real server has the routes and headers that the page needs."""
     server: RunningServer = start(listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True})
     with server.client() as client, browser.page() as page:
         jobs = [client.prove(ProofRequest("membership", wtns=b"w")) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Processes end at random moments by kill -9: what was acknowledged is there, and done once."""
+"""Processes are killed at random: acknowledged work is kept, and done once."""
 
 from __future__ import annotations
 

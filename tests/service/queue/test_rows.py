@@ -1,4 +1,4 @@
-"""Payloads that are rows, and what of the queue must be on disk before what."""
+"""Payloads stored as rows, and the order of writes to the disk."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_oversized_payload_rows_are_rejected(on_sqlite: Place) -> None:
 def test_payloads_beyond_the_row_limit_are_files(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database does not shrink."""
+    """A database file does not shrink."""
     monkeypatch.setattr(job_queue, "MAX_ROW_BYTES", 1000)
     queue = on_sqlite.open()
     jobs = []
@@ -188,7 +188,7 @@ def test_rows_on_a_full_disk(small_disk: Path) -> None:
 
 
 def test_postgres_keeps_no_rows(on_postgres: Place) -> None:
-    """Its log and its dead rows are overwritten when it likes."""
+    """Postgres may keep old rows in its log and tables."""
     queue = on_postgres.open()
     assert queue.max_body == 0
     with pytest.raises(InputError, match="write it to the spool"):
@@ -271,7 +271,7 @@ def test_commits_that_are_synced(on_sqlite: Place, monkeypatch: pytest.MonkeyPat
 def test_claims_are_synced_after_an_unclean_shutdown(
     boot: str, careful: bool, on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that brings it down must not be tried for ever."""
+    """A job that crashes the machine must not be retried forever."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     (on_sqlite.folder / "queue.lock").write_text(boot_id if boot == "own" else boot)
     queue = on_sqlite.open()

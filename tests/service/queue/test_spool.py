@@ -1,4 +1,4 @@
-"""Payloads: whole or not there, on disk before their job, gone with it, and never shown."""
+"""Payloads: complete or absent, on disk before their job, deleted with it, and never shown."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def counted(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_waiting_claims_do_not_poll_an_empty_queue(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once all of the work is given out, a claim waits for new work before it looks."""
+    """Once all work is claimed, a claim waits for new work before it reads again."""
     with open_queue(**on_sqlite.arguments) as queue:
         asked = counted(queue, monkeypatch)
 
@@ -171,7 +171,7 @@ def test_waiting_claim_gets_work_in_the_submitting_transaction(
 
 
 def test_interrupted_claim_takes_no_work(on_sqlite: Place) -> None:
-    """Else work would be lost with it, and its key be blamed."""
+    """Otherwise work would be lost, and its key be blamed."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -304,7 +304,7 @@ def test_progress_renews_a_lease(place: Place) -> None:
 
 @on_both_stores
 def test_results_finished_in_one_call(place: Place) -> None:
-    """Each is taken or refused by itself; the last of a job's ends it."""
+    """Each result is accepted or rejected on its own; the last one of a job ends it."""
     queue = place.open()
     first_job, second_job = submitted(queue, partitions=2), submitted(queue)
     first, second, other = queue.claim("w", most=3)

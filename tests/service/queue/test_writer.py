@@ -1,4 +1,4 @@
-"""Group commit: calls share a transaction, and one that fails takes no other with it."""
+"""Group commit: calls share a transaction, and a failed call does not fail others."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_calls_queued_before_close_are_done(fake: FakeStore, writer: Writer) -> 
 def test_payload_is_kept_if_the_commit_outcome_is_unknown(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a job's: only the database knows, once it is there again."""
+    """Only the database knows whether a job uses it."""
     queue = place.open()
 
     def fails(_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""The budget of requests: shares of owners, turns of those that wait, and nothing that is kept."""
+"""The request budget: fair shares, fair waiting, and complete release."""
 
 from __future__ import annotations
 

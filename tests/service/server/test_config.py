@@ -1,4 +1,4 @@
-"""The configuration: what is not known is refused, with the file or variable and the field."""
+"""The configuration: unknown values are rejected with the file or variable and the field."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_flags_override_environment_and_file(tmp_path: Path) -> None:
 def test_worker_bounds_match_key_bounds(
     tmp_path: Path, field: str, argument: str, most: int
 ) -> None:
-    """The bounds of the file are those of whoever opens keys."""
+    """The file's bounds equal those of ResidentKeys."""
     name = f"QUOD_SERVE_WORKERS__{field.upper()}"
     assert getattr(read(tmp_path, WHOLE).workers, field) is None
     repository = KeyRepository(tmp_path / "keys", create=True)

@@ -1,4 +1,4 @@
-"""Whoever can connect, and says nothing or little: nobody else waits for it, and it is ended."""
+"""Silent and slow connections: they are closed, and do not delay other clients."""
 
 from __future__ import annotations
 

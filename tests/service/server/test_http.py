@@ -1,4 +1,4 @@
-"""The service over HTTP: what it answers, and which requests of other sites' pages it refuses."""
+"""The service over HTTP: responses, and rejected cross-site requests."""
 
 from __future__ import annotations
 

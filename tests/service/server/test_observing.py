@@ -1,4 +1,4 @@
-"""The log and traces: what they tell of jobs, and what they never do."""
+"""The log and traces: their contents, and the values they never contain."""
 
 from __future__ import annotations
 

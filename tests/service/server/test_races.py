@@ -39,7 +39,7 @@ def _wanted(size: int, **fields: str) -> ProofRequest:
 
 @pytest.mark.parametrize("size", [100, 300_000], ids=["rows", "files"])
 def test_concurrent_requests_with_one_idempotency_key(start: Start, size: int) -> None:
-    """One job, whoever came first; another request under the key gets nothing of it."""
+    """All get one job; another request with the key learns nothing of it."""
     server = start(go=False)
     with server.client() as client:
 

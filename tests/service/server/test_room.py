@@ -1,4 +1,4 @@
-"""Room for requests over HTTP: uploads of inputs, quotas of uploads under way, calls that wait."""
+"""Room for HTTP requests: input uploads, quotas for pending uploads, waiting calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of one small key that wait together: one launch schedule, and each its own end."""
+"""Waiting jobs of one small key: one launch schedule, with an outcome for each."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_single_job_does_not_wait_for_a_batch(
 def test_each_job_in_a_batch_has_its_own_outcome(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are wrong fail, each as it would alone; their payloads go with them."""
+    """Invalid jobs fail as they would alone; their payloads are deleted."""
     held = Held(bench, monkeypatch)
     jobs = [bench.submit(body) for body in (WITNESS, _ABSENT, _WRONG, WITNESS)]
     other = bench.submit(_OTHER)
@@ -192,7 +192,7 @@ def test_each_job_in_a_batch_has_its_own_outcome(
 def test_valid_proofs_do_not_wait_for_retried_ones(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Proofs are made again, which takes long, behind the results of the others."""
+    """Slow retries follow the results of the other jobs."""
     again = Gate(monkeypatch, stages, "proved_again")
     held = Held(bench, monkeypatch)
     jobs = [bench.submit(body) for body in (_WRONG, WITNESS, _WRONG, WITNESS)]
@@ -215,7 +215,7 @@ def test_valid_proofs_do_not_wait_for_retried_ones(
 def test_outcome_reporting_error_does_not_affect_others(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither of those in its group, nor of the worker that claimed it."""
+    """Neither the batch nor the worker that claimed the job is affected."""
     monkeypatch.setattr(OwnJobs, "fail", failing(OSError("nobody foresaw")))
     held = Held(bench, monkeypatch, memory_bytes=2 * _MOST * len(WITNESS))
     other, *jobs = (bench.submit(body) for body in (_OTHER, WITNESS, WITNESS))
@@ -300,7 +300,7 @@ def test_batch_stops_if_all_jobs_are_cancelled(
 def test_failed_batch_is_retried_one_by_one(
     tmp_path: Path, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Whichever is to blame: none has lost an attempt, of which each has but one here."""
+    """No job loses its only attempt, whichever job is to blame."""
     bench = Bench(tmp_path, max_attempts=1)
     try:
         held = Held(bench, monkeypatch)

@@ -1,4 +1,4 @@
-"""Bad days of a worker: cancelled work, wrong proofs, lost devices, short memory, stages that hang.
+"""Worker failures: cancelled work, wrong proofs, lost devices, low memory, hanging stages.
 
 Stages are stopped at gates, so that nothing depends on how fast they are.
 """

@@ -224,7 +224,7 @@ def test_failing_jobs_release_their_slot(caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])
 def test_unbatchable_work_does_not_wait_for_a_batch(lease: dict[str, int]) -> None:
-    """Work on the device may hang, and be given up."""
+    """Work on the device may hang, and be abandoned."""
     asked: list[str] = []
     done: list[str] = []
 
@@ -266,7 +266,7 @@ def test_waiting_for_the_device_ends_on_cancellation() -> None:
 
 
 def test_retried_work_runs_alone() -> None:
-    """Nothing is begun beside it, and it waits until nothing else is."""
+    """Retried work waits until the device is idle, and nothing else begins."""
     leave = {name: threading.Event() for name in "abcd"}
     inside: set[str] = set()
     seen: list[set[str]] = []

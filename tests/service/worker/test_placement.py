@@ -1,4 +1,4 @@
-"""Which worker takes work of which key: by a model of workers, and with processes that prove."""
+"""Placement of work by key: on a model of workers, and with processes that prove."""
 
 from __future__ import annotations
 

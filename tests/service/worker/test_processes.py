@@ -302,7 +302,7 @@ class Told:
 
 
 def test_stages_of_several_jobs_are_reported_immediately() -> None:
-    """Else nobody would know which of them killed its worker."""
+    """Otherwise the job that killed its worker would be unknown."""
     channel, in_hand = Told(), [1]
     records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
     first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
@@ -326,7 +326,7 @@ def test_stages_of_several_jobs_are_reported_immediately() -> None:
 
 @pytest.mark.parametrize("end", ["fail", "lose", "release", "forget"])
 def test_stages_are_reported_before_a_job_is_released(end: str, tmp_path: Path) -> None:
-    """Else it would count as being at the device, whoever had it next."""
+    """Otherwise the job would count as running for its next worker."""
     channel = Told()
     records = Records(channel, lambda: 1)  # type: ignore[arg-type]
     jobs = RemoteJobs(channel, BlobStore(tmp_path / "spool"), 3.0, records)  # type: ignore[arg-type]
