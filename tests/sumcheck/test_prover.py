@@ -125,7 +125,7 @@ def test_agrees_with_the_model(
 
 @pytest.mark.parametrize("name", one_and_others(["m31.4", "goldilocks.2", "toy.17"]))
 def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice, name: str) -> None:
-    """On an interpreter, too."""
+    """Also on an interpreter."""
     test_agrees_with_the_model(gpu_device, name, "product", 3, True, True)
 
 
@@ -142,7 +142,7 @@ def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice, name: str) -> Non
 def test_rounds_on_large_tables_match_the_final_kernel(
     device: AnyDevice, log2_size: int, log_capacity: int, weighted: bool, name: str
 ) -> None:
-    """Each way through the kernels gives the bytes that the last one alone gives."""
+    """Every kernel path gives the bytes of the final kernel alone."""
     field, batch = FIELDS[name], 3
     in_base = 1 if field.degree > 1 else 0
     shape = Shape(field, SumOfProducts(((1, (0, 1)), (2, (2,)))), in_base, weighted)
@@ -317,7 +317,7 @@ def _batch(
 def test_scales_multiply_their_terms(
     device: AnyDevice, name: str, mixed: bool, weighted: bool, log_capacity: int, depth: int
 ) -> None:
-    """As a table does that is the scale times another."""
+    """A scale equals a table that is the scale times another."""
     field, log2_size, batch = FIELDS[name], 4, 2
     scales = drawn(field, 2 * batch, 3)
     polynomial = SumOfProducts(((1, (1, 2)), (-2, (0,)), (1, (0, 1)), (1, (2, 2))))
