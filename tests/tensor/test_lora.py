@@ -137,7 +137,7 @@ def test_central_differences() -> None:
 
 
 def test_zero_adapters_change_nothing(device: AnyDevice) -> None:
-    """B is 0 at first: results are those of the layer, and only B has a gradient."""
+    """B is 0 initially: results equal the layer's, and only B has a gradient."""
     dy, x, weight, a, b = layer((4, 6, 5, 2), f32)
     b[:] = 0
     first, second = np.empty_like(dy), np.empty_like(dy)

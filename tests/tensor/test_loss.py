@@ -253,7 +253,7 @@ def test_non_finite_values_stay_in_their_row(where: str, columns: int) -> None:
 
 
 def test_long_rows_that_start_with_minus_infinity() -> None:
-    """The greatest element so far is minus infinity, also of the target."""
+    """The running maximum is minus infinity, and the target's logit may be."""
     with open_device("cpu") as device:
         x = np.full((1, 200), -np.inf, np.float32)
         x[0, 150:] = 1
@@ -357,7 +357,7 @@ def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
 def test_idle_target_count_is_detected(
     beyond: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wrong targets are not taken for right ones, nor right ones for wrong ones."""
+    """Invalid targets never pass as valid, nor valid ones as invalid."""
     launch = CpuDevice.launch
 
     def faulty(device: CpuDevice, kernel: Any, groups: Any, *arguments: Any) -> None:

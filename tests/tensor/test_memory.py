@@ -1,4 +1,4 @@
-"""Memory that functions of tensors refuse: at the door, by the caller's names, nothing stored."""
+"""Tensor functions reject unsuitable memory, name the argument, and store nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ BAD = {
     ],
 )  # fmt: skip
 def test_rejected_calls_store_nothing(why: str, name: str, like: Array, call: Call) -> None:
-    """A step that fails may be taken again: nothing is clipped twice, no logits are lost."""
+    """A failed step can be repeated: gradients are not clipped twice, and logits are kept."""
     x, bad = matrix(), BAD[why](like)
     with pytest.raises(DeviceError) as error:
         call(x, bad)
@@ -106,7 +106,7 @@ def test_rejected_calls_store_nothing(why: str, name: str, like: Array, call: Ca
 
 
 def test_unaligned_gpu_memory_is_rejected() -> None:
-    """The sum of losses comes last, and is looked at first."""
+    """The loss is stored last, but validated first."""
     with open_device("emulated") as gpu:
         logits = gpu.upload(matrix())
         room: Buffer = gpu.upload(np.zeros(8, np.float32))

@@ -1,4 +1,4 @@
-"""Results in memory that is read: all of it where that is said, no part of it."""
+"""Results that alias operands: full aliasing where documented, partial overlap never."""
 
 from __future__ import annotations
 

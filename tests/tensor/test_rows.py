@@ -171,7 +171,7 @@ def test_equal_logits_have_equal_probabilities(exact_device: AnyDevice, columns:
 
 
 def test_one_hot(exact_device: AnyDevice) -> None:
-    """A wrong place is told by its number."""
+    """The result identifies a wrong index."""
     columns = 77
     x = 200 * np.eye(columns, dtype=np.float32)
     assert np.array_equal(softmax(exact_device, x), np.eye(columns))
@@ -245,7 +245,7 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
 
 
 def test_a_variance_far_from_zero(device: AnyDevice) -> None:
-    """The mean of squares less the square of the mean would have no digit left."""
+    """The mean of squares minus the squared mean would lose all digits."""
     noise = np.random.default_rng(6).normal(0, 1, (2, 1024))
     x = (1e4 + noise).astype(np.float32)
     ones, zeros = np.ones(1024, np.float32), np.zeros(1024, np.float32)

@@ -1,4 +1,4 @@
-"""Arguments that PyTorch ops refuse, by the caller's names; and the order of streams."""
+"""Invalid arguments of PyTorch ops, named as the caller names them; and stream order."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class Gpu:
 
 
 def test_work_on_the_current_cuda_stream_completes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And PyTorch's device is the current one afterwards."""
+    """PyTorch's current device is restored afterwards."""
     gpu, x = Gpu(capturing=False), SimpleNamespace(is_cuda=True, device="cuda:1")
     monkeypatch.setattr(torch, "cuda", gpu)
     with memory._in_order(x):

@@ -113,7 +113,7 @@ def test_kernel_selection_for_int8(cores: AnyDevice) -> None:
 
 
 def test_non_finite_scales_stay_in_their_columns(cores: AnyDevice) -> None:
-    """Beyond the last group nothing is multiplied by what is infinite in it."""
+    """Groups beyond the last are not multiplied by infinite scales."""
     data, x = weights("Q4_K", 9, 1), activations(20, 256)
     plain = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
     data.view(np.float16)[4, 0], data.view(np.float16)[6, 1] = np.inf, np.nan

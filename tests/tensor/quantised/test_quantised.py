@@ -292,7 +292,7 @@ def test_empty_blocks(name: str) -> None:
 
 
 def test_launches_do_not_copy_operands() -> None:
-    """A vector that was copied would be that of the day on which it was recorded."""
+    """A copy would be stale in a replay."""
     matrix = QuantisedMatrix("cpu", "Q8_0", quantise("Q8_0", np.eye(2, 32, dtype=np.float32)))
     strided, x, y = np.ones(64, np.float32)[::2], np.ones(32, np.float32), np.zeros(2, np.float32)
     assert matrix.multiply(strided).tolist() == matrix.multiply(x).tolist()

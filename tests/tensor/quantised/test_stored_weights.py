@@ -137,7 +137,7 @@ def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
 
 
 def test_plan_selection(warpgroups: AnyDevice) -> None:
-    """Two launches where there are warpgroups, but for few rows."""
+    """Two launches on devices with warpgroups, except for few rows."""
     data = scaled("Q8_0", 3, 1)
     for name, element, rows, launches in (
         ("emulated", f16, 6, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 11, 2),
