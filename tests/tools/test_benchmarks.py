@@ -171,7 +171,7 @@ def test_only_stale_commands_run_within_the_time_limit(
 
 
 def test_another_quod_that_is_installed_is_not_measured(script: ModuleType, tmp_path: Path) -> None:
-    """Neither by the script nor by what it runs, which would not know options that are new."""
+    """Neither the script nor its commands use it, because it may lack new options."""
     (tmp_path / "quod").mkdir()
     (tmp_path / "quod" / "__init__.py").write_text("raise SystemExit('the wrong Quod')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""The report of what the sources say twice: names and messages do not count, what is done does."""
+"""The duplicate report compares behaviour, and ignores names and messages."""
 
 from __future__ import annotations
 

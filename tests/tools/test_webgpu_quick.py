@@ -1,4 +1,4 @@
-"""The list of tests that adapters in software run names tests that there are."""
+"""The list of quick WebGPU tests names existing tests."""
 
 from __future__ import annotations
 
