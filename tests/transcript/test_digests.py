@@ -34,7 +34,7 @@ def test_digests_match_hashlib(hash: Hash) -> None:
 
 
 def test_digests_of_different_levels_differ() -> None:
-    """The digests of runs, as a message, are none of the message of those runs."""
+    """A message of digests does not have the digest of the message they came from."""
     data = bytes(2 * RUN_BYTES)
     inner = plain(hashlib.sha3_256, data[:RUN_BYTES]) * 2
     digest = Hash.SHA3_256.digest_by_runs(data)
@@ -89,7 +89,7 @@ def test_idle_device_is_detected(device: AnyDevice) -> None:
 
 
 def test_words_may_be_filled_in_after_their_digest() -> None:
-    """A prover's words may still be on their way while their digest is absorbed."""
+    """A prover's words may still be downloading while their digest is absorbed."""
     field = NAMED["m31"]
     table = random_elements(field, 8, seed=3)
     words = np.zeros_like(table)
