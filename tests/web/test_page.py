@@ -114,7 +114,7 @@ def test_visitor_proves_and_verifies(
 
 @pytest.mark.thorough
 def test_witness_file_is_proved_without_a_calculator(browser: Browser, tmp_path: Path) -> None:
-    """As of a circuit in Python: what is chosen is the file of a witness."""
+    """For a circuit in Python the user chooses a witness file."""
     export_table_site(tmp_path / "site", calculator=False)
     bad = tmp_path / "bad.wtns"
     witness = (EXAMPLE / "witness.wtns").read_bytes()

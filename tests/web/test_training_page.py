@@ -205,7 +205,7 @@ def test_page_is_served_until_interrupted(
 def test_a_file_in_place_of_the_folder(
     example: dict[str, ModuleType], shape: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said before anything is trained."""
+    """The error comes before any training."""
     (tmp_path / "diary.txt").write_text("today")
     monkeypatch.setattr(example["export_page"], "Training", None)
     with pytest.raises(OutputError, match="could not be made"):
