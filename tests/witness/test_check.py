@@ -113,7 +113,7 @@ def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> 
 def test_every_changed_wire_is_detected(
     tmp_path: Path, system: tuple[Path, Path, list[int]]
 ) -> None:
-    """A witness that differs in one wire fails where the wire is, and nowhere else anew."""
+    """A change of one wire fails only the constraints that contain it."""
     r1cs, wtns, failed = system
     opened, witness = R1cs.open(r1cs), Witness.open(wtns)
     for wire in (1, 17, WIRES - 1):

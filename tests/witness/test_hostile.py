@@ -1,4 +1,4 @@
-"""Calculators that are none, that lie, and that never end: typed errors, and the process lives."""
+"""Invalid, lying and endless calculators raise typed errors, and the process survives."""
 
 from __future__ import annotations
 

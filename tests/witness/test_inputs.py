@@ -1,4 +1,4 @@
-"""Inputs: which numbers they are, exactly, and what is refused by name and without its value."""
+"""Inputs: exact numbers, and errors that name the input without its value."""
 
 from __future__ import annotations
 
