@@ -257,7 +257,7 @@ def test_hostile_statements() -> None:
 
 @pytest.mark.parametrize("name", ["cv", "epk"])
 def test_statements_built_from_numbers_are_validated(name: str) -> None:
-    """Those from numbers meet what those from bytes do."""
+    """Statements from numbers pass the same checks as those from bytes."""
     good = {"cv": JUBJUB.generator, "epk": JUBJUB.generator, "cmu": 0}
     sapling.OutputStatement(**good)  # type: ignore[arg-type]
     eighth = _of_order_eight()
