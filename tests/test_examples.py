@@ -1,4 +1,4 @@
-"""The example's files belong together, and say what its README says."""
+"""The example's files are consistent, and match its README."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_perceptron_scripts_reject_invalid_arguments(
     words: tuple[str, ...], code: int, message: str, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """It is said before anything is proved."""
+    """The error comes before any proof."""
     monkeypatch.setattr("sys.argv", [*words])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(PERCEPTRON / words[0]), run_name="__main__")

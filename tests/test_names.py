@@ -1,4 +1,4 @@
-"""Names that are not there: a typed error that says which there are."""
+"""Unknown names raise a typed error that lists the known names."""
 
 from __future__ import annotations
 

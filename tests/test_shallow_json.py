@@ -39,7 +39,7 @@ def test_invalid_documents_are_rejected(text: str | bytes) -> None:
 
 
 def test_raised_recursion_limit_does_not_crash() -> None:
-    """Python's parser alone would leave the stack, which ends the process."""
+    """Python's own parser would overflow the stack and end the process."""
     code = (
         "import sys; sys.setrecursionlimit(10**7); from quod import shallow_json\n"
         "try: shallow_json.load('[' * 10**6)\n"

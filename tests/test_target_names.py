@@ -1,4 +1,4 @@
-"""No algorithm asks where it runs: modules above `device` name no target and no kind of device."""
+"""Modules above `device` name neither a target nor a kind of device."""
 
 from __future__ import annotations
 
