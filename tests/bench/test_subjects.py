@@ -288,7 +288,7 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_of_the_second_phase(capsys: pytest.CaptureFixture[str]) -> None:
-    """It takes the powers and the key that it is measured with."""
+    """snarkjs uses the powers and the key of the measured case."""
     program("snarkjs")
     words = ["bench", "setup", "--power", "2", "--repeats", "1", "--seconds", "0", "--json", "-q"]
     assert entry.run([*words, "--against", "snarkjs"]) == 0
