@@ -462,7 +462,7 @@ def test_inspect_knows_all_files(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_pipe_of_inputs_and_outputs(folder: Path) -> None:
-    """As a shell's <(...) and /dev/stdout give them."""
+    """The shell's <(...) and /dev/stdout."""
     source = Path(__file__).parents[2] / "src"
     command = f"{sys.executable} -m quod " + " ".join(
         [*PROVE, "--inputs", "<(cat w.json)", "-o", "p.qgkp", "--public", "/dev/stdout", "-q"]

@@ -44,7 +44,7 @@ def test_inspect_rejects_unknown_files(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", ["verification_key.json", "circuit.zkey"])
 def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be read once only."""
+    """A pipe can be read only once."""
     pipe, content = tmp_path / "pipe", (EXAMPLE / name).read_bytes()
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
@@ -184,6 +184,6 @@ def test_tables_do_not_wrap_without_a_terminal(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_unknown_names_are_inputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As unknown curves and fields are; no kernel is wrong."""
+    """An unknown kernel is an input error, like an unknown curve or field."""
     assert entry.run(["kernel", *words]) == 3
     assert "quod: error: there is no" in capsys.readouterr().err
