@@ -45,7 +45,7 @@ def test_codewords_are_evaluations(name: str) -> None:
 
 
 def test_the_circle_of_m31() -> None:
-    """Its generator is that of Stwo and Plonky3, and all points are on it."""
+    """The generator is that of Stwo and Plonky3, and all points are on the circle."""
     p, (x, y) = NAMED["m31"].value, circle_generator(NAMED["m31"])
     assert (x, y) == (2, 1268011823)
     assert reference.circle_power(p, (x, y), 1 << 30) == (p - 1, 0)

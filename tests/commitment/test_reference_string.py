@@ -120,7 +120,7 @@ def test_published_tau_is_insecure(tmp_path: Path, tau: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.node
 def test_files_of_snarkjs(tmp_path: Path) -> None:
-    """As a ceremony begins, with a contribution, and prepared for the second phase."""
+    """New powers, contributed powers, and powers prepared for the second phase."""
     for arguments in (
         ("new", "bn128", "2", "a.ptau"),
         ("contribute", "a.ptau", "b.ptau", "--name=one", "-e=some text"),
