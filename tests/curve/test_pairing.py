@@ -165,7 +165,7 @@ def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
 
 
 def test_webgpu_is_rejected_before_any_work(webgpu_device: WebGpuDevice) -> None:
-    """Its drivers would compile for minutes."""
+    """WebGPU drivers would compile for minutes."""
     with pytest.raises(DeviceError, match=r"cannot compute pairings, .* --device cpu"):
         pairing(webgpu_device, BN254, BN254.g1.generator, BN254.g2.generator)
     values = np.zeros((1, 12, 8), np.uint32)
