@@ -234,7 +234,7 @@ def test_helper_is_ended_if_its_thread_cannot_start(
 def test_an_interrupt_ends_the_helper(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or its answer would be taken for that of the next kernel."""
+    """Otherwise its answer would be taken for that of the next kernel."""
 
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt

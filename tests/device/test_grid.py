@@ -1,4 +1,4 @@
-"""Grids of several axes, and what a launch refuses."""
+"""Grids of several axes, and invalid launches."""
 
 from __future__ import annotations
 

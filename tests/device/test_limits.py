@@ -1,4 +1,4 @@
-"""The limits of GPUs, and what they say of work."""
+"""GPU limits, and the time estimates they give."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def test_a_fill_longer_than_a_binding(webgpu_device: WebGpuDevice) -> None:
 
 
 def test_replays_upload_current_host_data(webgpu_device: WebGpuDevice) -> None:
-    """Also where that is what the same recording has downloaded."""
+    """The recording may itself have downloaded the data."""
     data, back = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
     first, second = webgpu_device.allocate(256), webgpu_device.allocate(256)
     compiled = webgpu_device.compile(kernels.increment)

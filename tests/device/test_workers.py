@@ -151,7 +151,7 @@ def test_a_pool_that_is_closed_just_before_a_job_comes(monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_while_a_thread_starts() -> None:
-    """It starts threads of its own, whatever lock the one that it has not was holding."""
+    """The child starts its own threads, whatever locks the parent's thread held."""
     with roomy_thread._stack_size_lock:
         child = os.fork()
         if child == 0:
