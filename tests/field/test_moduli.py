@@ -1,4 +1,4 @@
-"""Moduli: named primes, and values that are refused."""
+"""Moduli: named primes, and invalid values."""
 
 from __future__ import annotations
 

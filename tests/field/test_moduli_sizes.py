@@ -182,7 +182,7 @@ def test_fields_of_other_projects(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["limbs64", "limbs32", "ifma52", "13:rolled"])
 def test_every_modulus_size_has_a_strategy(name: str) -> None:
-    """Whatever its length, on any machine, those that fill their words included."""
+    """Every length has a strategy on every machine, also moduli that fill their words."""
     machine = STRATEGIES[name][1]
     if name == "13:rolled":
         machine = Machine("wgsl", 8, frozenset({"low_products"}), limbs=name)

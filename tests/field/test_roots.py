@@ -36,7 +36,7 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 
 @each_field
 def test_generators(modulus: Modulus) -> None:
-    """Their order has no small cofactor: larger factors of p - 1 are not known."""
+    """The order of each generator has no small cofactor; larger factors of p - 1 are unknown."""
     p, g = modulus.value, multiplicative_generator(modulus)
     for prime in (n for n in range(2, 1 << 10) if (p - 1) % n == 0):
         assert pow(g, (p - 1) // prime, p) != 1
