@@ -266,7 +266,7 @@ def test_the_first_proof_that_is_refused_is_named() -> None:
 
 @ON_ONE
 def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
-    """The toy-field proofs of the model pass as often as by the plain verifier."""
+    """Toy-field proofs of the model pass as often as with the reference verifier."""
     toy = Modulus("toy.127", 127)
     proven = Proven(
         toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0, reduction=reduction
