@@ -61,7 +61,7 @@ def files(
     return tmp_path / "c.params", *paths
 
 
-def test_test_circuit_leaves_some_wires_unused(circuit: Circuit, points: Points) -> None:
+def test_example_circuit_leaves_some_wires_unused(circuit: Circuit, points: Points) -> None:
     assert circuit.satisfied(circuit.witness)
     wires = len(circuit.witness)
     # Neither A nor B uses every variable, and B not those whose terms cancel.

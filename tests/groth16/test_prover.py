@@ -238,7 +238,7 @@ def test_blinding_depends_on_everything() -> None:
 
 
 def test_the_derivation_of_the_blinding_is_fixed() -> None:
-    """As the docstring of `blinding` states it, computed here with nothing of Quod."""
+    """The derivation in the docstring of `blinding`, computed without Quod."""
     import hashlib
 
     fr = CURVES["bn254"].fr

@@ -123,7 +123,7 @@ def test_proof_memory_stays_within_the_plan(idle: Idle, proof: list[KeyBases], s
 
 
 def test_a_recorded_proof(idle: Idle, proof: list[KeyBases]) -> None:
-    """As a browser runs it: one workspace, no multiples, all within half a GiB."""
+    """A proof in a browser: one workspace, no multiples, all within half a GiB."""
     memory = MsmMemory.fitting(idle, proof, 512 * MIB, workspaces=(1,), multiples=(1,))
     assert not memory.streamed
     check(idle, proof, memory, finished=True)

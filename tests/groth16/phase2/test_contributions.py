@@ -457,7 +457,7 @@ def test_keys_of_other_circuits_or_powers_are_rejected(
 
 
 def test_h_is_checked_against_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
-    """Whatever is prepared of them: with powers of another tau, both keys may agree."""
+    """Two keys from powers of another tau may agree with each other."""
     key_files = make("bn254")
     file = PowersOfTau.open(key_files.ptau).file
     sections = {

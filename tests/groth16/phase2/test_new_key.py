@@ -129,7 +129,7 @@ def test_key_file_matches_snarkjs(files: Files, curve: str, tmp_path: Path) -> N
 @pytest.mark.thorough
 @pytest.mark.node
 def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path) -> None:
-    """As snarkjs makes it of the same file, and of that with labels."""
+    """snarkjs makes the same key of the file with and without labels."""
     r1cs, ptau = files("bn254")
     for labels in (None, b""):
         (tmp_path / "bare.r1cs").write_bytes(replaced(r1cs.read_bytes(), {3: labels}))
