@@ -88,7 +88,7 @@ def test_a_verifier_needs_both_files_and_the_images(
 
 
 def test_the_bytes_of_a_key(key: VerifyingKey, key_bytes: bytes) -> None:
-    """As the documentation of the format says, built without it."""
+    """The bytes follow the documented format, and are built independently."""
     import hashlib
 
     kind, version, sections = split(key_bytes)
