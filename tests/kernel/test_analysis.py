@@ -1,4 +1,4 @@
-"""Analyses of kernels, each made to have one defect, and what is said of it."""
+"""Analyses of kernels, each kernel with one defect, and the findings."""
 
 from __future__ import annotations
 

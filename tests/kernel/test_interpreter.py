@@ -1,4 +1,4 @@
-"""The interpreter: what kernels leave in memory, and what it refuses, with file and line."""
+"""The interpreter: memory after a kernel, and errors with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/language.md, running-kernels.md and kernel-ops.md: snippets run and show what is so."""
+"""docs/language.md, running-kernels.md and kernel-ops.md: snippets run, and show real output."""
 
 from __future__ import annotations
 

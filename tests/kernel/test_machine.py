@@ -1,4 +1,4 @@
-"""Capabilities of machines are listed once, and nothing else can be asked for."""
+"""Machine capabilities are listed once, and unknown ones are rejected."""
 
 from __future__ import annotations
 

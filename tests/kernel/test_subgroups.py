@@ -1,4 +1,4 @@
-"""Subgroups and uniform values: what they mean for every size, and what is refused."""
+"""Subgroups and uniform values: results for every size, and invalid uses."""
 
 from __future__ import annotations
 

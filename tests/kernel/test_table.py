@@ -1,4 +1,4 @@
-"""Tables: arrays that are part of a kernel, of which an index picks at run time."""
+"""Tables: constant arrays of a kernel, indexed at run time."""
 
 from __future__ import annotations
 
