@@ -324,7 +324,7 @@ def test_assertions_below_the_sums_are_summed() -> None:
 
 @pytest.mark.parametrize(("asserted", "zeros", "randoms"), [(4, 5, 1), (30, 2, 1 + 6 + 5)])
 def test_assertions_are_summed_only_if_cheaper(asserted: int, zeros: int, randoms: int) -> None:
-    """As nine layers of other values are of the extension then."""
+    """Summing would move nine layers of other values into the extension."""
     program = Program(M31)
     x = program.inputs("x", 30)
     program.assert_equal([wire * wire for wire in x[:asserted]], x[:asserted], "bits")

@@ -42,7 +42,7 @@ def test_merkle_paths_are_one_proof() -> None:
 
 
 def test_multiplied_public_inputs_may_differ_per_instance() -> None:
-    """Unless they are shared."""
+    """Shared public inputs must be equal."""
     layouts = []
     for shared in (False, True):
         program = Program(EXTENSIONS["m31.4"].modulus)

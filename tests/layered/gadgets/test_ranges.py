@@ -61,7 +61,7 @@ def test_exactly_one_claimed_limb_decomposition_passes() -> None:
     ],
 )
 def test_limbs_of_numbers(field: Modulus, count: int, limb: int) -> None:
-    """Also of one bit that is left of 9: shifted by 7 it would wrap around 2**13 - 1."""
+    """Also a single remaining bit of 9: shifted by 7 it would wrap around 2**13 - 1."""
     program = Program(field)
     limbs = limbs_of_number(program, program.input("x"), count, limb)
     layout = finished(program, limbs)
