@@ -52,7 +52,7 @@ def u32(*values: int) -> NDArray[np.uint32]:
     ),
 )
 def test_digits(name: str, window_bits: int) -> None:
-    """Also: the digits are those of the scalars, and small enough."""
+    """Digits recompose the scalars, and are within their range."""
     order = GROUPS[name].scalars.value
     half = 1 << (window_bits - 1)
     scalars = [

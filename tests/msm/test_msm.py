@@ -127,7 +127,7 @@ def test_arrays_that_are_views(device: CpuDevice) -> None:
 
 @pytest.mark.parametrize("shift", [1, 4])
 def test_arrays_at_odd_addresses(device: CpuDevice, shift: int) -> None:
-    """As in the middle of a mapped file."""
+    """Arrays may begin anywhere in a mapped file."""
 
     def moved(array: Words) -> Words:
         memory = np.zeros(array.nbytes + 64, np.uint8)

@@ -50,7 +50,7 @@ def test_windows_and_multiples(device: CpuDevice, factor: int, window_bits: int)
 
 
 def test_stored_multiples_match(cpu_device: CpuDevice) -> None:
-    """Also of infinity, of a point of order two and of one of order three."""
+    """Multiples of infinity, and of points of order two and three, too."""
     group = GROUPS["bls12_377.g1"]
     law = reference(group)
     base_points = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]

@@ -133,7 +133,7 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
 
 
 def test_quads_of_points_of_order_two() -> None:
-    """Their doubles are infinity, and cancelling pairs stay apart from doubled ones beside them."""
+    """Doubles are infinity, and cancelling pairs are distinguished from doubled ones."""
     group = GROUPS["bls12_377.g1"]
     law, (p, _) = reference(group), points(group, 2)
     two = (group.coordinates.value - 1, 0)

@@ -168,7 +168,7 @@ def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
 
 @pytest.mark.thorough
 def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
-    """They keep the Weierstrass form; one of order two has infinite multiples."""
+    """Such points keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
     two = (group.coordinates.value - 1, 0)
     base_points = [*points(group, 2), two, (0, 1), two]

@@ -210,7 +210,7 @@ def test_sorting_with_small_limits(
 
 @pytest.mark.thorough
 def test_default_tile_sizes() -> None:
-    """They take more shared memory than a workgroup has without asking."""
+    """Default tiles need more shared memory than the static limit."""
     plan = plan_of(2600, 10, longest=50, bins=64)
     scalars = kinds(2600)["giant"]
     device = EmulatedDevice(executor="ptx")
