@@ -143,7 +143,7 @@ def test_tiles_fit_the_workgroup_memory() -> None:
 
 
 def test_slow_compilers_get_loops() -> None:
-    """As few product calls as possible, because each is inlined."""
+    """Few product calls are emitted, because each is inlined."""
     curve = CURVES["bn254"]
     root = root_of_unity(curve.fr, "snarkjs", 1)
     calls = {}

@@ -337,7 +337,7 @@ def test_cpu_device_rejects_recorded_transforms() -> None:
 
 
 def test_transforms_beyond_kernel_addressing() -> None:
-    """Those of a batch are recorded one after another; a single one is refused."""
+    """Transforms of a batch are recorded one by one; a single large one is rejected."""
     device = EmulatedDevice(largest_buffer=1 << 13)
     values = uniform(BN254, 3 << 7, 5)
     for ordering in ORDERINGS[1:2]:
