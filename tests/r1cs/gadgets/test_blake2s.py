@@ -50,7 +50,7 @@ def test_a_changed_value() -> None:
 
 
 def test_the_empty_message() -> None:
-    """All of it is constant: no constraint is left."""
+    """The message is constant, so that no constraint remains."""
     circuit = made(lambda system: gadgets.blake2s_hash(system, []))
     number = int.from_bytes(hashlib.blake2s(b"").digest(), "little")
     assert inner(circuit) == 0

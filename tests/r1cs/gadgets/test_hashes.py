@@ -117,7 +117,7 @@ def test_changed_sha256_witness_is_rejected() -> None:
 
 
 def test_the_empty_message() -> None:
-    """All of it is constant: no constraint is left."""
+    """The message is constant, so that no constraint remains."""
     circuit = made(lambda system: gadgets.sha256(system, []))
     number = int.from_bytes(hashlib.sha256(b"").digest(), "big")
     assert inner(circuit) == 0

@@ -129,7 +129,7 @@ def declared_bits(system: r1cs.ConstraintSystem, size: int) -> list[r1cs.Signal]
 
 
 def test_constraint_counts_do_not_exceed_circomlib() -> None:
-    """Not more than circomlib 2.0.5 compiled by circom 2.2 with --O2; bits are in neither."""
+    """Compared with circomlib 2.0.5 by circom 2.2 with --O2; neither counts the bits."""
     curve = CURVES["bn254"]
 
     def variable(system: r1cs.ConstraintSystem) -> Any:

@@ -165,7 +165,7 @@ def compiled(tmp_path: Path, file: str, call: str) -> tuple[R1cs, WitnessCalcula
 @pytest.mark.thorough
 @pytest.mark.node
 def test_circomlib_s_template(tmp_path: Path) -> None:
-    """Its Poseidon called from Python beside ours: one result, one count of constraints."""
+    """circomlib's Poseidon and the gadget: one result, one count of constraints."""
     file, calculator = compiled(tmp_path, "poseidon", "Poseidon(2)")
 
     def calculate(inputs: list[int]) -> list[int]:
