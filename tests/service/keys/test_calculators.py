@@ -1,4 +1,4 @@
-"""Calculators of a repository's keys: made once, kept while they are used, of the right key."""
+"""A repository's witness calculators: made once, cached, and matched with their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports of a queue: neither arrays nor compilers, and a database's library only for that one."""
+"""A queue imports neither NumPy nor compilers, and psycopg only for Postgres."""
 
 from __future__ import annotations
 

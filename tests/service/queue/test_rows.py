@@ -162,7 +162,7 @@ def test_payloads_beyond_the_row_limit_are_files(
 
 
 def test_rows_on_a_full_disk(small_disk: Path) -> None:
-    """Those that are there are finished and erased, if need be in the space of the ballast."""
+    """Existing rows are finished and erased, if necessary in the reserved disk space."""
     limits = Limits(ballast_bytes=1 << 20)
     filler = small_disk / "filler"
     with open_queue(small_disk / "queue", limits=limits, sweep_seconds=None) as queue:

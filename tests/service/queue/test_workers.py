@@ -192,7 +192,7 @@ def test_interrupted_claim_takes_no_work(on_sqlite: Place) -> None:
 def test_watcher_is_notified_in_the_ending_transaction(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its deadline may pass before a claim that waits sees it, or the one before be the same."""
+    """The deadline may pass before a waiting claim sees the job."""
     queue = on_sqlite.open()
     operations: Any = queue._writer._operations
     look, told = operations["claim"], list[Any]()

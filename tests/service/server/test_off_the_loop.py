@@ -1,4 +1,4 @@
-"""Work that clients can make long is done by threads, so that the loop answers others meanwhile."""
+"""Work of client-controlled length runs in threads, so that the event loop stays responsive."""
 
 from __future__ import annotations
 

@@ -444,7 +444,7 @@ def twice(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.thorough
 def test_job_that_kills_workers_is_retried_alone(twice: Bench, tmp_path: Path) -> None:
-    """It alone has failed, its key is not suspended, and nothing that died is in a group again."""
+    """Only that job fails, its key is not suspended, and retried jobs are not batched."""
     bench = twice
     jobs = [bench.submit() for _ in range(6)]
     killer, log = tmp_path / "killer", tmp_path / "log"

@@ -163,7 +163,7 @@ def test_batch_is_formed_when_the_device_is_ready() -> None:
 
 
 def test_single_job_uses_one_thread() -> None:
-    """And by others what comes meanwhile, each step by no more threads than it has."""
+    """Jobs that arrive meanwhile use other threads, within the limit of each step."""
     gate, inside = threading.Event(), threading.Event()
     threads: dict[str, list[int]] = {}
     at_once: list[int] = []

@@ -1,4 +1,4 @@
-"""Workers of this process: proofs, mistakes of clients and of devices, cancelling, draining."""
+"""Workers of this process: proofs, client and device errors, cancellation, draining."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ def test_stages_are_reported_before_a_job_is_released(end: str, tmp_path: Path) 
 
 
 def test_stages_are_reported_in_order() -> None:
-    """Whoever tells them: another thread may be about to tell what came before."""
+    """Another thread may be about to report an earlier stage."""
     channel, started = Told(), threading.Event()
     records = Records(channel, lambda: 2)  # type: ignore[arg-type]
     channel.held = threading.Event()
