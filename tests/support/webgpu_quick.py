@@ -1,4 +1,4 @@
-"""Which tests of fields, curves, MSMs, NTTs and proofs run on a WebGPU adapter in software.
+"""The tests of fields, curves, MSMs, NTTs and proofs that run on a software WebGPU adapter.
 
 Such a driver takes seconds to minutes to compile a kernel of points, and runs it on the processor.
 There `make test-all` runs some tests of each package, so that each kind of kernel is run by some
