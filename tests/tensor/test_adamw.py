@@ -123,7 +123,7 @@ def test_many_steps(device: AnyDevice) -> None:
 
 @pytest.mark.parametrize("most", [0.5, 1e4])
 def test_clipped_and_scaled(device: AnyDevice, most: float) -> None:
-    """As a step of gradients that were scaled and clipped before."""
+    """The step equals one of gradients that were scaled and clipped before."""
     tensors = case(70, f32, f32)
     memory = [device.upload(each.copy()) for each in tensors]
     norm = gradient_norm(device, [memory[1]])

@@ -328,7 +328,7 @@ def test_slot_assigned_to_two_tokens_is_rejected() -> None:
 
 
 def test_shared_pages_are_read() -> None:
-    """As where they begin alike; only those that are written to are of one sequence each."""
+    """Sequences with a common prefix share pages; only written pages are exclusive."""
     case = made(f32, 1, 8, 8, (2, 2), 2)
     case.k[1], case.v[1] = case.k[0], case.v[0]
     pools = [np.ascontiguousarray(x[0].reshape(2, 2, 4, 8).swapaxes(0, 1)) for x in case[1:3]]

@@ -129,9 +129,7 @@ def test_each_pair_of_types(device: AnyDevice, pair: tuple[Type, Type]) -> None:
     "pair", [SAME, pytest.param((e5m2, e4m3), marks=pytest.mark.thorough)], ids=str
 )
 def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -> None:
-    """Normal numbers, and one large product in each 32, beside which tensor cores may lose the
-    others.
-    """
+    """Normal numbers, and one large product in each 32, which hides the others on tensor cores."""
     random = np.random.default_rng(5)
     m, n, depth = 65, 40, 272 if device.kind == "webgpu" else 1040
     a, b = random.normal(size=(m, depth)), random.normal(size=(depth, n))

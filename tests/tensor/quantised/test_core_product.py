@@ -145,7 +145,7 @@ def test_non_finite_scales_stay_in_their_rows() -> None:
 
 
 def test_two_workgroups_fit_a_multiprocessor() -> None:
-    """Also of a launch and the next one, which begins to copy before it ends."""
+    """The next launch begins to copy before the previous one ends."""
     layout = CoreLayout(8, 2, 1, 1, True)
     usage = kernel_usage(MULTIPLY_ON_CORES[f32], "sm_90a", workgroup=layout.lanes, layout=layout)
     assert usage.registers is not None
