@@ -242,7 +242,7 @@ def test_keys_and_proofs_of_the_first_snarkjs(node: Node, proof: dict[str, Any])
     assert "vk_alfa_1 occurs together with vk_alpha_1" in answers[1][1]
 
 
-def test_test_key_is_recognised(node: Node, tmp_path: Path) -> None:
+def test_insecure_test_key_is_recognised(node: Node, tmp_path: Path) -> None:
     from quod.groth16 import ProvingKey, generate_key
     from tests.groth16.circuits import recurrence
 
