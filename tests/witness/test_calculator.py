@@ -1,4 +1,4 @@
-"""Witnesses: byte for byte those of snarkjs, from any thread, and of the right circuit only."""
+"""Witnesses equal those of snarkjs, from any thread, and only for the right circuit."""
 
 from __future__ import annotations
 

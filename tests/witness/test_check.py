@@ -1,4 +1,4 @@
-"""Which constraints a witness fails, against plain integers; files of different circuits."""
+"""The constraints that a witness fails, against plain integers; files of different circuits."""
 
 from __future__ import annotations
 
