@@ -1,4 +1,4 @@
-"""The circuit of MASP's Output: bellman's hash, the values of an asset's note, what fails."""
+"""The circuit of MASP's Output: bellman's hash, the values of an asset's note, violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The circuit of Sapling's Output: bellman's hash, values, what fails, proofs, the commands."""
+"""The circuit of Sapling's Output: bellman's hash, values, violations, proofs, the commands."""
 
 from __future__ import annotations
 
