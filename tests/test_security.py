@@ -121,7 +121,7 @@ def test_sums_over_small_fields(name: str) -> None:
 
 
 def test_many_lookups_over_a_large_field() -> None:
-    """And the openings of many columns: each has 110 bits, and not all together."""
+    """The openings of many columns have 110 bits each, but fewer together."""
     field = EXTENSIONS["m31.4"]
     many = lookup.Statement(field, 1, 30, lookup.Range(8))
     assert 93 <= bits_of(lookup.error_terms(many).values()) < 94
