@@ -95,7 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_there_is_something_to_run() -> None:
+def test_documentation_has_runnable_blocks() -> None:
     assert {"README.md", "docs/cli.md"} <= {name_of(page) for page in with_blocks("console")}
     assert {"README.md", "docs/python.md"} <= {name_of(page) for page in with_blocks("python")}
 
@@ -113,7 +113,7 @@ def not_ignored(folder: Path) -> list[str]:
     return sorted({*names} - {*listed.stdout.splitlines()})
 
 
-def test_witnesses_in_a_servers_folder_are_ignored(folder: Path) -> None:
+def test_server_witness_files_are_git_ignored(folder: Path) -> None:
     for name in ("data/spool/1", "quod-data/queue.db", "out/proof.json", "proof.json", "x/a.json"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("")
@@ -169,7 +169,7 @@ def test_snippets(page: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
@@ -274,7 +274,7 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.thorough
-def test_every_option_of_the_page_exists_and_the_reverse(
+def test_documented_options_match_the_commands(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -289,7 +289,7 @@ def test_every_option_of_the_page_exists_and_the_reverse(
     assert options - mentioned - {"--self-check", "--version"} == set()
 
 
-def test_every_command_is_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     from typer.main import get_command
 
     from quod.cli.app import app
@@ -313,6 +313,6 @@ def test_every_command_is_on_the_page(capsys: pytest.CaptureFixture[str]) -> Non
             assert f"`quod {command}" in page.split("## quod groth16 prove")[0]
 
 
-def test_the_benchmark_page_is_what_the_results_say() -> None:
+def test_benchmark_page_matches_the_results() -> None:
     script = REPOSITORY / "benchmarks" / "report.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True)

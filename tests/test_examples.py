@@ -1,4 +1,4 @@
-"""The example's files belong together, and say what its README says."""
+"""The example's files are consistent, and match its README."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def witness_values(path: Path) -> list[int]:
     return [int.from_bytes(row.astype("<u4").tobytes(), "little") for row in values]
 
 
-def test_the_input_is_the_one_that_the_script_makes(maker: dict[str, Any]) -> None:
+def test_input_matches_its_script(maker: dict[str, Any]) -> None:
     assert json.loads((EXAMPLE / "input.json").read_text()) == maker["make_input"]()
 
 
-def test_the_circuit_has_the_constants_of_its_rule(maker: dict[str, Any]) -> None:
+def test_circuit_constants_follow_their_rule(maker: dict[str, Any]) -> None:
     source = (EXAMPLE / "membership.circom").read_text()
     constants = [int(number) for number in re.findall(r"^ +(\d{60,}),?$", source, re.MULTILINE)]
     assert constants == maker["CONSTANTS"]
@@ -51,7 +51,7 @@ def test_the_circuit_has_the_constants_of_its_rule(maker: dict[str, Any]) -> Non
     assert (maker["PRIME"] - 1) % 5 != 0
 
 
-def test_the_witness_says_what_the_readme_says(maker: dict[str, Any]) -> None:
+def test_witness_values_match_the_readme(maker: dict[str, Any]) -> None:
     compress, member = maker["compress"], maker["MEMBER"]
     secret = maker["secret_of"](member)
     leaves = [compress(maker["secret_of"](number), 0) for number in range(1 << maker["DEPTH"])]
@@ -64,7 +64,7 @@ def test_the_witness_says_what_the_readme_says(maker: dict[str, Any]) -> None:
     assert nullifier != compress(maker["SCOPE"] + 1, secret)
 
 
-def test_the_witness_fits_the_key() -> None:
+def test_witness_matches_the_key() -> None:
     zkey = Zkey.open(EXAMPLE / "circuit.zkey")
     zkey.check_points()
     assert len(witness_values(EXAMPLE / "witness.wtns")) == zkey.variables
@@ -77,7 +77,7 @@ def test_the_files_are_small() -> None:
 
 
 @pytest.mark.node
-def test_circom_makes_this_witness_from_this_source(tmp_path: Path) -> None:
+def test_circom_reproduces_the_witness(tmp_path: Path) -> None:
     for name in ("membership.circom", "input.json"):
         shutil.copy(EXAMPLE / name, tmp_path)
     compiled = run_program(
@@ -126,7 +126,7 @@ def test_the_example_proves_and_verifies(
     assert run_program("snarkjs", "groth16", "verify", vkey, public, proof).returncode != 0
 
 
-def test_the_verifying_key_is_the_one_in_the_key(tmp_path: Path) -> None:
+def test_verifying_key_matches_the_proving_key(tmp_path: Path) -> None:
     out = tmp_path / "vkey.json"
     arguments = ["zkey", "export", "verificationkey", str(EXAMPLE / "circuit.zkey"), str(out)]
     assert entry.run([*arguments, "--quiet"]) == 0
@@ -134,7 +134,7 @@ def test_the_verifying_key_is_the_one_in_the_key(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == expected
 
 
-def test_the_layered_circuit_is_the_one_that_its_script_makes() -> None:
+def test_layered_circuit_matches_its_script() -> None:
     folder = EXAMPLE.parent / "layered"
     script = runpy.run_path(str(folder / "make.py"))
     circuit = read_circuit(folder / "circuit.qcir")
@@ -153,7 +153,7 @@ PERCEPTRON = EXAMPLE.parent / "verified_mlp"
 
 
 @pytest.mark.parametrize("words", [("--images", "0"), ("--images", "-1"), ("--runs", "0")])
-def test_proofs_of_nothing_are_refused(
+def test_perceptron_rejects_invalid_image_counts(
     words: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["prove.py", *words])
@@ -172,11 +172,11 @@ def test_proofs_of_nothing_are_refused(
         (("verify.py", "no-folder"), InputError.exit_code, "does not exist"),
     ],
 )
-def test_what_the_perceptron_is_not_told(
+def test_perceptron_scripts_reject_invalid_arguments(
     words: tuple[str, ...], code: int, message: str, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """It is said before anything is proved."""
+    """The error comes before any proof."""
     monkeypatch.setattr("sys.argv", [*words])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(PERCEPTRON / words[0]), run_name="__main__")
@@ -185,7 +185,7 @@ def test_what_the_perceptron_is_not_told(
 
 
 @pytest.mark.thorough
-def test_a_proof_that_cannot_be_written(
+def test_unwritable_proof_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "key.qivk").mkdir()
@@ -197,7 +197,7 @@ def test_a_proof_that_cannot_be_written(
     assert "name a file, not a directory" in capsys.readouterr().err
 
 
-def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:
+def test_perceptron_accuracy_matches_its_readme() -> None:
     with np.load(PERCEPTRON / "images.npz") as digits:
         activations = run("cpu", Perceptron.open(PERCEPTRON / "model.gguf"), digits["images"])
         right = int((activations.logits.argmax(axis=1) == digits["labels"]).sum())

@@ -48,7 +48,7 @@ def test_the_pattern_matches_installations_from_an_index() -> None:
         assert not _FROM_AN_INDEX.search(text)
 
 
-def test_no_text_installs_quod_from_an_index() -> None:
+def test_documentation_never_installs_quod_from_an_index() -> None:
     hits = [
         f"{name}: {line.strip()}"
         for name, text in texts().items()
@@ -58,7 +58,7 @@ def test_no_text_installs_quod_from_an_index() -> None:
     assert hits == [], "write `pip install '.[extra]'`, or call quod.extras.installation"
 
 
-def test_extras_that_texts_name_are_those_of_the_project() -> None:
+def test_documented_extras_exist() -> None:
     named = set()
     for text in texts().values():
         named |= set(_NAMED.findall(text))
@@ -67,7 +67,7 @@ def test_extras_that_texts_name_are_those_of_the_project() -> None:
     assert {"wasm", "cuda", "service"} <= named <= extras()
 
 
-def test_the_page_has_a_row_for_each_extra() -> None:
+def test_every_extra_is_documented() -> None:
     page = (REPOSITORY / "docs" / "cli.md").read_text()
     section = page.split("\n## Extras\n")[1].split("\n## ")[0]
     assert set(_OF_THE_TABLE.findall(section)) == extras() - {"dev"}

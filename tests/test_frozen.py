@@ -54,9 +54,7 @@ def outcome(call: Callable[[], Any]) -> Any:
         st.sampled_from(["width", "height", "name", "parts", "unit", "other"]), VALUES, max_size=4
     ),
 )
-def test_calls_are_taken_and_refused_as_by_dataclasses(
-    values: list[Any], named: dict[str, Any]
-) -> None:
+def test_constructor_calls_match_dataclasses(values: list[Any], named: dict[str, Any]) -> None:
     expected = outcome(lambda: DATACLASS(*values, **named))
     assert outcome(lambda: RECORD(*values, **named)) == expected
 
@@ -82,12 +80,12 @@ def test_records_are_equal_where_dataclasses_are(a: list[Any], b: list[Any]) -> 
         (lambda: RECORD(1, 2, width=3), r"Shape\(\) got multiple values for argument 'width'"),
     ],
 )
-def test_wrong_calls_say_what_is_wrong(call: Callable[[], Any], message: str) -> None:
+def test_invalid_calls_report_the_mistake(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(TypeError, match=f"^{message}$"):
         call()
 
 
-def test_a_record_does_not_change() -> None:
+def test_records_are_immutable() -> None:
     shape = RECORD(1, 2)
     with pytest.raises(AttributeError, match="cannot assign to field 'width'"):
         shape.width = 3
@@ -147,7 +145,7 @@ class Empty:
     """Without a field."""
 
 
-def test_checks_cached_properties_and_own_methods_stay() -> None:
+def test_post_init_cached_properties_and_methods_are_kept() -> None:
     with pytest.raises(ValueError, match="not negative"):
         Base(-1)
     with pytest.raises(ValueError, match="not negative"):
@@ -196,7 +194,7 @@ def test_records_are_replaced_copied_and_pickled() -> None:
         assert type(other) is Derived
 
 
-def test_fields_of_dataclasses_are_told_too() -> None:
+def test_fields_of_accepts_dataclasses() -> None:
     assert fields_of(DATACLASS(1, 2)) == fields_of(RECORD(1, 2))
     assert field_names(int) is None
     with pytest.raises(TypeError, match="int is no record"):
@@ -235,7 +233,7 @@ def test_making_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert done.stdout == b"False\n"
 
 
-def test_signatures_are_those_of_dataclasses() -> None:
+def test_signatures_match_dataclasses() -> None:
     assert inspect.signature(RECORD) == inspect.signature(DATACLASS)
     shown = "(width: 'int', height: 'int', name: 'str' = 'square', parts: 'tuple[int, ...]' = ())"
     assert str(inspect.signature(RECORD)) == f"{shown} -> None"

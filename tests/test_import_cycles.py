@@ -67,7 +67,7 @@ def above(graph: Graph, layers: list[set[str]]) -> list[str]:
     ]
 
 
-def test_imports_only_go_down(graph: Graph) -> None:
+def test_imports_follow_the_layers(graph: Graph) -> None:
     layers = ladder()
     assert layers[0] == {"cli", "bench", "catalogue"}
     assert layers[-1] == {"kernel"}

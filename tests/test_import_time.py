@@ -64,7 +64,7 @@ def test_version_is_answered_without_the_command_line() -> None:
     assert loaded_by(statement).isdisjoint(HEAVY)
 
 
-def test_the_command_line_loads_no_numbers_and_no_compiler() -> None:
+def test_command_line_imports_neither_numpy_nor_llvm() -> None:
     loaded = loaded_by("import quod.cli.app")
     assert "typer" in loaded
     assert loaded.isdisjoint({"numpy", "llvmlite", "rich.progress", "rich.table"})
@@ -81,7 +81,7 @@ def within(packages: tuple[str, ...], modules: set[str]) -> set[str]:
     return {name for name in modules if (name + ".").startswith(tuple(f"{p}." for p in packages))}
 
 
-def test_prove_and_verify_load_what_they_use(tmp_path: Path) -> None:
+def test_prove_and_verify_import_only_what_they_use(tmp_path: Path) -> None:
     proof, public = str(tmp_path / "proof.json"), str(tmp_path / "public.json")
     zkey, witness = str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns")
     vkey = str(EXAMPLE / "verification_key.json")

@@ -1,4 +1,4 @@
-"""Names that are not there: a typed error that says which there are."""
+"""Unknown names raise a typed error that lists the known names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from quod.names import NameTable, nearest
         (GGUF_TYPES, "Q4_K_M", r"quod\.formats\.GGUF_TYPES has no 'Q4_K_M'; did you mean 'Q4_K'\?"),
     ],
 )  # fmt: skip
-def test_names_that_are_not_there(table: Any, name: object, message: str) -> None:
+def test_unknown_names_are_reported(table: Any, name: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         table[name]
     assert name not in table
@@ -48,7 +48,7 @@ def test_names_that_are_not_there(table: Any, name: object, message: str) -> Non
     assert table.get(name, "other") == "other"
 
 
-def test_every_public_table_says_which_names_there_are() -> None:
+def test_every_public_table_lists_its_names_in_errors() -> None:
     tables = {
         f"{package}.{name}": getattr(module, name)
         for package in (f"quod.{info.name}" for info in iter_modules(quod.__path__) if info.ispkg)

@@ -32,14 +32,14 @@ def test_public_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES[1:])
-def test_no_public_name_is_that_of_a_module(name: str) -> None:
+def test_public_names_do_not_collide_with_modules(name: str) -> None:
     package = importlib.import_module(name)
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     assert not modules & set(package.__all__)
 
 
 @pytest.mark.parametrize("name", sorted({*PACKAGES} - {"quod.kernel"}))
-def test_a_package_offers_what_type_checkers_see(name: str) -> None:
+def test_runtime_exports_match_type_checker_exports(name: str) -> None:
     package = importlib.import_module(name)
     assert package.__file__ is not None
     modules = {

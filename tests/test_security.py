@@ -82,7 +82,7 @@ def test_bits_are_of_all_terms_together(terms: list[Fraction], bits: int) -> Non
     assert bits_of(terms) == bits
 
 
-def test_the_bound_is_lowered_by_name_alone() -> None:
+def test_lower_bound_requires_allow_bits() -> None:
     terms = {"rounds": Fraction(1, 1 << 90), "columns": Fraction(1, 1 << 80)}
     said = "a proof shows 79 bits, and at least 100 .* term is 'columns'.* pass allow_bits=79"
     with pytest.raises(InputError, match=said):
@@ -121,7 +121,7 @@ def test_sums_over_small_fields(name: str) -> None:
 
 
 def test_many_lookups_over_a_large_field() -> None:
-    """And the openings of many columns: each has 110 bits, and not all together."""
+    """The openings of many columns have 110 bits each, but fewer together."""
     field = EXTENSIONS["m31.4"]
     many = lookup.Statement(field, 1, 30, lookup.Range(8))
     assert 93 <= bits_of(lookup.error_terms(many).values()) < 94
@@ -152,7 +152,7 @@ def test_openings(scheme: Scheme, field: FieldSpec) -> None:
     scheme.read(ProofReader(bytes(32), bound()), field, 12, allow_bits=0)
 
 
-def test_schemes_whose_openings_leave_nothing_to_chance() -> None:
+def test_deterministic_openings_have_negligible_error() -> None:
     Raw().read(ProofReader(bytes(8), bound()), NAMED["m31"], 1)
     assert bits_of(Hyrax().error_terms(NAMED["bn254.fr"], 20).values()) > 200
 
@@ -167,7 +167,7 @@ def key_of(widths: tuple[int, ...], field: FieldSpec) -> inference.VerifyingKey:
 LARGEST = (4096,) * 10
 
 
-def test_the_largest_perceptron_takes_a_larger_field() -> None:
+def test_largest_perceptron_uses_a_larger_field() -> None:
     small, large = FIELDS
     assert bits_of(terms_of(Places(LARGEST, 16, 1), small).values()) == 99
     assert field_for(LARGEST, 16) == large

@@ -18,7 +18,7 @@ from quod import shallow_json
         {"[": "]", "{" * 40: "}" * 40},
     ],
 )  # fmt: skip
-def test_what_json_reads(document: object) -> None:
+def test_valid_documents_match_json(document: object) -> None:
     for text in (json.dumps(document), json.dumps(document, indent=1).encode()):
         assert shallow_json.load(text) == document
 
@@ -33,13 +33,13 @@ def test_depth() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", '"', '"\\', "[]]", "{'a': 1}", b"\xff"])
-def test_what_is_none(text: str | bytes) -> None:
+def test_invalid_documents_are_rejected(text: str | bytes) -> None:
     with pytest.raises((json.JSONDecodeError, UnicodeDecodeError)):
         shallow_json.load(text)
 
 
-def test_where_the_limit_of_python_was_raised() -> None:
-    """Python's parser alone would leave the stack, which ends the process."""
+def test_raised_recursion_limit_does_not_crash() -> None:
+    """Python's own parser would overflow the stack and end the process."""
     code = (
         "import sys; sys.setrecursionlimit(10**7); from quod import shallow_json\n"
         "try: shallow_json.load('[' * 10**6)\n"
@@ -52,7 +52,7 @@ def test_where_the_limit_of_python_was_raised() -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "\\u0061": 3}}]', "[NaN]", "[-Infinity]"]
 )
-def test_what_parsers_differ_about(text: str) -> None:
+def test_ambiguous_documents_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"two equal keys|is not a JSON number"):
         shallow_json.load(text)
 
@@ -77,12 +77,12 @@ def test_values_that_stay_text() -> None:
      '{"raw": {"a": [1}}', '{"raw": "a', '{"raw": {', '["raw": 3]', '{"raw": {} {}}',
      '{"raw": [] x}', '{"raw": [' + "[" * 32 + "]" * 33 + "}"],
 )  # fmt: skip
-def test_texts_that_are_none(text: str) -> None:
+def test_invalid_raw_texts_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\S"):
         shallow_json.load(text, raw=["raw"])
 
 
-def test_values_are_counted_before_they_are_made() -> None:
+def test_value_count_is_checked_before_parsing() -> None:
     assert shallow_json.load("[1, 2, [3]]", max_values=6)
     with pytest.raises(ValueError, match="more than 5 values"):
         shallow_json.load("[1, 2, [3], 4, 5]", max_values=5)

@@ -1,4 +1,4 @@
-"""No algorithm asks where it runs: modules above `device` name no target and no kind of device."""
+"""Modules above `device` name neither a target nor a kind of device."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def named(path: Path) -> Iterator[str]:
                 yield node.module
 
 
-def test_algorithms_name_no_target_and_no_device() -> None:
+def test_algorithms_do_not_depend_on_targets_or_devices() -> None:
     violations = {}
     for package in ALGORITHMS:
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -66,7 +66,7 @@ def test_an_unknown_family_or_twist_is_an_error() -> None:
             getattr(other, name)
 
 
-def test_nothing_compares_with_one_member() -> None:
+def test_no_code_compares_with_a_single_enum_member() -> None:
     """Comparisons have an implicit else; the functions above have a case for each member."""
     kinds = "|".join(kind.__name__ for kind in (Hash, Reduction, Family, Twist))
     compared = re.compile(rf"(?:is|is not|==|!=) (?:{kinds})\.[A-Z]\w*")

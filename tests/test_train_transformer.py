@@ -110,7 +110,7 @@ def norm(x: Array, weight: Array) -> Array:
     return normalised
 
 
-def test_the_gradients_are_those_of_the_model_in_float64() -> None:
+def test_gradients_match_the_float64_model() -> None:
     shape, random = tiny(), np.random.default_rng(3)
     with open_device("cpu") as device:
         training_run = training(device, shape)
@@ -138,7 +138,7 @@ def test_the_gradients_are_those_of_the_model_in_float64() -> None:
             assert abs((gradient * way).sum() - exact) <= 2e-5 * size, name
 
 
-def test_later_tokens_change_nothing() -> None:
+def test_later_tokens_do_not_change_earlier_logits() -> None:
     shape = tiny()
     with open_device("cpu") as device:
         model = module("transformer").Transformer(device, shape)
@@ -153,7 +153,7 @@ def test_later_tokens_change_nothing() -> None:
     assert (logits[0][:, 4:] != logits[1][:, 4:]).any()
 
 
-def test_what_is_between_tensors_stays_zero() -> None:
+def test_padding_between_tensors_stays_zero() -> None:
     shape = tiny()
     with open_device("cpu") as device:
         training_run = training(device, shape)
@@ -190,7 +190,7 @@ def start(device: Any, steps: int, seed: int = 0) -> tuple[list[float], bytes]:
         for name in present("cpu", "cpu:scalar", "webgpu", "cuda")
     ],
 )
-def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
+def test_losses_match_the_cpu_and_are_reproducible(name: str) -> None:
     with open_for_test(name) as device:
         losses, parameters = start(device, 8)
         assert start(device, 8) == (losses, parameters)
@@ -250,7 +250,7 @@ def test_accuracy() -> None:
 
 
 @pytest.mark.thorough
-def test_it_learns() -> None:
+def test_training_reduces_the_loss() -> None:
     with open_device("cpu") as device:
         training_run = training(device, module("transformer").Shape())
         losses = list(training_run.losses(100))
@@ -260,7 +260,7 @@ def test_it_learns() -> None:
     assert right == 1.0
 
 
-def test_the_script_draws_what_it_trained(
+def test_script_plots_the_training_curve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = module("train")
@@ -288,7 +288,7 @@ def test_the_script_draws_what_it_trained(
         (["--device", "sun"], 7, "no device 'sun'"),
     ],
 )
-def test_the_script_says_what_is_wrong(
+def test_script_reports_invalid_arguments(
     words: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

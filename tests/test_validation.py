@@ -136,7 +136,7 @@ def test_bounds_are_read_at_a_glance() -> None:
 @example(1)
 @example("no")
 def test_flag(value: Any) -> None:
-    """Numbers and text are no truth values, of which "no" would mean yes."""
+    """Numbers and text are not booleans; the text "no" would be truthy."""
     if type(value) is bool:
         assert validation.flag("inverse", value) is value
     else:
@@ -238,8 +238,8 @@ def test_file_path(value: Any) -> None:
 
 
 @given(VALUES)
-def test_offers_and_devices(value: Any) -> None:
-    """A value that raises when it is asked offers nothing; an error of Quod's is passed on."""
+def test_capability_checks_survive_hostile_values(value: Any) -> None:
+    """A value whose attributes raise has no capability; Quod's own errors pass through."""
     assume(not isinstance(value, Hostile) or not validation.offers(value, "compile"))
     assert not validation.is_device(value)
 
@@ -281,8 +281,8 @@ def _thrown_away(module: ast.Module) -> Iterator[int]:
                     yield node.lineno
 
 
-def test_what_is_checked_is_what_is_used() -> None:
-    """A number that was only looked at may be one that wraps around."""
+def test_validated_values_are_used() -> None:
+    """A number that is only validated may be one that wraps around."""
     assert list(
         _thrown_away(ast.parse("whole_number('n', n, 1)\nn = whole_number('n', n, 1)"))
     ) == [1]

@@ -14,7 +14,7 @@ def test_alternatives(words: list[str], text: str) -> None:
     assert alternatives(words) == text
 
 
-def test_lists_that_are_empty_are_left_out() -> None:
+def test_empty_alternatives_are_omitted() -> None:
     assert listed({"missing": ["x", "y"], "twice": [], "unknown": ["z"]}) == (
         "missing: x, y; unknown: z"
     )

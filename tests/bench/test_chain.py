@@ -65,7 +65,7 @@ def test_a_key_in_memory_proves_it(device: AnyDevice, curve: str) -> None:
     key.check()
 
 
-def test_what_is_no_circuit() -> None:
+def test_invalid_circuits_are_rejected() -> None:
     with pytest.raises(InputError, match="curve"):
         ChainCircuit("ed25519", 5)
     with pytest.raises(InputError, match="not 0"):

@@ -9,7 +9,7 @@ from quod.bench.merkle_paths import HASH, path_circuit, paths_in, random_paths, 
 from quod.errors import MismatchError
 
 
-def test_only_leaves_that_are_there_have_paths() -> None:
+def test_missing_leaves_have_no_paths() -> None:
     layout = path_circuit(3)
     leaves = np.arange(64, dtype=np.int64).reshape(8, 8)
     levels = tree_of(leaves)
@@ -22,7 +22,7 @@ def test_only_leaves_that_are_there_have_paths() -> None:
         layout.inputs(values, instances=3)
 
 
-def test_paths_at_random_are_of_one_tree() -> None:
+def test_random_paths_belong_to_one_tree() -> None:
     values = random_paths(5, 2)
     path_circuit(2).inputs(values, instances=5)
     assert (values["root"] == values["root"][0]).all()

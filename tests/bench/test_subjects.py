@@ -1,4 +1,4 @@
-"""Each subject of quod bench measures the thing it says, and refuses what it does not know."""
+"""Each subject of quod bench measures its own operation and rejects unknown arguments."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def test_a_field_of_one_word(
 
 
 @pytest.mark.parametrize("modulus", [M31, GOLDILOCKS], ids=lambda modulus: modulus.name)
-def test_what_a_gpu_is_measured_with(
+def test_field_cases_on_a_gpu(
     modulus: Modulus, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cases check their products; here they are few."""
+    """The cases check their products; the test uses few of them."""
     monkeypatch.setattr(short_field, "_GPU_ITERATIONS", 1)
     monkeypatch.setattr(short_field, "_GPU_ARRAY_BYTES", 1 << 14)
     cases = list(short_field.cases(modulus, gpu_device))
@@ -85,7 +85,7 @@ def test_what_a_gpu_is_measured_with(
 
 
 @pytest.mark.parametrize("scheme", ["ligero", "hyperkzg"])
-def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
+def test_commitment_cases_time_commit_open_and_verify(scheme: str) -> None:
     cases = list(commitments("cpu", scheme, None, [6], claims=2))
     times = ["commit", "open", "verify", *(["verify on the device"] if scheme == "ligero" else [])]
     assert [case.parameters["time"] for case in cases] == times
@@ -116,7 +116,7 @@ def test_layered_circuits_are_proved_and_verified(
         assert timeline.rows()
 
 
-def test_more_proofs_than_at_a_time() -> None:
+def test_more_proofs_than_the_batch_size() -> None:
     settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": Reduction.TWO_PHASE}
     field = EXTENSIONS["m31.3"]
     prove, verify = bench_gkr.cases("cpu", field, "small", [1], proofs=3, **settings)
@@ -140,7 +140,7 @@ def test_paths_of_a_tree_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
         list(bench_gkr.cases("cpu", NAMED["bn254.fr"], "merkle-paths", [2], **settings))
 
 
-def test_products_stand_beside_proofs_of_keccak_over_m31() -> None:
+def test_keccak_over_m31_reports_field_products() -> None:
     device = open_device("cpu", threads=1)
     callables, _ = bench_gkr._products(device, "keccak", M31, 2)
     seconds = callables["products"]()
@@ -166,8 +166,8 @@ def forget_sums(
 
 
 @pytest.mark.thorough
-def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that do not are errors, and before anything is measured."""
+def test_study_variants_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variants that disagree raise an error before anything is measured."""
     device, field = open_device("cpu"), EXTENSIONS["m31.3"]
     sizes = {"proofs": 2, "log_size": 4, "fused": 2, "log_gates": 5}
     cases = list(gkr_study.study_cases(device, field, **sizes))
@@ -212,7 +212,7 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )
-def test_refusals(
+def test_invalid_arguments_are_rejected(
     arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", *arguments]) == code
@@ -221,7 +221,7 @@ def test_refusals(
     assert captured.out == ""
 
 
-def test_a_partition_and_several_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_and_consecutive_partitions(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["porep-like", "--domain", "10", "--proofs", "2", "--repeats", "1", "--seconds", "0"]
     assert entry.run(["bench", *words, "--json"]) == 0
     captured = capsys.readouterr()
@@ -232,7 +232,7 @@ def test_a_partition_and_several_in_a_row(capsys: pytest.CaptureFixture[str]) ->
     assert "the key: key" in captured.err
 
 
-def test_figures_and_a_picture_of_copies(tmp_path: Path) -> None:
+def test_copy_case_records_results_and_a_plot(tmp_path: Path) -> None:
     def stage(track: str, begin: int, end: int, nbytes: int = 0) -> Stage:
         million = 1_000_000
         return Stage(track, begin * million, track, None, nbytes, end_ns=end * million)
@@ -288,7 +288,7 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_of_the_second_phase(capsys: pytest.CaptureFixture[str]) -> None:
-    """It takes the powers and the key that it is measured with."""
+    """snarkjs uses the powers and the key of the measured case."""
     program("snarkjs")
     words = ["bench", "setup", "--power", "2", "--repeats", "1", "--seconds", "0", "--json", "-q"]
     assert entry.run([*words, "--against", "snarkjs"]) == 0
@@ -408,7 +408,7 @@ def test_quantised_weights(type_name: str, capsys: pytest.CaptureFixture[str]) -
         (["--size", "256", "--lanes", "0"], "lanes must be a whole number from 1 to 1024"),
     ],
 )
-def test_quantised_weights_that_there_are_not(
+def test_unknown_weight_types_are_rejected(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", "quant", *options, *ONCE]) == InputError.exit_code

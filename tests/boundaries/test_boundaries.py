@@ -1,4 +1,4 @@
-"""Values that are wrong are refused where foreign data enters: by files, clients, pointers, proofs.
+"""Invalid values are rejected wherever foreign data enters: files, clients, pointers, proofs.
 
 Each argument of each row in turn is each of `WRONG`: without its validator, a call would raise an
 error of Python's, accept the value, or give native code an address or a length that is none.
@@ -29,7 +29,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_wrong_values_are_refused(name: str) -> None:
+def test_invalid_values_are_rejected(name: str) -> None:
     call, right, accepts = TABLE[name]
     assert accepts.keys() <= right.keys()
     foreign = [argument for argument, value in right.items() if is_foreign(value)]

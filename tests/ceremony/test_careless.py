@@ -1,4 +1,4 @@
-"""Input of careless and hostile users: values of other kinds, odd outputs, names that lie."""
+"""Careless and hostile input to ceremonies: wrong types, unusual outputs, misleading names."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_beacons_are_bytes(value: Any) -> None:
         Beacon(value, 10)
 
 
-def test_beacons_hash_as_often_as_they_say() -> None:
-    """In an integer of few bits 1 << exponent would be 0: no hash at all."""
+def test_beacons_apply_the_stated_number_of_hashes() -> None:
+    """In a narrow integer 1 << exponent would be 0, so that nothing is hashed."""
     plain = Beacon(b"\1" * 40, 10)
     value = bytearray(b"\1" * 40)
     for exponent in (np.uint8(10), np.int64(10), np.int16(10)):
@@ -43,8 +43,8 @@ def test_beacons_hash_as_often_as_they_say() -> None:
     assert Beacon(b"\1", np.int8(63)).exponent == 63  # type: ignore[arg-type]
 
 
-def test_beacons_that_never_end_are_seen(tmp_path: Path) -> None:
-    """Whoever verifies 2**63 hashes is told how far they are."""
+def test_excessive_beacon_iterations_are_rejected(tmp_path: Path) -> None:
+    """Verifying 2**63 hashes reports progress."""
     seen: list[tuple[str, int, int]] = []
 
     class Listener:
@@ -89,8 +89,8 @@ def _changed(source: Path, target: Path, changed: dict[int, bytes | None]) -> Pa
     return target
 
 
-def test_states_of_a_hash_of_too_much(tmp_path: Path) -> None:
-    """Counts of bytes that would leave 64 bits."""
+def test_hash_states_with_overflowing_lengths_are_rejected(tmp_path: Path) -> None:
+    """The byte count would exceed 64 bits."""
     for count in ((1 << 64) - 128, 1 << 63):
 
         def long(contributions: list[Any], count: int = count) -> list[Any]:
@@ -104,8 +104,8 @@ def test_states_of_a_hash_of_too_much(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("section", [2, 3, 4, 5, 6])
-def test_infinity_is_not_contributed_to(section: int, tmp_path: Path) -> None:
-    """Times any secret it is infinity: nobody would take the file afterwards."""
+def test_powers_at_infinity_are_rejected(section: int, tmp_path: Path) -> None:
+    """A contribution to infinity is infinity, and every verifier rejects the file."""
     data = bytearray(Iden3File.open(PTAU["bn254"], "ptau", 1).section(section, "").rest())
     size, place = (128, 1) if section in (3, 6) else (64, 3)
     place = 0 if section == 6 else place
@@ -125,7 +125,7 @@ def test_infinity_is_not_contributed_to(section: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("curve", one_and_others(sorted(PTAU), ["bn254"]))
-def test_cut_before_or_after_it_is_prepared(curve: str, tmp_path: Path) -> None:
+def test_truncated_files_verify_before_and_after_preparation(curve: str, tmp_path: Path) -> None:
     """The largest level has its last power in one order and not in the other: both verify."""
     truncate(PTAU[curve], tmp_path / "cut.ptau", np.int64(2))  # type: ignore[arg-type]
     prepare(tmp_path / "cut.ptau", tmp_path / "one.ptau")
@@ -145,7 +145,7 @@ def test_cut_before_or_after_it_is_prepared(curve: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("section", [12, 13, 14, 15])
-def test_a_part_of_what_is_prepared(section: int, tmp_path: Path) -> None:
+def test_partially_prepared_files_are_rejected(section: int, tmp_path: Path) -> None:
     prepare(PTAU["bn254"], tmp_path / "whole.ptau")
     bad = _changed(tmp_path / "whole.ptau", tmp_path / "bad.ptau", {section: None})
     for call in (lambda: verify(bad), lambda: truncate(bad, tmp_path / "x.ptau", 2)):
@@ -159,16 +159,16 @@ def test_a_part_of_what_is_prepared(section: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("power", [True, "2", None, 2.0, 0, -1, 4, 10**40])
-def test_powers_that_cannot_be_taken(power: Any, tmp_path: Path) -> None:
+def test_invalid_truncation_powers_are_rejected(power: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         truncate(PTAU["bn254"], tmp_path / "x.ptau", power)
     assert os.listdir(tmp_path) == []
 
 
-def test_files_that_are_written_to_meanwhile(
+def test_input_changed_while_reading_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read more than once: what was looked at first need not be what is used."""
+    """A file is read more than once, and may change after its validation."""
     from quod.ceremony.powers import preparation as preparing
     from quod.ceremony.powers import update as contributing
     from quod.ceremony.powers import verification
@@ -204,7 +204,7 @@ def test_files_that_are_written_to_meanwhile(
     assert os.listdir(tmp_path) == ["x.ptau"]
 
 
-def test_names_begin_no_lines(
+def test_names_cannot_inject_output_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -220,8 +220,8 @@ def test_names_begin_no_lines(
     assert lines[2] == "OK: 2**2 powers of bn254, 1 contribution."
 
 
-def test_outputs_that_are_no_files(tmp_path: Path) -> None:
-    """A contribution is read again while it is written."""
+def test_non_regular_outputs_are_rejected(tmp_path: Path) -> None:
+    """A contribution reads its output while it writes it."""
     plain = tmp_path / "plain"
     for flags in (os.O_WRONLY | os.O_CREAT, os.O_RDWR | os.O_APPEND):
         descriptor = os.open(plain, flags)
@@ -241,7 +241,7 @@ def test_outputs_that_are_no_files(tmp_path: Path) -> None:
     assert verify(plain).contributions[-1][1] == receipt.response_hash
 
 
-def test_words_do_not_follow_a_file_on_standard_output(
+def test_messages_do_not_follow_a_file_on_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -259,7 +259,7 @@ def test_words_do_not_follow_a_file_on_standard_output(
     assert capfd.readouterr().err == shown
 
 
-def test_nothing_is_cut_if_one_power_cannot_be(
+def test_invalid_power_writes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -41,7 +41,7 @@ def test_the_stream_is_chacha20() -> None:
 
 
 @pytest.mark.parametrize("name", CURVE_NAMES)
-def test_contributions_of_snarkjs_are_read_and_written(name: str) -> None:
+def test_snarkjs_contributions_round_trip(name: str) -> None:
     file = PowersOfTau.open(PTAU[name])
     contributions = read_contributions(file)
     curve = file.curve_parameters
@@ -101,7 +101,7 @@ def _reader(data: bytes) -> SectionReader:
         Details("", Beacon(b"\1", 10)),
     ],
 )
-def test_details_come_back(details: Details) -> None:
+def test_details_round_trip(details: Details) -> None:
     assert Details.read(_reader(details.data())) == details
 
 
@@ -123,7 +123,7 @@ def test_details_come_back(details: Details) -> None:
         ("01000000 04000000 020a 0300", "not a valid beacon"),
     ],
 )
-def test_details_that_are_none_are_refused(data: str, message: str) -> None:
+def test_invalid_details_are_rejected(data: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refused:
         Details.read(_reader(bytes.fromhex(data)))
     assert refused.value.section == "7 (contributions)"
@@ -136,7 +136,7 @@ def test_a_beacon_is_hexadecimal(text: str) -> None:
         Beacon.from_hex(text, 10)
 
 
-def test_a_beacon_reports_how_far_it_is() -> None:
+def test_beacon_reports_progress() -> None:
     seen: list[float] = []
     Beacon.from_hex("0x0102", 17).stream(seen.append)
     assert seen == [0.5, 1.0]

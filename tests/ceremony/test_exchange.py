@@ -53,7 +53,7 @@ def _response(before: Path, after: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", GROUP_NAMES)
-def test_points_come_back_from_compressed_bytes(name: str, device: AnyDevice) -> None:
+def test_compressed_points_round_trip(name: str, device: AnyDevice) -> None:
     group = GROUPS[name]
     law = affine_group(group)
     array = from_points(group, [law.multiply(i + 1, law.generator) for i in range(9)])
@@ -65,7 +65,7 @@ def test_points_come_back_from_compressed_bytes(name: str, device: AnyDevice) ->
 
 
 @pytest.mark.parametrize("name", GROUP_NAMES)
-def test_bytes_of_no_point_are_refused(name: str) -> None:
+def test_invalid_point_bytes_are_rejected(name: str) -> None:
     group, device = GROUPS[name], open_device("cpu")
     law = affine_group(group)
     size = group.coordinates.bytes * group.degree
@@ -84,7 +84,7 @@ def test_bytes_of_no_point_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("curve", sorted(PTAU))
-def test_a_response_becomes_the_same_contribution(curve: str, tmp_path: Path) -> None:
+def test_imported_response_equals_the_contribution(curve: str, tmp_path: Path) -> None:
     new_powers(curve, 2, tmp_path / "0.ptau")
     contributed = contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", name="a")
     (tmp_path / "response").write_bytes(_response(tmp_path / "0.ptau", tmp_path / "1.ptau"))
@@ -103,7 +103,7 @@ def test_a_response_becomes_the_same_contribution(curve: str, tmp_path: Path) ->
         pytest.param("bls12_381", "bls12-381", marks=pytest.mark.thorough),
     ],
 )
-def test_snarkjs_answers_our_challenges(curve: str, theirs: str, tmp_path: Path) -> None:
+def test_snarkjs_responds_to_exported_challenges(curve: str, theirs: str, tmp_path: Path) -> None:
     new_powers(curve, 2, tmp_path / "0.ptau")
     contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
     export_challenge(tmp_path / "1.ptau", tmp_path / "challenge")
@@ -165,7 +165,7 @@ def test_damaged_responses_are_refused(what: str, tmp_path: Path) -> None:
     assert not (tmp_path / "x.ptau").exists()
 
 
-def test_a_file_whose_points_were_changed_has_no_challenge(tmp_path: Path) -> None:
+def test_modified_points_are_rejected_on_challenge_export(tmp_path: Path) -> None:
     data = bytearray(PTAU["bn254"].read_bytes())
     place = Iden3File.open(PTAU["bn254"], "ptau", 1).sections[4].offset
     data[place : place + 64], data[place + 64 : place + 128] = (
@@ -177,7 +177,7 @@ def test_a_file_whose_points_were_changed_has_no_challenge(tmp_path: Path) -> No
     assert not (tmp_path / "challenge").exists()
 
 
-def test_truncated_files_are_those_of_snarkjs(
+def test_truncated_files_match_snarkjs_hashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -220,7 +220,7 @@ def raw_section(path: Path, identifier: int) -> int:
 
 
 @pytest.mark.node
-def test_snarkjs_truncates_alike(tmp_path: Path) -> None:
+def test_truncated_files_match_snarkjs(tmp_path: Path) -> None:
     prepare(PTAU["bn254"], tmp_path / "a.ptau")
     run_program("snarkjs", "powersoftau", "truncate", "a.ptau", directory=tmp_path)
     theirs = (tmp_path / "a_03.ptau").read_bytes()

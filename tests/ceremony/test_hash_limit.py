@@ -1,4 +1,4 @@
-"""Files that ask for years of hashing are refused before any, and the table of first challenges."""
+"""Files that require years of hashing are rejected in advance; the table of first challenges."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def _of_ceremony(curve: str, power: int, target: Path) -> Path:
     return target
 
 
-def test_a_beacon_of_powers_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_beacon_of_powers_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = _with_largest_exponent(PTAU["bn254"], tmp_path / "x.ptau")
     monkeypatch.setattr(Beacon, "stream", _endless)
     with pytest.raises(InputError, match=r"hashes for its beacons; .* --max-hashes 63 ") as error:
@@ -57,7 +59,9 @@ def test_a_beacon_of_powers_without_end(tmp_path: Path, monkeypatch: pytest.Monk
         verify(path, max_hashes=1 << 63)
 
 
-def test_a_beacon_of_a_key_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_beacon_of_a_key_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     r1cs, ptau = mixed("bn254").write_r1cs(tmp_path / "c.r1cs"), known_powers(tmp_path, "bn254", 5)
     init, last = tmp_path / "0.zkey", tmp_path / "2.zkey"
     new_key(r1cs, ptau, init)
@@ -89,7 +93,9 @@ def test_the_bound_is_on_all_beacons_and_the_first_challenge(
     assert entry.run([*command, "10"]) == 0
 
 
-def test_a_few_powers_of_a_large_ceremony(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_file_of_a_large_ceremony(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A first challenge of terabytes is not hashed; one of the table need not be."""
     monkeypatch.setattr(challenge, "computed_challenge", _endless)
     path = _of_ceremony("bls12_381", 32, tmp_path / "x.ptau")
@@ -102,10 +108,10 @@ def test_a_few_powers_of_a_large_ceremony(tmp_path: Path, monkeypatch: pytest.Mo
         verify(path)
 
 
-def test_lengths_are_looked_at_before_contributions(
+def test_section_lengths_are_checked_before_contributions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lengths of Lagrange points as well, whose section here is another one's bytes."""
+    """The lengths of Lagrange sections are checked too."""
     data = PTAU["bn254"].read_bytes()
     extra = (12).to_bytes(4, "little") + (64).to_bytes(8, "little") + bytes(64)
     (tmp_path / "x.ptau").write_bytes(data[:8] + bytes([data[8] + 1]) + data[9:] + extra)
@@ -116,7 +122,7 @@ def test_lengths_are_looked_at_before_contributions(
 
 
 @pytest.mark.parametrize("name", FIRST_CHALLENGES)
-def test_the_table_is_what_hashing_gives(name: str) -> None:
+def test_table_of_first_challenges_matches_hashing(name: str) -> None:
     curve, host = CURVES[name], resolve_device("cpu")
     for power in (*range(1, 11), 14):
         assert known_challenge(curve, power) == computed_challenge(host, curve, power)

@@ -1,4 +1,4 @@
-"""Powers of tau: new, contributed to and verified, with snarkjs's files and against forgeries."""
+"""Powers of tau: creation, contribution and verification, with snarkjs files and forgeries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NODE_NAMES = {"bn254": "bn128", "bls12_381": "bls12-381"}
 
 
 @pytest.mark.parametrize(("curve", "power"), FIRST)
-def test_new_powers_have_the_challenge_of_snarkjs(curve: str, power: int, tmp_path: Path) -> None:
+def test_new_powers_match_the_snarkjs_challenge(curve: str, power: int, tmp_path: Path) -> None:
     path = tmp_path / "new.ptau"
     challenge = new_powers(curve, power, path)
     assert challenge.hex()[:32] == FIRST[curve, power]
@@ -50,14 +50,14 @@ def test_new_powers_have_the_challenge_of_snarkjs(curve: str, power: int, tmp_pa
 
 
 @pytest.mark.parametrize("name", sorted(PTAU))
-def test_powers_of_snarkjs_verify(name: str) -> None:
+def test_snarkjs_powers_verify(name: str) -> None:
     verified = verify(PTAU[name])
     assert verified.curve == name
     assert [response.hex() for _, response in verified.contributions] == list(RESPONSES[name])
 
 
 @pytest.mark.parametrize("curve", sorted(PTAU))
-def test_our_contributions_verify_and_change_everything(curve: str, tmp_path: Path) -> None:
+def test_contributions_verify_and_change_all_points(curve: str, tmp_path: Path) -> None:
     contributed = tmp_path / "made.ptau"
     receipt = contribute(PTAU[curve], contributed, name="ours", text="some text")
     assert receipt.number == 3
@@ -72,7 +72,7 @@ def test_our_contributions_verify_and_change_everything(curve: str, tmp_path: Pa
         assert same.reshape(len(same), -1).all(axis=1).sum() == (0 if section.first else 1)
 
 
-def test_a_contribution_is_the_powers_of_its_secrets(
+def test_contribution_equals_powers_of_its_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fr = CURVES["bn254"].fr
@@ -105,7 +105,7 @@ def test_a_beacon_is_added(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_every_mix_of_contributors(curve: str, tmp_path: Path) -> None:
+def test_quod_and_snarkjs_contributions_interoperate(curve: str, tmp_path: Path) -> None:
     """snarkjs's new, our contribution, snarkjs's, our beacon: each verifies what the other made."""
 
     def snarkjs(*arguments: str) -> str:
@@ -215,7 +215,7 @@ _FORGED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("what", _FORGED)
-def test_contributions_that_do_not_follow_are_refused(what: str, tmp_path: Path) -> None:
+def test_unchained_contributions_are_rejected(what: str, tmp_path: Path) -> None:
     change, message = _FORGED[what]
     path = _rewritten(PTAU["bn254"], tmp_path / "forged.ptau", change)
     with pytest.raises(VerificationError, match=message) as refused:
@@ -241,7 +241,7 @@ def test_a_secret_of_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("section", [section.name for section in SECTIONS if not section.single])
-def test_points_that_are_no_powers_are_refused(section: str, tmp_path: Path) -> None:
+def test_points_that_are_not_powers_are_rejected(section: str, tmp_path: Path) -> None:
     file = PowersOfTau.open(PTAU["bn254"])
     points = np.array(getattr(file, section))
     points[[5, 6]] = points[[6, 5]]
@@ -277,7 +277,7 @@ def test_points_outside_their_group_are_named(what: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
-def test_an_interrupted_contribution_leaves_nothing(
+def test_interrupted_contribution_leaves_no_file_or_secret(
     error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Secret] = []
@@ -303,13 +303,13 @@ def test_an_interrupted_contribution_leaves_nothing(
     assert not powers[0].any()
 
 
-def test_a_name_that_is_no_text_writes_nothing(tmp_path: Path) -> None:
+def test_invalid_name_writes_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         contribute(PTAU["bn254"], tmp_path / "x.ptau", name="\ud800")
     assert os.listdir(tmp_path) == []
 
 
-def test_files_that_cannot_be_contributed_to(tmp_path: Path) -> None:
+def test_invalid_files_reject_contributions(tmp_path: Path) -> None:
     header = header_data(CURVES["bn254"], 4, 5)
     path = _rewritten(PTAU["bn254"], tmp_path / "cut.ptau", header=header)
     with pytest.raises(InputError, match="of the 2\\*\\*5 powers"):
@@ -323,7 +323,7 @@ def test_files_that_cannot_be_contributed_to(tmp_path: Path) -> None:
 
 
 def test_the_largest_powers_are_laid_out_and_opened(tmp_path: Path) -> None:
-    """2**28 powers are 145 GB: a file with holes of that size is opened in no time."""
+    """2**28 powers take 145 GB: the test opens a sparse file of that size."""
     curve, power = CURVES["bn254"], 28
     path = tmp_path / "large.ptau"
     with path.open("wb") as file:

@@ -61,13 +61,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", one_and_others(sorted(PTAU), ["bn254"]))
-def test_the_file_is_that_of_snarkjs(name: str, prepared: dict[str, Path]) -> None:
+def test_prepared_file_matches_snarkjs(name: str, prepared: dict[str, Path]) -> None:
     assert hashlib.sha256(prepared[name].read_bytes()).hexdigest() == PREPARED[name]
 
 
 @pytest.mark.thorough
 @pytest.mark.node
-def test_snarkjs_verifies_what_we_prepare(tmp_path: Path) -> None:
+def test_snarkjs_verifies_prepared_files(tmp_path: Path) -> None:
     new_powers("bn254", 5, tmp_path / "0.ptau")
     contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
     prepare(tmp_path / "1.ptau", tmp_path / "2.ptau")
@@ -89,7 +89,7 @@ def _changed(source: Path, target: Path, identifier: int, data: bytes) -> Path:
 
 # One of points in G2.
 @pytest.mark.parametrize("section", one_and_others([section.id for section in LAGRANGE], [13]))
-def test_points_of_another_place_are_refused(
+def test_swapped_points_are_rejected(
     section: int, prepared: dict[str, Path], tmp_path: Path
 ) -> None:
     path = prepared["bn254"]
@@ -115,7 +115,7 @@ def test_damaged_points_are_named(prepared: dict[str, Path], tmp_path: Path) -> 
         verify(short)
 
 
-def test_what_cannot_be_prepared(prepared: dict[str, Path], tmp_path: Path) -> None:
+def test_invalid_inputs_are_rejected(prepared: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is already prepared"):
         prepare(prepared["bn254"], tmp_path / "x.ptau")
     raw = bytearray(PTAU["bn254"].read_bytes())
@@ -140,7 +140,7 @@ def test_the_command(
     assert "already prepared" in capsys.readouterr().err
 
 
-def test_goes_on_after_being_killed(
+def test_preparation_resumes_after_a_kill(
     prepared: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = PTAU["bn254"], tmp_path / "out.ptau"
@@ -165,7 +165,7 @@ SIZES = {12: 4.7, 15: 37.7, 18: 302, 20: 1_208, 22: 4_832, 24: 19_327, 28: 309_2
 
 
 @pytest.mark.parametrize("power", SIZES)
-def test_sizes_are_those_of_snarkjs(power: int) -> None:
+def test_file_sizes_match_snarkjs(power: int) -> None:
     curve = CURVES["bn254"]
     nbytes = sum(section.nbytes(curve, power) for section in ALL_OF_THEM)
     assert nbytes / 1e6 == pytest.approx(SIZES[power], rel=0.01)
@@ -184,10 +184,10 @@ def _with_holes(path: Path, power: int, sections: tuple[Any, ...]) -> dict[int, 
 
 
 @pytest.mark.parametrize(("power", "needed"), [(28, "216.0 GiB"), (23, "6.8 GiB")])
-def test_what_a_transform_takes_is_said_before_anything_is_written(
+def test_memory_shortage_is_reported_before_writing(
     power: int, needed: str, tmp_path: Path
 ) -> None:
-    """The largest one is that of twice the powers in G1: 432 bytes a point."""
+    """The largest transform is of twice the powers in G1: 432 bytes a point."""
     _with_holes(tmp_path / "large.ptau", power, SECTIONS)
     with (
         open_device("cpu", memory_budget=6 << 30) as device,
@@ -198,7 +198,7 @@ def test_what_a_transform_takes_is_said_before_anything_is_written(
 
 
 def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
-    """309 GB with holes: what a set-up of 2**28, or less, takes of it lies where it should."""
+    """A sparse file of 309 GB: the levels that a setup reads are at their offsets."""
     path, power = tmp_path / "ready.ptau", 28
     places = _with_holes(path, power, ALL_OF_THEM)
     wanted = [(12, "tau_g1", 64, 28, 5), (13, "tau_g2", 128, 28, (1 << 28) - 1),

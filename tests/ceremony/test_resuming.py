@@ -1,4 +1,4 @@
-"""New powers and verifications that are interrupted go on where they were."""
+"""Interrupted creation, preparation and verification of powers resume."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_powers_resume_from_any_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """2**4 of them, 31 + 16 + 16 + 1 points of 64 bytes and 16 of twice as many: 13 windows."""
     write, count = PtauWriter.write_at, 13
     written: list[int] = []
@@ -77,9 +77,7 @@ def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_new_powers_go_on_after_being_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_powers_resume_after_a_kill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kill_within(
         "from quod.ceremony import new_powers, windows",
         "windows.MAX_BYTES = 512\nnew_powers('bn254', 4, sys.argv[2])", 20, tmp_path / "out.ptau",
@@ -116,10 +114,10 @@ def test_interrupted_before_the_first_part(
     assert "13 parts are done" in capsys.readouterr().err
 
 
-def test_what_is_prepared_is_told_by_its_contents(
+def test_resumption_identifies_input_by_contents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another ceremony of the same name, size and times is another one."""
+    """Another ceremony with equal name, size and times starts again."""
     for power in (2, 3):
         new_powers("bn254", 3, f"{power}.ptau")
         contribute(f"{power}.ptau", "c.ptau")
@@ -185,8 +183,8 @@ def _copy(target: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stopping) -> None:
-    """Also of what is prepared; and one that ended leaves nothing that counts."""
+def test_verification_resumes_from_any_point(tmp_path: Path, stopping: Stopping) -> None:
+    """Prepared files too; a completed verification leaves no progress."""
     source, path = str(_copy(tmp_path / "one.ptau")), "ready.ptau"
     assert entry.run(["powersoftau", "prepare", source, path, "-q"]) == 0
     all_of_them = stopping()
@@ -211,7 +209,7 @@ def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stoppi
     assert again == all_of_them
 
 
-def test_all_again_for_whoever_asks(tmp_path: Path, stopping: Stopping) -> None:
+def test_resume_false_verifies_everything_again(tmp_path: Path, stopping: Stopping) -> None:
     path = _copy(tmp_path / "c.ptau")
     stopping(6, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -235,11 +233,11 @@ def test_all_again_for_whoever_asks(tmp_path: Path, stopping: Stopping) -> None:
         (4, 2 * 64, "swap", VerificationError, "alpha_tau_g1: its points are not powers"),
     ],
 )
-def test_what_changed_meanwhile_is_looked_at(
+def test_changed_input_is_verified_again(
     section: int, at: int, change: str, error: type[Exception], message: str, tmp_path: Path,
     stopping: Stopping,
 ) -> None:  # fmt: skip
-    """With the times of the file as they were, so that only its bytes tell."""
+    """The file keeps its old times, so that only its bytes differ."""
     path = _copy(tmp_path / "c.ptau")
     looked = stopping()
     verify(path)
@@ -262,10 +260,10 @@ def test_what_changed_meanwhile_is_looked_at(
     assert said == [f"{path}: resuming after an interruption"]
 
 
-def test_what_changes_after_it_was_looked_at_is_not_found_good(
+def test_change_after_verification_is_not_recorded_as_valid(
     tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its digest is made later: what it is then was never looked at, in no later run either."""
+    """The digest is of the later content, which no run has verified."""
     path, good = _copy(tmp_path / "c.ptau"), PTAU["bn254"].read_bytes()
     start = Iden3File.open(path, "ptau", 1).sections[2].offset
     looked = stopping()
@@ -290,7 +288,7 @@ def test_what_changes_after_it_was_looked_at_is_not_found_good(
             verify(path)
 
 
-def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stopping) -> None:
+def test_recopied_file_counts_as_the_same(tmp_path: Path, stopping: Stopping) -> None:
     path = _copy(tmp_path / "c.ptau")
     before = stopping(6, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -307,7 +305,7 @@ def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stop
     assert len(all_of_them) - checked == 6 + checked
 
 
-def test_short_verifications_leave_nothing(
+def test_short_verifications_record_no_progress(
     tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", 1e9)
@@ -323,7 +321,7 @@ def test_short_verifications_leave_nothing(
 
 
 @pytest.mark.filterwarnings("ignore:compiled kernels cannot be kept")
-def test_nothing_is_promised_where_nothing_is_kept(
+def test_no_resumption_is_promised_without_a_cache(
     tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -339,7 +337,7 @@ def test_nothing_is_promised_where_nothing_is_kept(
     assert len(looked) > 6
 
 
-def test_the_command_goes_on(
+def test_command_resumes_verification(
     tmp_path: Path, stopping: Stopping, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(_copy(tmp_path / "c.ptau"))

@@ -1,4 +1,4 @@
-"""Secrets: what they are, that they go, and that kernels compute with them."""
+"""Secrets: their range, their erasure, and kernels that compute with them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_secrets_are_drawn_below_the_order_and_wiped() -> None:
     assert len(numbers) == 50
 
 
-def test_text_is_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_text_is_mixed_into_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     def constant(words: np.ndarray) -> None:
         words[:] = 7
 
@@ -89,7 +89,7 @@ def test_a_secret_has_no_text_and_no_copy() -> None:
         Secret.of_public(FR, 0)
 
 
-def test_core_dumps_are_off_within() -> None:
+def test_core_dumps_are_disabled_while_a_secret_exists() -> None:
     before = resource.getrlimit(resource.RLIMIT_CORE)
     with no_core_dumps():
         assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
@@ -102,8 +102,8 @@ def _is_dumpable() -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
-def test_pipes_get_no_core_dumps_either() -> None:
-    """Which the limit does not stop; and a block that ends first ends no other."""
+def test_core_dump_pipes_are_disabled_too() -> None:
+    """The size limit does not stop core dump pipes; nested blocks are independent."""
     assert _is_dumpable()
     limit = resource.getrlimit(resource.RLIMIT_CORE)
     first, second = no_core_dumps(), no_core_dumps()
@@ -119,7 +119,7 @@ def test_pipes_get_no_core_dumps_either() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
-def test_a_process_may_forbid_them_for_good() -> None:
+def test_process_can_disable_core_dumps_permanently() -> None:
     code = (
         "import ctypes, resource; from quod.ceremony.core_dumps import *; forbid_core_dumps()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[1])"
@@ -128,10 +128,10 @@ def test_a_process_may_forbid_them_for_good() -> None:
 
 
 @pytest.mark.parametrize("kind", one_and_others([CpuDevice, EmulatedDevice]))
-def test_nothing_of_a_scalar_stays_on_a_device(
+def test_secret_scalars_are_wiped_from_device_memory(
     kind: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor of the coordinates that come on the way, whichever memory they were in."""
+    """Intermediate coordinates are wiped too, in every memory space."""
     device, buffers, secret_rows = kind(), [], []
     allocate, normalise = device.allocate, getattr(multiples, "normalise_within")  # noqa: B009
 

@@ -38,7 +38,7 @@ def test_the_help_lists_every_command_in_its_order(
         ("serv", "'quod serve' or 'quod bench serve'"),
     ],
 )
-def test_an_unknown_word_is_looked_for_in_groups(
+def test_unknown_command_suggests_one_from_a_group(
     word: str, hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -46,7 +46,7 @@ def test_an_unknown_word_is_looked_for_in_groups(
     assert f"No such command '{word}'. Did you mean {hint}?" in said(capsys)
 
 
-def test_a_word_like_no_command_has_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrelated_word_has_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["xyzzy"]) == 2
     error = said(capsys)
     assert "No such command 'xyzzy'." in error

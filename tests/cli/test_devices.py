@@ -22,7 +22,7 @@ def finds(monkeypatch: pytest.MonkeyPatch, kind: str, listing: DeviceListing) ->
     monkeypatch.setattr(module, "BACKEND", replace(backend(kind), list=lambda: listing))
 
 
-def test_why_there_is_no_gpu(
+def test_missing_gpu_reports_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finds(monkeypatch, "cuda", ([], "it is on holiday"))
@@ -48,7 +48,7 @@ def test_gpus_are_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert captured.err == ""
 
 
-def test_why_there_is_no_processor(
+def test_missing_cpu_device_reports_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under a limit on memory LLVM may not load, which GPUs do not need."""

@@ -61,7 +61,7 @@ def test_an_error_is_one_line_and_a_code(
     assert "Traceback" not in captured.err
 
 
-def test_a_traceback_is_shown_to_those_who_ask(
+def test_traceback_is_shown_if_requested(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(app_module, "app", raising(ZeroDivisionError("surprise")))
@@ -100,7 +100,9 @@ def test_every_code_is_documented() -> None:
         ["devices", "--no-such-option"],
     ],
 )
-def test_wrong_usage_is_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_exit_with_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert entry.run(arguments) == 2
     captured = capsys.readouterr()
     assert "Usage: quod" in captured.err + captured.out
@@ -110,7 +112,7 @@ def test_wrong_usage_is_code_2(arguments: list[str], capsys: pytest.CaptureFixtu
     "group",
     [[], ["groth16"], ["zkey"], ["zkey", "export"], ["kernel"], ["bench"], ["groth16", "prove"]],
 )
-def test_help_is_there(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_available(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*group, "--help"]) == 0
     assert "Usage: quod" in capsys.readouterr().out
     assert entry.run([*group, "-h"]) == 0
@@ -122,7 +124,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["inspect", str(EXAMPLE / "circuit.zkey")]])
-def test_a_reader_who_leaves_is_no_error(arguments: list[str]) -> None:
+def test_closed_stdout_pipe_is_not_an_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -182,7 +184,7 @@ def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_hangup_that_is_ignored_stays_so() -> None:
+def test_ignored_sighup_stays_ignored() -> None:
     script = "from quod.cli import main; import signal; import quod.cli.app as a\n"
     script += "a.app = lambda **_: print(signal.getsignal(signal.SIGHUP).name)\nmain(['devices'])"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Commands of ceremonies keep a file that exists, unless --force says that it may be lost."""
+"""Ceremony commands keep an existing file unless --force is given."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_that_exists_is_kept(
+def test_existing_file_is_not_overwritten(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run([*command.split(), *COMMANDS[command]]) == 5
@@ -48,13 +48,15 @@ def test_a_file_that_exists_is_kept(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_force_is_an_option_of_each(command: str, folder: Path) -> None:
+def test_every_writing_command_has_force(command: str, folder: Path) -> None:
     """The inputs are no such files: what is refused then is one of them, or nothing."""
     code = entry.run([*command.split(), *COMMANDS[command], "--force"])
     assert code == (0 if command == "powersoftau new" else 3)
 
 
-def test_truncated_powers_are_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_truncated_powers_are_not_overwritten(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "a.ptau").write_bytes(PTAU["bn254"].read_bytes())
     (folder / "a_02.ptau").write_bytes(b"kept")
     command = ["powersoftau", "truncate", "a.ptau", "--power", "1", "--power", "2"]
@@ -66,7 +68,7 @@ def test_truncated_powers_are_kept(folder: Path, capsys: pytest.CaptureFixture[s
     assert (folder / "a_02.ptau").read_bytes() != b"kept"
 
 
-def test_a_contribution_replaces_one_by_force(folder: Path) -> None:
+def test_force_overwrites_a_contribution(folder: Path) -> None:
     command = ["powersoftau", "contribute", str(PTAU["bn254"]), "out"]
     assert entry.run([*command, "--force"]) == 0
     first = (folder / "out").read_bytes()

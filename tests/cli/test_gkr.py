@@ -1,4 +1,4 @@
-"""quod gkr: the user's way, what is written, what is refused with which exit code."""
+"""quod gkr: the usual sequence of commands, the files written, and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
-def test_a_process_each_as_users_run_them(folder: Path) -> None:
+def test_commands_run_in_separate_processes(folder: Path) -> None:
     source = Path(__file__).parents[2] / "src"
     environment = os.environ | {"PYTHONPATH": str(source)}
 
@@ -70,7 +70,7 @@ def test_a_process_each_as_users_run_them(folder: Path) -> None:
     assert done.stderr.startswith("quod: error: p.qgkp: not valid for these public inputs")
 
 
-def test_both_verifiers_say_the_same(
+def test_both_verifiers_agree(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert entry.run(MADE) == 0
@@ -102,7 +102,7 @@ def test_compile_writes_a_key_and_a_circuit(
     assert Path("again.json").read_bytes() == Path("key.json").read_bytes()
 
 
-def test_few_bits_are_allowed_by_name_alone(
+def test_weak_security_requires_allow_bits(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["gkr", "compile", "c.circ", "-o", "k.json", "--field", "m31.3"]
@@ -139,8 +139,8 @@ def security_of(field: str, instances: int) -> int:
     return security_bits(circuit, EXTENSIONS[field], instances=instances)
 
 
-def test_keys_by_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the key to both verifiers; `info` says what a choice of the reduction takes."""
+def test_data_parallel_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the key to both verifiers; `info` shows the cost of a reduction."""
     assert entry.run(["gkr", "compile", "c.circ", "-o", "k.json", "--columns", "-q"]) == 0
     assert json.loads(Path("k.json").read_text())["reduction"] == "columns"
     words = [[word.replace("key.json", "k.json") for word in command] for command in (MADE, VERIFY)]
@@ -242,7 +242,7 @@ def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [layer["multiply"] for layer in report["each_layer"]] == [0, 1, 0]
 
 
-def test_prove_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prove_reports_timings_and_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*PROVE, "--inputs", "w.json", "-o", "p.qgkp", "--timings", "--trace", "t.json"]
     assert entry.run(words) == 0
     out, err = capsys.readouterr()
@@ -269,7 +269,7 @@ def test_prove_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prove_takes_the_first_instances(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*MADE, "--instances", "2"]) == 0
     assert json.loads(Path("public.json").read_text()) == [["6"], ["35"]]
     assert entry.run([*VERIFY, "--public", "public.json", "--instances", "2", "-q"]) == 0
@@ -359,7 +359,7 @@ def test_verify_needs_the_public_inputs(folder: Path, capsys: pytest.CaptureFixt
     assert "the circuit has 1 public input; pass --public FILE" in said(capsys)
 
 
-def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_proofs_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verify, data = proved(folder), Path("p.qgkp").read_bytes()
     capsys.readouterr()
     # Of the last element, the lowest byte: another element, most likely.
@@ -374,9 +374,7 @@ def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[s
     assert "p.qgkp, section 2, offset 163: states a length of" in said(capsys)
 
 
-def test_files_that_do_not_belong_together(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mismatched_files_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verify = proved(folder)
     # Once more the same, but for a coefficient.
     other = [expander.Segment(2, 2, mul=[(0, 1, 0, -2)], const=SEGMENTS[0].const), SEGMENTS[1]]
@@ -392,7 +390,7 @@ def test_files_that_do_not_belong_together(
     assert "p.qgkp: the proof and the key are for different circuits" in said(capsys)
 
 
-def test_failures_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_write_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = set(os.listdir())
     assert entry.run([*MADE, "--device", "cuda:99"]) == 7
     wrong = {"inputs": [[2, 3], [5, 7]], "public": [[6], [36]]}
@@ -411,7 +409,9 @@ def test_failures_write_nothing(folder: Path, capsys: pytest.CaptureFixture[str]
     assert set(os.listdir()) == before
 
 
-def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_option_values_are_rejected(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert entry.run(["gkr", "info", "c.circ", "--field", "m31.9"]) == 3
     assert 'there is no field "m31.9"' in said(capsys)
     assert entry.run(["gkr", "info", "c.circ", "--field", "goldilocks.2"]) == 3
@@ -428,7 +428,7 @@ def test_what_options_name_must_be_there(folder: Path, capsys: pytest.CaptureFix
     assert all(name in COMMITMENT.help for name in SCHEMES)
 
 
-def test_fields_of_two_elements_are_shown_and_not_proved(
+def test_gf2_circuits_are_shown_but_not_proved(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment = expander.Segment(2, 2, add=[(0, 0, 1)])
@@ -462,7 +462,7 @@ def test_inspect_knows_all_files(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_pipe_of_inputs_and_outputs(folder: Path) -> None:
-    """As a shell's <(...) and /dev/stdout give them."""
+    """The shell's <(...) and /dev/stdout."""
     source = Path(__file__).parents[2] / "src"
     command = f"{sys.executable} -m quod " + " ".join(
         [*PROVE, "--inputs", "<(cat w.json)", "-o", "p.qgkp", "--public", "/dev/stdout", "-q"]

@@ -1,4 +1,4 @@
-"""quod groth16 and quod zkey: what is passed on, what is written, what is refused."""
+"""quod groth16 and quod zkey: arguments passed on, files written, and errors."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
         ("proof.json", "hidden/public.json", 5),
     ],
 )
-def test_outputs_that_cannot_be_are_refused_before_the_proof(
+def test_unwritable_outputs_are_rejected_before_proving(
     key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch, proof: str, public: str, code: int
 ) -> None:
     Path("directory").mkdir()
@@ -149,7 +149,7 @@ def test_outputs_that_cannot_be_are_refused_before_the_proof(
     assert Path("w.wtns").read_bytes() == b"x"
 
 
-def test_inputs_that_cannot_be_looked_at_are_for_the_reader_to_refuse(
+def test_unstattable_inputs_are_left_to_the_reader(
     key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbid(monkeypatch)
@@ -158,7 +158,7 @@ def test_inputs_that_cannot_be_looked_at_are_for_the_reader_to_refuse(
         assert key.calls[-2]["zkey"] == Path(zkey)
 
 
-def test_a_folder_that_is_gone_is_no_place_for_results(
+def test_removed_working_directory_is_reported(
     key: type[FakeProvingKey], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("gone").mkdir()
@@ -186,7 +186,7 @@ def test_outputs_may_be_devices(key: type[FakeProvingKey]) -> None:
     assert names() == set()
 
 
-def test_verify_says_yes_or_no(
+def test_verify_prints_the_verdict(
     key: type[FakeProvingKey], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run([*PROVE, "-q"]) == 0
@@ -204,7 +204,7 @@ def test_verify_says_yes_or_no(
     assert sys.modules["quod.groth16"].VerifyingKey.devices[-2:] == ["cpu", "cpu:scalar"]
 
 
-def test_setup_wants_to_hear_that_it_is_insecure(
+def test_setup_requires_the_insecure_option(
     key: type[FakeProvingKey], capsys: pytest.CaptureFixture[str]
 ) -> None:
     setup = ["groth16", "test-key", "c.r1cs", "out.zkey", "--seed", "5"]

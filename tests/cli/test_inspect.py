@@ -1,4 +1,4 @@
-"""quod inspect: what a hostile file may make of its lines."""
+"""quod inspect shows hostile file contents safely."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.formats.gguf_files import gguf_file, text
 def test_names_are_short_and_on_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One long name would put as many spaces before all that is told of the others."""
+    """One long name would widen the column of every row."""
     names = [b"short", b"new\nline\x1b[31m", b"n" * 60_000]
     path = tmp_path / "m.gguf"
     tensors = [(name, (8,), 0, 32 * at) for at, name in enumerate(names)]

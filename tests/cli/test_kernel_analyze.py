@@ -55,8 +55,8 @@ def test_without_an_assembler(
     assert json.loads(capsys.readouterr().out)["assembled"] is None
 
 
-def test_what_a_linker_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """Registers that roles give up and get are none that a kernel linked with others has."""
+def test_registers_dropped_by_linking_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A linked kernel loses its setmaxnreg instructions."""
     name = f"{kernels.__file__}:in_roles"
     for arch, said in (
         ("sm_90a", "moves no registers between roles"),
@@ -73,7 +73,7 @@ def test_what_a_linker_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
         (["examples.saxpy", "--arch", "sm_91"], "there is no architecture sm_91"),
     ],
 )
-def test_wrong_names(
+def test_unknown_names_are_rejected(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["kernel", "analyze", *arguments]) == 3

@@ -1,4 +1,4 @@
-"""quod kernel bench: any kernel timed; what a kernel uses."""
+"""quod kernel bench: timing of any kernel, and its resource use."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_kernel_of_a_file(
         (["n=many"], "'n=many' has no number; write n=1000"),
     ],
 )
-def test_sizes_that_are_none(
+def test_invalid_sizes_are_rejected(
     sizes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["kernel", "bench", "examples.vector_add", *sizes]) != 0

@@ -1,4 +1,4 @@
-"""`quod kernel build`: what is written and said, and nothing by halves."""
+"""`quod kernel build`: files and messages, and no partial output."""
 
 from __future__ import annotations
 
@@ -89,8 +89,10 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
 
 
-def test_registers_move_in_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linkers leave out what moves them, so that the driver is given the text."""
+def test_setmaxnreg_kernels_are_shipped_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linkers drop setmaxnreg, so that the driver gets the PTX text."""
     row = registry.RegisteredKernel("tests.in_roles", in_roles, {})
     monkeypatch.setitem(registry._registered, row.name, row)
     out = tmp_path / "kernels"
@@ -105,7 +107,7 @@ def test_registers_move_in_texts_alone(tmp_path: Path, monkeypatch: pytest.Monke
         assert code.startswith(b"\x7fELF") != moves
 
 
-def test_no_one_else_may_write_it(tmp_path: Path) -> None:
+def test_output_is_writable_by_the_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         kernel_build.build(tmp_path / "k", ["sm_80"], ["examples.saxpy"])
@@ -116,7 +118,7 @@ def test_no_one_else_may_write_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("large")
-def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_kernels_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--kernel", LARGE, "--kernel", "examples.saxpy", "--arch", "sm_80", "--arch", "sm_120"]
     out = tmp_path / "kernels"
     assert entry.run([*BUILD, *words, "-o", str(out)]) == KernelError.exit_code
@@ -134,21 +136,19 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [Entry.parse(row).kernel for row in report["made"]["sm_120"]] == ["examples.saxpy"]
 
 
-def test_none_made_is_no_folder(tmp_path: Path) -> None:
+def test_no_folder_if_no_kernel_was_built(tmp_path: Path) -> None:
     told = r"no kernel was built: msm\.accumulate\S+: is for CPUs only"
     with pytest.raises(KernelError, match=told):
         kernel_build.build(tmp_path / "k", ["sm_80"], ["msm.accumulate[bn254.g1]"])
     assert not (tmp_path / "k").exists()
 
 
-def test_what_is_made_is_what_devices_ask_for() -> None:
+def test_built_architectures_match_device_capabilities() -> None:
     capabilities = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
     assert tuple(architecture_of(*each) for each in capabilities) == kernel_build.ARCHITECTURES
 
 
-def test_all_leaves_out_what_is_for_processors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_skips_cpu_only_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [row for row in kernels() if row.name in ("examples.saxpy", "msm.accumulate[bn254.g1]")]
     monkeypatch.setattr(kernel_build, "kernels", lambda: few)
     built = kernel_build.build(tmp_path / "k", ["sm_80"], [])
@@ -156,7 +156,7 @@ def test_all_leaves_out_what_is_for_processors(
     assert not built.skipped
 
 
-def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assembler_errors_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(text: str, arch: str) -> tuple[bytes, str]:
         if arch == "sm_80":
             raise AssemblyError("line 3; no")
@@ -177,7 +177,7 @@ def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["--kernel", "file.py:name"], "no registered kernel matches file.py:name"),
     ],
 )
-def test_what_there_is_not(
+def test_unknown_names_are_rejected(
     tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run([*BUILD, *options, "-o", str(tmp_path / "k")]) == InputError.exit_code
@@ -195,7 +195,7 @@ def test_without_the_extra(
 
 
 @pytest.mark.parametrize("there", ["folder", "file", "link"])
-def test_nothing_is_replaced(tmp_path: Path, there: str) -> None:
+def test_existing_output_is_not_replaced(tmp_path: Path, there: str) -> None:
     out = tmp_path / "k"
     if there == "folder":
         out.mkdir()
@@ -210,7 +210,7 @@ def test_nothing_is_replaced(tmp_path: Path, there: str) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError(28, "No space left")])
-def test_an_interrupt_leaves_nothing(
+def test_interrupt_leaves_no_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
 ) -> None:
     write = kernel_build._write

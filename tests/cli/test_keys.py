@@ -1,4 +1,4 @@
-"""quod keys: what is printed, and how each refusal ends."""
+"""quod keys: output, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_check(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["remove", "FOLDER"], 2),
     ],
 )
-def test_refusals(
+def test_invalid_arguments_are_rejected(
     words: list[str], code: int, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [folder if word == "FOLDER" else word for word in words]

@@ -31,9 +31,7 @@ def test_inspect_of_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_inspect_refuses_what_it_does_not_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_rejects_unknown_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     strange = tmp_path / "strange"
     strange.write_bytes(b"\x7fELF....")
     for path in (strange, tmp_path / "missing", tmp_path):
@@ -46,7 +44,7 @@ def test_inspect_refuses_what_it_does_not_know(
 
 @pytest.mark.parametrize("name", ["verification_key.json", "circuit.zkey"])
 def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be read once only."""
+    """A pipe can be read only once."""
     pipe, content = tmp_path / "pipe", (EXAMPLE / name).read_bytes()
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
@@ -57,10 +55,10 @@ def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
     writer.join(60)
 
 
-def test_inspect_of_what_may_not_be_read(
+def test_inspect_of_an_unreadable_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such is an input that cannot be read, as it is for other commands, and no wrong usage."""
+    """An unreadable input is an input error, not a usage error."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
@@ -72,7 +70,7 @@ def test_inspect_of_what_may_not_be_read(
     assert "permission denied; check the file's permissions" in capsys.readouterr().err
 
 
-def test_a_name_with_a_line_break_begins_no_line(
+def test_names_cannot_inject_output_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = tmp_path / "key\ninsecure       no"
@@ -164,7 +162,7 @@ def test_kernels_for_an_architecture(capsys: pytest.CaptureFixture[str]) -> None
     assert entry.run([*emit, "--target", "llvm", "--arch", "sm_90"]) == 2
 
 
-def test_tables_break_no_line_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_do_not_wrap_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     from quod.catalogue import kernels
 
     assert entry.run(["kernel", "list"]) == 0
@@ -186,6 +184,6 @@ def test_tables_break_no_line_off_a_terminal(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_unknown_names_are_inputs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As unknown curves and fields are; no kernel is wrong."""
+    """An unknown kernel is an input error, like an unknown curve or field."""
     assert entry.run(["kernel", *words]) == 3
     assert "quod: error: there is no" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def limited(
     "kilobytes",
     one_and_others([60_000, 90_000, 150_000, 250_000, 330_000, 350_000], [60_000, 250_000]),
 )
-def test_too_little_memory_is_one_line_and_code_7(kilobytes: int, tmp_path: Path) -> None:
+def test_memory_shortage_is_one_line_with_exit_code_7(kilobytes: int, tmp_path: Path) -> None:
     # With an empty cache LLVM works, and is the one that runs out.
     cache = str(tmp_path / "cache")
     done = limited(f"quod {' '.join(PROVE)}", kilobytes, tmp_path, QUOD_CACHE_DIR=cache)
@@ -77,7 +77,7 @@ sys.exit(guard.run_guarded(run))
         ("os.kill(os.getpid(), signal.SIGKILL)", 137),
     ],
 )
-def test_a_process_that_ends_by_itself_had_no_memory(body: str, code: int) -> None:
+def test_exit_codes_of_limited_commands(body: str, code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", GUARDED.format(body=body)], capture_output=True, check=False
     )
@@ -112,7 +112,7 @@ entry.main(["devices"])
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_limited_command_that_is_terminated_says_so(number: signal.Signals, code: int) -> None:
+def test_terminated_limited_command_reports_the_signal(number: signal.Signals, code: int) -> None:
     # Five times: the signal comes while the process that passes it on begins to wait.
     for _ in range(5):
         process = subprocess.Popen(
@@ -125,7 +125,7 @@ def test_a_limited_command_that_is_terminated_says_so(number: signal.Signals, co
         assert (process.returncode, errors) == (code, b"")
 
 
-def test_threads_that_cannot_be_started_are_code_7(
+def test_thread_start_failure_exits_with_code_7(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command(**_: object) -> None:
@@ -136,5 +136,5 @@ def test_threads_that_cannot_be_started_are_code_7(
     assert "no thread could be started" in capsys.readouterr().err
 
 
-def test_without_a_limit_nothing_is_guarded() -> None:
+def test_memory_limit_is_none_by_default() -> None:
     assert memory_limit() is None

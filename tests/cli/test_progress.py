@@ -54,7 +54,7 @@ def on_a_terminal(*, until: str, delay: float = 0.15, quiet: bool = False) -> st
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 
-def test_long_work_is_shown_on_a_terminal() -> None:
+def test_long_work_shows_progress_on_a_terminal() -> None:
     shown = on_a_terminal(until="3/8")
     assert "prove › msm [a]" in shown
 
@@ -64,7 +64,7 @@ def test_short_or_quiet_work_shows_nothing() -> None:
     assert on_a_terminal(until="", delay=0, quiet=True) == ""
 
 
-def test_off_a_terminal_there_is_no_thread(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_thread_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     before = {*threading.enumerate()}
     with followed_timeline(quiet=False) as timeline, timeline.stage("prove"):
         assert {*threading.enumerate()} <= before
@@ -72,7 +72,7 @@ def test_off_a_terminal_there_is_no_thread(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("", "")
 
 
-def test_leaves_are_the_stages_at_work() -> None:
+def test_leaves_are_the_running_stages() -> None:
     display = ProgressDisplay()
     timeline = Timeline(display)
     with timeline.stage("prove"):
@@ -83,7 +83,7 @@ def test_leaves_are_the_stages_at_work() -> None:
     assert display.leaves() == []
 
 
-def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_clears_the_display(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     before = {*threading.enumerate()}
     with (
@@ -118,7 +118,7 @@ def compiling(seconds: float, *, quiet: bool = False) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def test_kernels_that_are_compiled_are_told_in_one_line_off_a_terminal() -> None:
+def test_compilation_is_one_line_without_a_terminal() -> None:
     out, error = compiling(0.3)
     assert error == "compiling kernels, once: 2 of 2\n"
     assert out == "[('compiling kernels, once', 0, 4), ('prove', 0, 1)]\n"
@@ -126,7 +126,7 @@ def test_kernels_that_are_compiled_are_told_in_one_line_off_a_terminal() -> None
     assert compiling(0.0)[1] == ""
 
 
-def test_where_nothing_can_be_kept_it_is_not_called_once(
+def test_compilation_without_a_cache_is_not_called_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -137,7 +137,7 @@ def test_where_nothing_can_be_kept_it_is_not_called_once(
     assert compiling(0.3)[1].startswith("compiling kernels, once: ")
 
 
-def test_and_are_counted_on_a_terminal() -> None:
+def test_compilations_are_counted_on_a_terminal() -> None:
     display = ProgressDisplay()
     follow = _Compiling(Timeline(), display)
     follow(0, 1)

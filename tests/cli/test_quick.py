@@ -1,4 +1,4 @@
-"""The parser for plain words takes a part of what typer takes, and takes it as typer does."""
+"""The quick parser accepts a subset of typer's command lines, with the same results."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("words", PLAIN, ids=" ".join)
-def test_plain_words_mean_what_typer_takes_them_for(words: list[str]) -> None:
+def test_quick_parser_agrees_with_typer(words: list[str]) -> None:
     values = quick.parse(groth16.prove, words)
     assert values is not None
     taken = by_typer(groth16.prove, words)
@@ -84,11 +84,11 @@ def test_plain_words_mean_what_typer_takes_them_for(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", ODD, ids=" ".join)
-def test_other_words_are_left_to_typer(words: list[str]) -> None:
+def test_unsupported_words_fall_back_to_typer(words: list[str]) -> None:
     assert quick.parse(groth16.prove, words) is None
 
 
-def test_verify_is_parsed_too() -> None:
+def test_quick_parser_handles_verify() -> None:
     words = ["vkey.json", "public.json", "proof.json", "-q"]
     assert quick.parse(groth16.verify, words) == {
         "vkey": Path("vkey.json"),

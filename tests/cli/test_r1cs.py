@@ -1,4 +1,4 @@
-"""quod r1cs, and quod wtns check and export: beside snarkjs, and what a wrong witness is told."""
+"""quod r1cs, and quod wtns check and export, compared with snarkjs; errors of wrong witnesses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def folder(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     "words",
     one_and_others([["r1cs", "export", "json", "c.r1cs"], ["wtns", "export", "json", "w.wtns"]]),
 )
-def test_json_is_that_of_snarkjs(words: list[str], folder: Path) -> None:
+def test_json_matches_snarkjs(words: list[str], folder: Path) -> None:
     assert entry.run([*words, "own.json", "--quiet"]) == 0
     done = run_program("snarkjs", *words, "theirs.json", directory=folder)
     assert done.returncode == 0, done.stdout
@@ -108,9 +108,7 @@ def test_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_a_check_of_files_that_do_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_rejects_mismatched_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     witness, symbols = str(EXAMPLE / "witness.wtns"), str(EXAMPLE / "circuit.sym")
     assert entry.run(["wtns", "check", str(tmp_path / "c.r1cs"), witness]) == 3
     assert entry.run(["wtns", "check", witness, str(tmp_path)]) == 3

@@ -1,4 +1,4 @@
-"""quod serve, and the commands that ask a server: in words, and how each refusal ends."""
+"""quod serve and the client commands: their output and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestAsking:
         assert (code, told["state"], told["priority"]) == (0, "succeeded", 2)
         assert server.queue.job(job).payload_bytes == (EXAMPLE / "witness.wtns").stat().st_size + 24
 
-    def test_inputs_and_the_same_again(
+    def test_repeated_inputs_are_the_same_job(
         self, server: RunningServer, capsys: pytest.CaptureFixture[str]
     ) -> None:
         words = ["submit", "membership", "--inputs", str(EXAMPLE / "input.json"),
@@ -80,7 +80,7 @@ class TestAsking:
         assert (code, "the job has 2 proofs" in err) == (3, True)
         assert not (tmp_path / "proof").exists()
 
-    def test_jobs_that_do_not_succeed(
+    def test_failed_jobs_are_reported(
         self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
@@ -163,7 +163,7 @@ class TestAsking:
             (["status", "--certificate", "none"], 3, "none: cannot be read"),
         ],
     )
-    def test_refusals(
+    def test_client_errors_are_reported(
         self, server: RunningServer, capsys: pytest.CaptureFixture[str], words: list[str],
         code: int, message: str,
     ) -> None:  # fmt: skip
@@ -236,8 +236,8 @@ class TestServing:
             assert secret not in log
 
     @pytest.mark.skipif(sys.platform != "linux", reason="it is asked of Linux")
-    def test_the_memory_of_a_crash_reaches_no_pipe(self, tmp_path: Path) -> None:
-        """Which systems start for a core dump whatever the limit on core files is."""
+    def test_serve_disables_core_dumps(self, tmp_path: Path) -> None:
+        """Some systems pipe core dumps to a program despite the limit on core files."""
         script = (
             "import ctypes, sys\nfrom quod.cli import entry\n"
             "from quod.service.server import running\n"
@@ -248,7 +248,7 @@ class TestServing:
         )
         assert subprocess.check_output([sys.executable, "-c", script]) == b"0\n"
 
-    def test_check_tells_of_accepted_risks(
+    def test_check_reports_accepted_risks(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         config = tmp_path / "quod.toml"
@@ -300,7 +300,7 @@ class TestServing:
             (["--config", "none"], 3, "none: does not exist"),
         ],
     )
-    def test_refusals(
+    def test_invalid_serve_options_are_rejected(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         words: list[str], code: int, message: str,
     ) -> None:  # fmt: skip

@@ -63,7 +63,7 @@ def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["c.r1cs", "p.ptau", "missing/out.zkey"], 5, "create its directory first"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_setups_are_rejected(
     folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(path.name for path in folder.iterdir())
@@ -121,7 +121,7 @@ def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["beacon", "0.zkey", "out.zkey", "01", "9"], 3, "the exponent of a beacon"),
     ],
 )
-def test_what_a_ceremony_refuses(
+def test_invalid_ceremony_commands_are_rejected(
     folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(path.name for path in folder.iterdir())
@@ -131,7 +131,7 @@ def test_what_a_ceremony_refuses(
 
 
 def test_a_contribution_that_is_interrupted(folder: Path) -> None:
-    """As soon as its output is begun: nothing of it stays."""
+    """An interrupt after the output was begun leaves no file."""
     before = sorted(path.name for path in folder.iterdir())
     script = (
         "import os, signal, sys\n"

@@ -26,7 +26,7 @@ def _exists(words: tuple[str, ...]) -> bool:
     return True
 
 
-def test_each_stands_for_a_command_and_hides_none() -> None:
+def test_aliases_name_commands_and_shadow_none() -> None:
     from quod.cli.app import app
 
     targets = [*SHORT.values(), *PAIRS.values(), *(tuple(name.split()) for name, _ in OLD.values())]

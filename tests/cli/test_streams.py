@@ -1,4 +1,4 @@
-"""Closed streams, full disks and readers who leave: the exit code tells how the work went."""
+"""Closed streams, full disks and closed pipes: the exit code reflects the work."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ THOROUGH = pytest.mark.thorough
         for closed in CLOSED
     ],
 )  # fmt: skip
-def test_a_closed_stream_is_none(
+def test_commands_run_with_closed_streams(
     arguments: list[str], code: int, closed: str, folder: Path
 ) -> None:
     done = run(arguments, closed, folder)
@@ -98,7 +98,7 @@ def test_a_closed_stream_is_none(
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
 )
-def test_a_full_disk_behind_standard_output(arguments: list[str], code: int, folder: Path) -> None:
+def test_full_disk_on_stdout_is_reported(arguments: list[str], code: int, folder: Path) -> None:
     done = run(arguments, ">/dev/full", folder)
     assert done.returncode == code
     assert done.stderr.count(b"\n") <= 1
@@ -110,11 +110,11 @@ def test_a_full_disk_behind_standard_output(arguments: list[str], code: int, fol
 @pytest.mark.parametrize(
     "arguments", one_and_others([PROVE, VERIFY, INSPECT]), ids=["prove", "verify", "inspect"]
 )
-def test_remarks_that_cannot_be_written_are_lost(arguments: list[str], folder: Path) -> None:
+def test_unwritable_messages_are_dropped(arguments: list[str], folder: Path) -> None:
     assert run(arguments, "2>/dev/full", folder).returncode == 0
 
 
-def test_a_valid_proof_is_valid_though_the_reader_left(folder: Path) -> None:
+def test_valid_proof_exits_0_with_a_closed_pipe(folder: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", '("$@"; echo $? >code) | true', "sh", sys.executable, "-m", "quod", *VERIFY],
         cwd=folder, capture_output=True, check=False, timeout=120,
@@ -129,8 +129,8 @@ NASTY = "a\x1b[31m\x07\x9b\r\u202eb\udcff.zkey"
 ESCAPED = "a\\x1b[31m\\x07\\x9b\\r\\u202eb\\udcff.zkey"
 
 
-def test_the_reader_of_an_output_that_left(folder: Path) -> None:
-    """It is told as that of any other result."""
+def test_output_pipe_closed_by_its_reader(folder: Path) -> None:
+    """The error is reported like that of any other output."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -142,13 +142,13 @@ def test_the_reader_of_an_output_that_left(folder: Path) -> None:
     assert b"(Broken pipe); the reader has closed it" in done.stderr
 
 
-def test_what_is_no_text_is_escaped_once() -> None:
+def test_control_characters_are_escaped_once() -> None:
     assert printable(NASTY) == ESCAPED
     assert printable(ESCAPED) == ESCAPED
     assert printable("lines\n\tand ×, σ, 界, [bold]") == "lines\n\tand ×, σ, 界, [bold]"
 
 
-def test_everything_shown_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_printed_text_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     show(NASTY)
     note(NASTY)
     warn(NASTY)

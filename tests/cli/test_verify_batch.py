@@ -57,7 +57,7 @@ def test_valid_proofs(
     assert capsys.readouterr().out == ""
 
 
-def test_what_is_not_valid_is_named(
+def test_invalid_proofs_are_named(
     lists: tuple[list[Any], list[Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     public, proofs = lists
@@ -89,7 +89,7 @@ def test_what_is_not_valid_is_named(
         (lambda public, proofs: ([1, {}, "", None], proofs), 6, "4 of 4 proofs are not valid"),
     ],
 )
-def test_other_lists(
+def test_invalid_lists_are_rejected(
     lists: tuple[list[Any], list[Any]],
     capsys: pytest.CaptureFixture[str],
     change: Callable[[Any, Any], tuple[Any, Any]],

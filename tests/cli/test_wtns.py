@@ -42,7 +42,7 @@ def test_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ({}, '{"a": 1}', ["--memory", "0"], 2, "--memory"),
     ],
 )  # fmt: skip
-def test_refusals(
+def test_invalid_files_are_rejected(
     changes: dict[str, str], inputs: str, options: list[str], code: int, message: str,
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

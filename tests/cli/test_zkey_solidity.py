@@ -30,7 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.thorough
 @pytest.mark.node
-def test_it_stands_in_for_that_of_snarkjs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_solidity_verifier_matches_snarkjs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert entry.run(["zkey", "export", "solidityverifier", ZKEY, "own.sol"]) == 0
     assert capsys.readouterr() == ("", "Wrote own.sol.\n")
     words = ["zkey", "export", "solidityverifier", ZKEY, "theirs.sol"]
@@ -69,7 +71,7 @@ def test_a_verifying_key_gives_the_same(folder: Path) -> None:
     assert source.replace("Groth16Verifier", "B") == Path("b.sol").read_text()
 
 
-def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_keys_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     circuit = ChainCircuit("bn254", 2)
     a, b, c = circuit.matrices
     write_r1cs(

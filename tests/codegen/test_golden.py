@@ -62,6 +62,6 @@ def test_golden(definition: KernelDefinition, machine: Machine, triple: str, nam
     assert text == file.read_text(), "see the docstring of this file for how to update"
 
 
-def test_each_kernel_is_emitted_the_same_every_time() -> None:
+def test_emission_is_deterministic() -> None:
     texts = {llvm.emit(dot_products.trace(IFMA), IFMA) for _ in range(3)}
     assert len(texts) == 1

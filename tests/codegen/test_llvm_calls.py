@@ -1,4 +1,4 @@
-"""Calls on x86-64: numbers that come in registers which callees preserve otherwise.
+"""Calls on x86-64: integers in registers that callees normally preserve.
 
 LLVM (22.1) takes only the lower half of such a register for used where the number has less than 64
 bits. A caller then kept another value in it across the call.
@@ -88,8 +88,8 @@ def narrow(k: Builder, x: Pointer[U64], out: Pointer[U64], *, inputs: int, resul
 
 
 @pytest.mark.parametrize("inputs", range(5, 10))
-def test_results_that_no_registers_hold(inputs: int) -> None:
-    """They are returned through memory, whose address takes the place of a number."""
+def test_many_results_are_returned_through_memory(inputs: int) -> None:
+    """The address of the result takes the place of an integer argument."""
     x = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for results in (6, 8, 11, 12, 13, 14):
         outputs = []
@@ -101,7 +101,7 @@ def test_results_that_no_registers_hold(inputs: int) -> None:
         assert outputs[0] == outputs[1], results
 
 
-def test_numbers_that_come_late_are_passed_whole() -> None:
+def test_late_integer_arguments_are_not_split() -> None:
     text = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple=X86)
     signatures = re.findall(
         r"^define internal x86_regcallcc \{ (.*?) \} @.*?\((.*?)\) ", text, re.M
@@ -128,7 +128,7 @@ def test_numbers_that_come_late_are_passed_whole() -> None:
         (["float", "double"] * 9 + ["i8"], ["float", "double"] * 9 + ["i8"], "x86_regcallcc"),
     ],
 )
-def test_what_is_widened(names: list[str], passed: list[str], convention: str) -> None:
+def test_narrow_arguments_are_widened(names: list[str], passed: list[str], convention: str) -> None:
     module = emitter.ModuleEmitter(several.trace(ONE, modulus=MODULUS), ONE, X86)
     assert module.passed(names) == passed
     assert module.convention(passed, []) == module.convention([], passed) == convention

@@ -23,8 +23,8 @@ def exchanged(k: Builder, x: Pointer[U32], out: Pointer[U32], *, from_index: boo
 
 
 @pytest.mark.parametrize("from_index", [True, False])
-def test_numbers_of_lanes(from_index: bool) -> None:
-    """Numbers of lanes are known before the kernel runs, or not."""
+def test_shuffle_chains_with_static_or_dynamic_lanes(from_index: bool) -> None:
+    """Lane numbers are known at compile time, or loaded."""
     device = CpuDevice(strategy="scalar")
     x = np.arange(LANES, dtype=np.uint32)[::-1].copy()
     out = np.zeros(LANES, np.uint32)

@@ -30,13 +30,13 @@ def move_some(k: Builder, count: U32, source: Pointer[U64], out: Pointer[U64]) -
 
 
 def test_scratch_memory_holds_all_words_of_a_lane() -> None:
-    """Beyond it lies the stack: an overrun need not show in any result."""
+    """Beyond the scratch memory is the stack, where an overrun may go unnoticed."""
     machine = executors()[0].machine
     assert machine.workgroup_size == 8
     assert f"alloca [{8 * _WORDS} x i8]" in llvm.emit(move_some.trace(machine), machine)
 
 
-def test_idle_lanes_neither_read_nor_write_beyond_their_scratch_memory() -> None:
+def test_inactive_lanes_stay_within_scratch_memory() -> None:
     source = np.arange(16 * _WORDS, dtype=np.uint64)
     outputs = run_everywhere(move_some, 2, [14, source, np.zeros(32 * _WORDS, np.uint64)])[1]
     rows = outputs.reshape(32, _WORDS)
@@ -63,8 +63,8 @@ def reversed_in_groups(k: Builder, n: U32, source: Pointer[U32], out: Pointer[U6
 
 
 @pytest.mark.parametrize("lanes", one_and_others([63, 64, 65, 128, 1024], always=[63, 64, 65, 128]))
-def test_workgroups_of_more_lanes_than_a_word_has_bits(lanes: int) -> None:
-    """Those that are written for GPUs run on a processor as well."""
+def test_workgroups_wider_than_a_mask_word(lanes: int) -> None:
+    """Workgroup sizes written for GPUs run on a CPU too."""
     groups, n = 2, 2 * lanes - 3
     numbers = np.arange(1, n + 1, dtype=np.uint32)
     out = np.zeros(n, np.uint64)

@@ -1,4 +1,4 @@
-"""Loops whose lanes read and write side by side, and loops whose lanes seem to."""
+"""Loops with consecutive accesses by their lanes, and loops that only seem to have them."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def walk(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 21, 32])
-def test_loops_of_lanes(way: Way, count: int) -> None:
-    """Every executor does what the interpreter does, also where the last lanes have nothing."""
+def test_strided_loops_match_the_interpreter(way: Way, count: int) -> None:
+    """Every executor matches the interpreter, also with inactive last lanes."""
     source = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
     run_everywhere(walk, 1, [count, source, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
 
@@ -119,8 +119,8 @@ def gathered(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_places_that_wrap_around(place: Place) -> None:
-    """A word times 2**32 - 1 goes down, sums begin again at 0, and floats are no whole numbers."""
+def test_wrapping_indices(place: Place) -> None:
+    """Factor 2**32 - 1 counts down, sums wrap to 0, and floats are not indices."""
     source = np.random.default_rng(1).integers(0, 1000, 64).astype(np.uint64)
     arguments = [FAR, source, np.zeros(64, np.uint64)]
     run_everywhere(gathered, 1, arguments, per_workgroup=True, place=place)
@@ -159,15 +159,15 @@ def widened(
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("first", [0, 5, FAR])
-def test_sums_that_wrap_around_before_they_are_widened(start: Start, first: int) -> None:
-    """Lanes of which some have wrapped around are no neighbours in 64 bits."""
+def test_index_sums_wrap_before_widening(start: Start, first: int) -> None:
+    """Lanes that wrap in 32 bits are not adjacent in 64 bits."""
     source = np.random.default_rng(2).integers(0, 1000, 64).astype(np.uint64)
     arguments = [first, 20, source, np.zeros(64, np.uint64)]
     run_everywhere(widened, 1, arguments, per_workgroup=True, start=start)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_gathered(way: Way) -> None:
+def test_gather_is_used_only_for_irregular_strides(way: Way) -> None:
     machine = executors()[0].machine
     text = llvm.emit(walk.trace(machine, way=way), machine)
     assert ("masked.gather" not in text) == WAYS[way]

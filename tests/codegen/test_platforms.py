@@ -1,4 +1,4 @@
-"""Other processors than the one the tests run on: older x86-64, Arm, and code for AVX-512."""
+"""CPUs other than this machine's: older x86-64, Arm, and code for AVX-512."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def spilled_vectors(listing: str) -> int:
 @pytest.mark.parametrize(
     ("modulus", "limbs"), [(BLS12_381_FQ, 8), (BN254_FR, 5)], ids=["bls12_381.fq", "bn254.fr"]
 )
-def test_the_product_in_ifma_is_what_it_should_be(modulus: Modulus, limbs: int) -> None:
+def test_ifma_product_has_the_expected_instruction_count(modulus: Modulus, limbs: int) -> None:
     """Two halves of each of limbs**2 products, and as many for the reduction, and the quotients."""
     single, double = (listing_of(powers, modulus=modulus, factors=n) for n in (1, 2))
     # The product is a function that is called: a second one adds a call and no more code.
@@ -166,7 +166,7 @@ def test_the_product_in_ifma_is_what_it_should_be(modulus: Modulus, limbs: int) 
 
 
 @needs_ifma
-def test_ifma_ops_without_the_feature_give_the_same() -> None:
+def test_ifma_ops_are_emulated_without_the_feature() -> None:
     for strategy in ("ifma", "scalar"):
         multiply_agrees(CpuDevice(strategy=strategy, threads=1), BLS12_381_FQ, 8)
 
@@ -174,7 +174,7 @@ def test_ifma_ops_without_the_feature_give_the_same() -> None:
 @pytest.mark.parametrize(
     "text", ["nonsense", "define void @f() { ret i32 1 }", "define void @f() { br label %gone }"]
 )
-def test_text_that_llvm_refuses(text: str) -> None:
+def test_llvm_errors_are_reported(text: str) -> None:
     with pytest.raises(KernelError, match="LLVM refuses the emitted code: ") as caught:
         llvm_jit.compile_to_object(text)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Which parameters a kernel stores to: pointers through arithmetic, loops, branches and calls."""
+"""The parameters a kernel stores to: pointers through arithmetic, loops, branches and calls."""
 
 from __future__ import annotations
 

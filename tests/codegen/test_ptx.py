@@ -90,7 +90,7 @@ def test_a_kernel_is_emitted_the_same_every_time() -> None:
     assert len({ptx.emit(warp_sums.trace(MACHINE), MACHINE) for _ in range(3)}) == 1
 
 
-def test_the_page_shows_what_is_emitted() -> None:
+def test_documentation_shows_the_emitted_ptx() -> None:
     """To write the table again: python -m tools.listing examples.vector_add"""
     table = side_by_side(find("examples.vector_add").trace(MACHINE), MACHINE)
     assert table in (REPOSITORY / "docs" / "ptx.md").read_text()
@@ -190,7 +190,7 @@ def test_functions_are_copied_or_called(monkeypatch: pytest.MonkeyPatch) -> None
     np.testing.assert_array_equal(called[2], copied[2])
 
 
-def test_what_is_called_once_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_called_once_are_inlined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ptx_inline, "INLINE_OPS", 0)
 
     @kernel
@@ -204,8 +204,8 @@ def test_what_is_called_once_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_copies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function whose copies add the most is called first."""
+def test_inlining_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function whose copies add the most code is called instead."""
     traced = calls.trace(MACHINE)
 
     def copied(total: int) -> set[str]:
@@ -237,7 +237,7 @@ def rotations(k: Builder, x: Pointer[U32], out: Pointer[U32]) -> None:
     k.store(out, i * 4, a, b, c, flag.cast(types.u32))
 
 
-def test_carried_values_move_all_at_once() -> None:
+def test_carried_values_are_assigned_simultaneously() -> None:
     x = np.random.default_rng(4).integers(0, 1 << 32, 64, np.uint32)
     rows = run_everywhere(rotations, 8, [x, np.zeros(256, np.uint32)])[1].reshape(64, 4)
 
@@ -252,7 +252,7 @@ def test_carried_values_move_all_at_once() -> None:
     assert [tuple(map(int, row)) for row in rows] == [model(i) for i in range(64)]
 
 
-def test_a_branch_on_a_constant_is_no_branch() -> None:
+def test_constant_branches_are_folded() -> None:
     @kernel
     def known(k: Builder, x: Pointer[U32]) -> None:
         with k.if_(k.constant(3, types.u32) < 4) as branch:

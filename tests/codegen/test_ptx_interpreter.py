@@ -174,7 +174,7 @@ def test_wide_words(body: str, expected: int) -> None:
         ("trap;", "traps"),
     ],
 )  # fmt: skip
-def test_refusals_name_the_line(body: str, message: str) -> None:
+def test_errors_name_the_line(body: str, message: str) -> None:
     x = np.zeros(4, np.uint32)
     with pytest.raises(InterpreterError, match=message) as caught:
         interpret_ptx(text(body), 1, [x, x], block_limit=1000)
@@ -183,7 +183,7 @@ def test_refusals_name_the_line(body: str, message: str) -> None:
     assert named.strip() == body or ".entry" in named
 
 
-def test_divergent_loops_meet_again() -> None:
+def test_divergent_loops_reconverge() -> None:
     """Lane i adds i, i times; an early end of some lanes does not disturb the others."""
     body = """
     mov.u32 %r1, 0; mov.u32 %r2, 0;
@@ -297,7 +297,7 @@ def test_dynamic_shared_memory() -> None:
         interpret_ptx(text(body, shared=shared), 1, [out, out])
 
 
-def test_asynchronous_copies_arrive_when_waited_for() -> None:
+def test_asynchronous_copies_complete_at_the_wait() -> None:
     shared = ".shared .align 16 .b8 room[16];"
     body = """
     mad.wide.u32 %rd2, %r0, 4, %rd0;
@@ -417,7 +417,7 @@ DONE:
     refuse(body.replace("b32 p;", "b64 p;").replace("b32 [p], %r0", "b64 [p], %rd0"), "not fit")
 
 
-def test_guarded_instructions_keep_what_others_hold() -> None:
+def test_predicated_instructions_keep_values_of_other_threads() -> None:
     body = """
     mov.u32 %r1, 5;
     setp.eq.u32 %p1, %r0, 1;

@@ -1,4 +1,4 @@
-"""PTX that is hostile: refused with the line, in time that is linear in its length."""
+"""Hostile PTX is rejected with its line, in time linear in its length."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_take_no_longer_than_they_are(name: str) -> None:
+def test_parsing_time_is_linear_in_text_size(name: str) -> None:
     begin = time.process_time()
     try:
         parse(HOSTILE[name])
@@ -81,6 +81,6 @@ def test_hostile_texts_take_no_longer_than_they_are(name: str) -> None:
         (within("L: L: ret;"), "the label L stands twice"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text: str, part: str) -> None:
+def test_parse_errors_name_the_line(text: str, part: str) -> None:
     with pytest.raises(KernelError, match=part):
         parse(text)

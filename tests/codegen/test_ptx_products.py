@@ -54,7 +54,7 @@ def test_products_are_fused_multiply_adds(operation: str, field: str, arch: str)
     "operation",
     one_and_others(["multiply", "square", "add", "subtract"], ["multiply", "square", "add"]),
 )
-def test_nothing_is_spilled(operation: str, field: str) -> None:
+def test_no_registers_are_spilled(operation: str, field: str) -> None:
     counts = _counts(f"field.{operation}[{field}]", "sm_90a")
     assert counts["LDL"] == counts["STL"] == 0
     # Words are loaded and stored 16 bytes at a time: two operands, one result.
@@ -63,7 +63,7 @@ def test_nothing_is_spilled(operation: str, field: str) -> None:
     assert counts["STG"] <= vectors
 
 
-def test_opcodes_are_told_apart() -> None:
+def test_opcodes_are_classified() -> None:
     lines = [
         "@!P0 IMAD.WIDE.U32.X R2, P1, R3, R4, R6, P2",
         "IMAD.MOV.U32 R1, RZ, RZ, R2",

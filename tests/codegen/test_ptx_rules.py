@@ -81,7 +81,7 @@ def test_machines() -> None:
         ptx_machine(32, "gfx90")
 
 
-def test_what_an_architecture_lacks_names_the_line() -> None:
+def test_unsupported_instructions_name_the_line() -> None:
     @kernel
     def copies(k: Builder, x: Pointer[U32]) -> None:
         k.copy_async(k.shared(types.u32, 64), k.local_id(), x, k.local_id())
@@ -117,7 +117,7 @@ _C_TYPES: dict[Type, Any] = {
 
 @given(st.lists(st.sampled_from(list(_C_TYPES)), max_size=12))
 @settings(deadline=None, derandomize=True)
-def test_parameters_lie_as_in_a_c_structure(parameters: list[Type]) -> None:
+def test_parameter_layout_matches_a_c_struct(parameters: list[Type]) -> None:
     class Arguments(ctypes.Structure):
         _fields_ = [(f"p{n}", _C_TYPES[type_]) for n, type_ in enumerate(parameters)]
 
@@ -209,7 +209,7 @@ def test_constants_in_an_index_become_offsets_only_where_the_sum_cannot_wrap() -
     ]  # fmt: skip
 
 
-def test_shared_memory_beyond_48_kib_is_asked_for_by_the_launch() -> None:
+def test_shared_memory_above_48_kib_is_dynamic() -> None:
     def arrays(count: int) -> KernelDefinition:
         @kernel
         def keep(k: Builder, x: Pointer[U32]) -> None:
@@ -249,8 +249,8 @@ _EXPRESSIONS = st.recursive(
 
 @given(_EXPRESSIONS, st.integers(0, (1 << 32) - 1))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_facts_hold(expression: Any, n: int) -> None:
-    """Facts of random expressions: the divisor divides, and the bound bounds, modulo 2**32."""
+def test_inferred_divisors_and_bounds_hold(expression: Any, n: int) -> None:
+    """For random expressions the inferred divisor divides and the bound holds, modulo 2**32."""
     k = Builder(MACHINE)
     argument = Value(types.u32, k)
     facts = Facts(64)
@@ -296,7 +296,7 @@ def chain(first: str, last: str, *, both: bool = False) -> list[str]:
     return [line.split()[0] for line in instructions(emitted(linked))][1:-2]
 
 
-def test_a_carry_and_a_borrow_are_told_apart() -> None:
+def test_carry_and_borrow_chains_are_distinguished() -> None:
     assert chain("add_cc", "addc") == ["add.cc.u32", "addc.u32"]
     assert chain("sub_cc", "subc") == ["sub.cc.u32", "subc.u32"]
     assert chain("add_cc", "addc_cc", both=True) == ["add.cc.u32", "addc.u32"]
@@ -307,7 +307,7 @@ def test_a_carry_and_a_borrow_are_told_apart() -> None:
     assert chain("add_cc", "subc") == ["add.cc.u32", "addc.u32", "sub.cc.u32", "subc.u32"]
 
 
-def test_pairs_of_a_low_and_a_high_product_become_one_instruction() -> None:
+def test_low_and_high_products_merge_into_one_instruction() -> None:
     """Three words at even places times one word, added to six words: three IMAD.WIDE."""
 
     @kernel

@@ -40,7 +40,7 @@ def run(text: str, addresses: dict[int, int] | None = None) -> bool:
     return np.array_equal(product, wanted)
 
 
-def test_as_it_is() -> None:
+def test_unmodified_text_runs() -> None:
     assert run(MODULE.text)
 
 
@@ -68,14 +68,14 @@ def test_as_it_is() -> None:
         (r"  (wgmma\.fence)", r"  @%p0 \1", "stands under a predicate, and waits for all"),
     ],
 )
-def test_what_is_refused(old: str, new: str, message: str) -> None:
+def test_invalid_texts_are_rejected(old: str, new: str, message: str) -> None:
     text = re.sub(old, new, MODULE.text)
     assert text != MODULE.text
     with pytest.raises(InterpreterError, match=message):
         run(text)
 
 
-def test_tensor_maps_are_of_arguments() -> None:
+def test_tensor_maps_must_be_arguments() -> None:
     with pytest.raises(InterpreterError, match="has a tensor map of 1099511627776, no argument's"):
         run(MODULE.text, {2: 1 << 41})
 
@@ -101,8 +101,8 @@ def stored_tiles(k: Builder, y: Pointer[F32]) -> None:
         y[local - 128] = k.mma_wait(0, sums)[0]
 
 
-def test_stores_are_told_to_tiles() -> None:
-    """Stores of instances reach copies and products by a fence alone, before each barrier."""
+def test_stores_before_tile_operations_are_fenced() -> None:
+    """Tile copies and products see stores only after a fence before the barrier."""
     text = ptx.emit(stored_tiles.trace(machine := ptx_machine(256, "sm_90a")), machine)
     stored = np.zeros(128, np.float32)
     interpret_ptx(text, 1, [stored])
@@ -123,8 +123,8 @@ def test_stores_are_told_to_tiles() -> None:
     assert "proxy.async" not in text
 
 
-def test_who_multiplies_comes_as_a_warpgroup() -> None:
-    """One warp goes to the end at once."""
+def test_wgmma_requires_the_whole_warpgroup() -> None:
+    """One warp of the warpgroup exits early."""
     lines = MODULE.text.splitlines()
     at = next(number for number, line in enumerate(lines) if "setmaxnreg.inc" in line)
     thread = next(line.split()[1] for line in lines if line.endswith("%tid.x;"))
@@ -146,7 +146,7 @@ def left_behind(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
     k.copy_tile(room, 0, (arrived, 0), array, (0, 0, 0), 8)
 
 
-def test_tiles_are_waited_for() -> None:
+def test_tile_copies_must_be_waited_for() -> None:
     maps = np.zeros(16, np.uint64)
     maps[:5] = COLUMNS, 8, 1, 8, 1 << 40
     text = ptx.emit(left_behind.trace(MACHINE), MACHINE)

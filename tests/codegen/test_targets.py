@@ -36,7 +36,7 @@ def test_emit() -> None:
 
 
 @pytest.mark.parametrize("target", NAMES)
-def test_the_text_of_a_registered_kernel_is_that_of_its_definition(target: str) -> None:
+def test_registered_kernel_text_matches_its_definition(target: str) -> None:
     assert emit_registered(catalogue.find("examples.saxpy"), target) == emit(saxpy, target)
 
 
@@ -48,12 +48,12 @@ def test_unknown_targets(target: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_machines_are_of_their_target(name: str) -> None:
+def test_machines_match_their_target(name: str) -> None:
     assert TARGETS[name].machine().target == name
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_target_loads_no_other(name: str) -> None:
+def test_loading_a_target_imports_no_other(name: str) -> None:
     script = f"""
 import sys
 from quod.codegen import emit
@@ -73,7 +73,7 @@ def test_the_table_loads_no_kernel_language() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_a_row_makes_a_target(
+def test_table_row_defines_a_target(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = Target(

@@ -1,4 +1,4 @@
-"""WGSL of whole kernels: golden texts, and what the two dialects do not agree on.
+"""WGSL of whole kernels: golden texts, and differences between the two dialects.
 
 After a wanted change run `QUOD_UPDATE_GOLDEN=1 pytest tests/codegen/test_wgsl.py` and read the
 diff.
@@ -89,7 +89,7 @@ def test_dialects_differ_in_subgroups(tint: Tint, naga: Errors) -> None:
     assert "subgroups" in naga(texts["tint"])[0]
 
 
-def test_emit_prints_what_browsers_take(tint: Tint) -> None:
+def test_emitted_wgsl_is_accepted_by_browsers(tint: Tint) -> None:
     text = emit(examples.vector_add, "wgsl")
     machine = PORTABLE.machine()
     assert text == wgsl.emit(examples.vector_add.trace(machine), machine)
@@ -162,7 +162,7 @@ def test_functions_of_many_parameters(tint: Tint, naga: Errors) -> None:
 
 
 def test_unset_workgroup_memory_is_reported() -> None:
-    """A driver that leaves it as it was (lavapipe in Mesa 22.3) is met by no kernel unseen."""
+    """Drivers such as lavapipe of Mesa 22.3 leave it unset; the interpreter reports it."""
 
     @kernel
     def unset(k: Builder, y: Pointer[U32]) -> None:
@@ -184,8 +184,8 @@ def compares_shifted(k: Builder, n: U32, values: Pointer[U32]) -> None:
         values[i] = first + k.select(k.select(is_low, is_high, value < n >> 4), value, n)
 
 
-def test_comparisons_are_no_templates(tint: Tint, naga: Errors) -> None:
-    """WGSL takes ``a < b >> c`` and ``f(a < b, c > d)`` for lists of a template's arguments."""
+def test_comparisons_are_not_parsed_as_templates(tint: Tint, naga: Errors) -> None:
+    """WGSL parses ``a < b >> c`` and ``f(a < b, c > d)`` as template argument lists."""
     machine = PORTABLE.machine(8)
     text = wgsl.translate(compares_shifted.trace(machine), machine, dialect="naga").text
     assert naga(text) == tint.errors(text) == []

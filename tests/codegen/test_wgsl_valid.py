@@ -123,7 +123,7 @@ def _write(table: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(_names(), _in_every_run()))
-def test_valid(name: str, tint: Tint, naga: Errors) -> None:
+def test_all_kernels_are_valid_wgsl(name: str, tint: Tint, naga: Errors) -> None:
     update = "QUOD_UPDATE_GOLDEN" in os.environ
     recorded = _table().get(name, {})
     assert update or recorded, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"

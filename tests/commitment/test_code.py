@@ -1,4 +1,4 @@
-"""Words of the code, the encoding kernel and the tree, each against its definition."""
+"""Codewords, the encoding kernel and the Merkle tree, each against its definition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULI = {
 
 
 @pytest.mark.parametrize("name", MODULI)
-def test_words_are_values_at_the_points(name: str) -> None:
+def test_codewords_are_evaluations(name: str) -> None:
     modulus = MODULI[name]
     generator = random.Random(1)
     for log_message, log_length in ((0, 1), (0, 3), (1, 2), (2, 4), (3, 4), (1, 1), (4, 7)):
@@ -45,7 +45,7 @@ def test_words_are_values_at_the_points(name: str) -> None:
 
 
 def test_the_circle_of_m31() -> None:
-    """Its generator is that of Stwo and Plonky3, and all points are on it."""
+    """The generator is that of Stwo and Plonky3, and all points are on the circle."""
     p, (x, y) = NAMED["m31"].value, circle_generator(NAMED["m31"])
     assert (x, y) == (2, 1268011823)
     assert reference.circle_power(p, (x, y), 1 << 30) == (p - 1, 0)
@@ -55,8 +55,8 @@ def test_the_circle_of_m31() -> None:
 
 
 @pytest.mark.parametrize("modulus", [TOY_17, TOY_31], ids=["roots", "circle"])
-def test_the_distance(modulus: Modulus) -> None:
-    """All words of small codes: no two agree in more places than a message has elements."""
+def test_code_distance(modulus: Modulus) -> None:
+    """No two codewords of a small code agree in more positions than a message has elements."""
     for log_message, log_length in ((0, 2), (1, 3), (1, 4), (2, 3)):
         code = Code(modulus, log_message, log_length)
         most = 0
@@ -106,7 +106,7 @@ def check_encoded(device: AnyDevice, code: Code, log_tile: int, *, lanes: int) -
 
 
 @pytest.mark.parametrize("name", ["m31", "goldilocks"])
-def test_trees_are_those_of_hashlib(device: AnyDevice, name: str) -> None:
+def test_trees_match_hashlib(device: AnyDevice, name: str) -> None:
     """Trees of columns shorter and longer than a block, and just as long."""
     modulus, block = NAMED[name], 136 // NAMED[name].bytes
     for rows, log_columns in ((1, 1), (8, 3), (block - 1, 2), (block, 1), (2 * block + 3, 2)):
@@ -162,6 +162,6 @@ def test_roots_of_some_leaves() -> None:
             assert root(Hash.SHA3_256, 3, places, opened, shown) == nodes[1]
 
 
-def test_how_long_words_are_at_most() -> None:
+def test_codeword_length_limit() -> None:
     assert max_log_length(Modulus("toy.13", 13)) == 2
     assert max_log_length(Modulus("toy.19", 19)) == 1

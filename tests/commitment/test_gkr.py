@@ -45,7 +45,7 @@ def test_circuits_whose_inputs_are_committed_to(name: str, field: FieldSpec) -> 
         verify(key, circuit, public, proof[:-1], instances=3)
 
 
-def test_keys_with_other_reference_strings_are_others() -> None:
+def test_keys_depend_on_the_reference_string() -> None:
     # The circuit of the test before, whose kernels there are.
     circuit, inputs, public = satisfied(FIELD, 3, instances=3)
     keys = [

@@ -54,7 +54,7 @@ def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -
 
 
 @pytest.mark.parametrize("log_small", [0, 2])
-def test_large_folds_are_those_of_small_ones(
+def test_large_folds_match_small_folds(
     device: AnyDevice, log_small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Committed to one by one, and looked at by the device."""
@@ -63,7 +63,7 @@ def test_large_folds_are_those_of_small_ones(
 
 
 @pytest.mark.thorough
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+def test_gpu_code_matches_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(1, 1), model)
 
 
@@ -72,7 +72,7 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     [(1, 1), (2, 2), (3, 1), (LENGTH, 1), (2 * LENGTH + 1, 2), (2 * LENGTH**2 + 77, 1)],
 )
 def test_quotients_agree_with_the_model(device: AnyDevice, count: int, stride: int) -> None:
-    """In one chunk, in several, and in chunks of chunks."""
+    """One chunk, several chunks, and nested chunks."""
     coefficients = [(R - 1 - pow(3, place, R)) if place % 7 else 0 for place in range(count)]
     multiplier = R - 5
     expected, _ = reference.divided(coefficients, [-multiplier, *[0] * (stride - 1), 1])
@@ -90,7 +90,7 @@ def test_quotients_on_gpus(gpu_device: AnyDevice) -> None:
     test_quotients_agree_with_the_model(gpu_device, 2 * LENGTH + 1, 2)
 
 
-def test_the_equation_holds_by_another_library() -> None:
+def test_pairing_equation_holds_in_py_ecc() -> None:
     """e(combination - rest, 1) = e(quotient, Z(tau)), the vanishing polynomial in G2 whole."""
     instance = statement(3, 1)
     proof, _ = prove(SCHEME, open_device("cpu"), instance)
@@ -138,7 +138,7 @@ def test_interpolation() -> None:
         assert interpolated(R, r, *values) == coefficients
 
 
-def test_points_that_are_not_three_are_drawn_again() -> None:
+def test_degenerate_points_are_redrawn() -> None:
     class Fixed:
         def __init__(self) -> None:
             self.drawn = iter([0, 1, R - 1, 2])
@@ -189,8 +189,8 @@ def test_a_verifier_needs_few_powers(proven: tuple[Statement, bytes]) -> None:
 
 
 @pytest.mark.parametrize("change", [0, 1, 2])
-def test_folds_that_are_none_are_refused(change: int) -> None:
-    """Whichever fold a prover makes up, with values that are its own."""
+def test_invalid_folds_are_rejected(change: int) -> None:
+    """A prover sends false folds, with values that match them."""
     instance = statement(3, 1)
     prover = Prover(begun())
     reference.commit(prover, instance.table, TAU)
@@ -198,8 +198,8 @@ def test_folds_that_are_none_are_refused(change: int) -> None:
     refused(SCHEME, 3, instance.claims, prover.sent, VerificationError)
 
 
-def test_whoever_knows_tau_opens_to_what_he_likes() -> None:
-    """Which is why a known one is called insecure: other tables have the same commitment."""
+def test_known_tau_allows_forged_openings() -> None:
+    """Known tau is insecure: different tables have the same commitment."""
     instance = statement(3, 1)
     table = [*instance.table]
     table[0], table[1] = (table[0] - 9 * TAU) % R, table[1] + 9
@@ -214,7 +214,7 @@ def test_whoever_knows_tau_opens_to_what_he_likes() -> None:
     verify(SCHEME, 3, [type(claim)(claim.point, (value,))], prover.sent)
 
 
-def test_what_is_none_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     device = open_device("cpu")
     with pytest.raises(InputError, match=r"of bn254\.fr"):
         SCHEME.committer(device, NAMED["m31"], 2)

@@ -43,11 +43,11 @@ def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -
 
 
 @pytest.mark.thorough
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+def test_gpu_code_matches_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(1, 1), model)
 
 
-def test_bases_are_points_of_another_library_and_of_the_model() -> None:
+def test_bases_match_py_ecc_and_the_model() -> None:
     points = to_points(GROUP, hashed_bases(4))
     assert len({x for x, _ in filter(None, points)}) == 16
     for number, point in enumerate(points):
@@ -56,7 +56,7 @@ def test_bases_are_points_of_another_library_and_of_the_model() -> None:
         assert reference.CURVE.mul(R, point) is None
 
 
-def test_the_commitment_is_that_of_another_library() -> None:
+def test_commitment_matches_py_ecc() -> None:
     instance = statement(2, 1)
     proof, _ = prove(SCHEME, open_device("cpu"), instance)
     bases = [tuple(map(bn128.FQ, hashed_base(number))) for number in range(2)]
@@ -102,7 +102,7 @@ def test_another_transcript_or_size_is_refused(proven: tuple[Statement, bytes]) 
         refused(SCHEME, variables, [Claim(point, instance.claims[0].value)], proof)
 
 
-def test_a_row_with_the_right_value_is_not_enough() -> None:
+def test_wrong_row_with_the_right_value_is_rejected() -> None:
     """The inner product alone would take it."""
     instance = statement(4, 1, seed=7)
     proof, _ = prove(SCHEME, open_device("cpu"), instance)
@@ -115,7 +115,7 @@ def test_a_row_with_the_right_value_is_not_enough() -> None:
         verify(SCHEME, instance.variables, instance.claims, forged)
 
 
-def test_what_is_none_is_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     device = open_device("cpu")
     for field in (NAMED["m31"], EXTENSIONS["m31.4"], NAMED["bls12_381.fr"], NAMED["bn254.fq"]):
         with pytest.raises(InputError, match=r"of bn254\.fr"):

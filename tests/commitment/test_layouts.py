@@ -1,4 +1,4 @@
-"""Sizes for GPUs that are not there: what provers launch is bound as they would, and not run."""
+"""Layouts for absent GPUs: launches of provers are bound as on the device, but not run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_size_is_laid_out(name: str, profile: Profile) -> None:
         assert device.launches > 5
 
 
-def test_tables_that_a_device_does_not_reach() -> None:
+def test_tables_beyond_device_addressing() -> None:
     """Refused before anything is computed."""
     with pytest.raises(DeviceError, match=r"allows 128\.0 MiB a buffer"):
         Ligero().committer(cast(Any, LayoutDevice(PORTABLE)), EXTENSIONS["m31.4"], 24)
@@ -65,7 +65,7 @@ def test_every_size_in_bn254_is_laid_out(
         assert device.launches > 50
 
 
-def test_tables_of_bn254_that_a_device_does_not_reach() -> None:
+def test_bn254_tables_beyond_device_addressing() -> None:
     with pytest.raises(DeviceError, match=r"more than a buffer of .* has \(128\.0 MiB\)"):
         Hyrax().committer(cast(Any, LayoutDevice(PORTABLE)), NAMED["bn254.fr"], 23)
     small = Profile("small", 1 << 20, 1 << 10, 1, "sm_90")

@@ -1,4 +1,4 @@
-"""Ligero on every device against plain integers, and what its verifier refuses."""
+"""Ligero on every device against plain integers, and proofs its verifier rejects."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_trees_of_a_hash_over_another_field_are_refused() -> None:
         Ligero(hash=Hash.POSEIDON2_M31).shape(FIELDS["goldilocks.2"], 4)
 
 
-def test_trees_of_a_hash_over_the_field_are_asked_for() -> None:
-    """By a key that is recursive."""
+def test_algebraic_hash_requires_a_recursive_key() -> None:
+    """An algebraic hash needs recursive=True."""
     builder = CircuitBuilder(NAMED["m31"], 2)
     builder.layer(1).multiply(0, 0, 3)
     circuit, scheme = builder.finished(), Ligero(hash=Hash.POSEIDON2_M31)
@@ -106,31 +106,31 @@ def test_any_size(variables: int, log_blowup: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
-def test_numbers_of_other_libraries_open_as_many_columns(kind: Any) -> None:
-    """Shifts of NumPy's wrap around, and no column was opened: anything was accepted."""
+def test_column_counts_match_other_libraries(kind: Any) -> None:
+    """NumPy shifts would wrap, so that no column is opened and every proof is accepted."""
     scheme = Ligero(kind(2), kind(110))
     expected = Ligero(2, 110).shape(FIELDS["goldilocks.2"], 16)
     assert scheme.shape(FIELDS["goldilocks.2"], 16) == expected
     assert expected.opened > 150
 
 
-def test_rows_of_one_entry() -> None:
+def test_single_entry_rows() -> None:
     """A field with no more points than a word of one has."""
     check(open_device("cpu"), statement(FIELDS["toy.17.4"], 3, 2), Ligero(log_blowup=4))
 
 
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+def test_gpu_code_matches_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, statement(M31_4, 7, 2), Ligero(column_bits=20))
 
 
 @pytest.mark.parametrize("name", ["m31.3", "goldilocks", "toy.31.2"])
-def test_memory_begins_where_gpus_want_it(name: str) -> None:
+def test_buffers_are_aligned_for_gpus(name: str) -> None:
     """Elements of 4, 8 and 12 bytes, of which parts of a point are an odd number."""
     for variables in (1, 2, 6):
         check(open_device("emulated"), statement(FIELDS[name], variables, 2), Ligero(1, 4))
 
 
-def test_one_committer_proves_one_table_after_another() -> None:
+def test_committer_proves_several_tables() -> None:
     device, scheme = open_device("cpu"), Ligero(column_bits=10)
     committer = scheme.committer(device, M31_4, 5, allow_bits=0)
     with pytest.raises(InputError, match="call commit first"):
@@ -177,8 +177,8 @@ def test_changed_bytes(proven: Proven) -> None:
         refused(scheme, instance, wrong)
 
 
-def test_other_encodings(proven: Proven) -> None:
-    """Each number that is below p in four bytes is refused as the same plus p."""
+def test_unreduced_encodings_are_rejected(proven: Proven) -> None:
+    """An element below p is rejected if it is encoded as the same number plus p."""
     scheme, instance, proof = proven
     p = instance.field.modulus.value
     # Rounds, the combination of rows, columns: all that stands between the root and the digests.
@@ -201,8 +201,8 @@ def columns_of(scheme: Ligero, instance: Statement, proof: bytes) -> tuple[int, 
     return start, [proof[at : at + size] for at in ends]
 
 
-def test_columns_in_other_places(proven: Proven) -> None:
-    """Swapped, twice the same, in the order that they were drawn, one too few or too many."""
+def test_columns_in_wrong_order_are_rejected(proven: Proven) -> None:
+    """Columns are swapped, repeated, in drawing order, one too few or too many."""
     scheme, instance, proof = proven
     start, columns = columns_of(scheme, instance, proof)
     end = start + len(b"".join(columns))
@@ -217,7 +217,7 @@ def test_columns_in_other_places(proven: Proven) -> None:
             refused(scheme, instance, proof[:start] + b"".join(others) + proof[end:])
 
 
-def test_other_claims(proven: Proven) -> None:
+def test_other_claims_are_rejected(proven: Proven) -> None:
     scheme, instance, proof = proven
     first, second = instance.claims
     p = instance.field.modulus.value
@@ -255,7 +255,7 @@ def test_other_parameters(proven: Proven) -> None:
         verify(scheme, instance, proof, transcript=begun(b"other"))
 
 
-def test_what_has_no_matrix() -> None:
+def test_unsupported_tables_are_rejected() -> None:
     scheme = Ligero()
     with pytest.raises(InputError, match="does not support tables over bn254"):
         scheme.shape(NAMED["bn254.fr"], 4)
@@ -351,8 +351,8 @@ class Adapted(reference.Ligero):
         ]
 
 
-def test_wrong_columns_are_seen_as_often_as_is_said() -> None:
-    """The least number of wrong columns beyond unique decoding, and else an honest prover."""
+def test_wrong_columns_are_detected_at_the_stated_rate() -> None:
+    """The fewest wrong columns beyond unique decoding, by an otherwise honest prover."""
     field = FIELDS["toy.17.4"]
     instance, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
     shape, cheater = scheme.shape(field, 5), model(instance, bits=1)
@@ -367,7 +367,7 @@ def test_wrong_columns_are_seen_as_often_as_is_said() -> None:
     assert abs(accepted - trials * 3 / 8) < 4 * (trials * 15 / 64) ** 0.5
 
 
-def test_a_combination_of_other_rows_is_seen_as_often_as_words_agree() -> None:
+def test_wrong_row_combination_is_detected_at_the_stated_rate() -> None:
     """The combination agrees with the claim, and with the columns where two words are equal."""
     field = FIELDS["toy.17.4"]
     instance, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400

@@ -1,4 +1,4 @@
-"""Ligero's openings checked on devices, against the plain verifier."""
+"""Ligero openings checked on devices, compared with the reference verifier."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def taken(device: AnyDevice, scheme: Ligero, instance: Statement) -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(FIELDS, ["goldilocks", "goldilocks.2"]))
-def test_proofs_are_taken(device: AnyDevice, name: str) -> None:
+def test_proofs_are_accepted(device: AnyDevice, name: str) -> None:
     taken(device, Ligero(), statement(FIELDS[name], 6, 2))
 
 
@@ -92,11 +92,11 @@ def test_any_size(variables: int) -> None:
             taken(open_device("cpu"), Ligero(log_blowup, 20), instance)
 
 
-def test_the_code_of_gpus_takes_proofs(gpu_device: AnyDevice) -> None:
+def test_gpu_code_accepts_proofs(gpu_device: AnyDevice) -> None:
     taken(gpu_device, Ligero(column_bits=20), statement(M31_4, 7, 2))
 
 
-def test_paths_take_the_digests_of_siblings() -> None:
+def test_paths_use_sibling_digests() -> None:
     paths = Paths(5, 4)
     for places in ([0, 1, 2, 3], [3, 8, 17, 31], [0, 10, 11, 30]):
         rows, count = paths.rows(places)
@@ -125,7 +125,7 @@ def errors(
 
 
 @pytest.mark.parametrize("hash", one_and_others([Hash.POSEIDON2_M31, Hash.SHA3_256]))
-def test_changed_proofs_are_refused_alike(hash: Hash) -> None:
+def test_verifiers_reject_changed_proofs_alike(hash: Hash) -> None:
     """Digests of a hash over a field are elements, of which there is one encoding."""
     is_slow = hash.is_algebraic
     scheme, instance = (
@@ -151,8 +151,8 @@ def test_changed_proofs_are_refused_alike(hash: Hash) -> None:
     assert errors(checker, scheme, instance, proof) == [None, None]
 
 
-def test_a_false_claim_is_refused() -> None:
-    """By nothing but the comparison with the combination: all else is of an honest prover."""
+def test_false_claims_are_rejected() -> None:
+    """Only the comparison with the combination fails; the rest is honest."""
     scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
     first, second = instance.claims
     false = Claim(first.point, (first.value[0] ^ 1, *first.value[1:]))
@@ -164,8 +164,8 @@ def test_a_false_claim_is_refused() -> None:
         assert "does not match the claims" in str(error)
 
 
-def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:
-    """Some proofs are accepted of a prover whose columns are wrong in places."""
+def test_toy_field_verdicts_match_the_reference() -> None:
+    """Some proofs with wrong columns are accepted over the toy field."""
     field = FIELDS["toy.17.4"]
     instance, scheme = statement(field, 5, 1), Ligero(column_bits=1)
     checker, cheater = OpeningChecker("cpu", scheme.shape(field, 5)), model(instance, bits=1)
@@ -189,7 +189,7 @@ def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:
     assert 0 < sum(verdicts) < 80
 
 
-def test_faulty_devices_are_noticed() -> None:
+def test_faulty_devices_are_detected() -> None:
     scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
     proof = prove(scheme, open_device("cpu"), instance)[0]
     shape, idle, device = (

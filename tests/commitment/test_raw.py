@@ -33,8 +33,8 @@ def value_at(field: FieldSpec, table: list[int], point: list[int]) -> tuple[int,
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_tables_one_after_the_other(name: str) -> None:
-    """Tables of one prover in one proof, whose memory has the last one alone."""
+def test_consecutive_tables_in_one_proof(name: str) -> None:
+    """The prover's memory holds only the last table."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     claims, tables = [Claim(((0,) * field.degree,), (0,) * field.degree)], ([3, 1], [4, 1])
@@ -48,7 +48,7 @@ def test_tables_one_after_the_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_two_tables_before_the_first_claim(name: str) -> None:
-    """Tables of one prover, whose memory has the second one alone when claims are made."""
+    """The prover's memory holds only the second table when claims are made."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     for table in ([3, 1], [4, 1]):
@@ -60,7 +60,7 @@ def test_two_tables_before_the_first_claim(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_claims_on_one_table_while_another_is_on_its_way(
+def test_claims_while_another_table_is_downloading(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
@@ -121,8 +121,8 @@ def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("log2_size", [2, 10])
-def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> None:
-    """Short ones, and those of whole runs of a digest."""
+def test_batched_tables_are_sent_like_single_ones(name: str, log2_size: int) -> None:
+    """Short tables, and tables of several digest runs."""
     field, count, size = FIELDS[name], 5, 1 << log2_size
     table = from_integers(field.modulus, [7 * n + 1 for n in range(size * count)])
     device = open_device("cpu")
@@ -146,8 +146,8 @@ def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> Non
             committer.end()
 
 
-def test_nothing_is_on_its_way_when_a_proof_is_given_up(submitted: list[SubmittedStream]) -> None:
-    """The next one writes its inputs to where the last one's came from."""
+def test_abandoned_proof_leaves_no_transfer_pending(submitted: list[SubmittedStream]) -> None:
+    """The next proof reuses the memory the download reads."""
     field, device = FIELDS["m31.4"], open_device("cpu")
     committer = RawCommitter(device, field, 2)
     committer.abandon()
@@ -158,7 +158,7 @@ def test_nothing_is_on_its_way_when_a_proof_is_given_up(submitted: list[Submitte
     assert not are_under_way(submitted)
 
 
-def test_messages_of_bytes() -> None:
+def test_byte_messages() -> None:
     writer = ProofWriter(Transcript())
     writer.message(Label.OPENING, b"abc")
     reader = ProofReader(writer.getvalue(), Transcript())

@@ -83,7 +83,7 @@ def test_forged_points_are_refused(
     refused(error, str(path), part)
 
 
-def test_only_what_is_used_is_looked_at(tmp_path: Path) -> None:
+def test_only_used_points_are_checked(tmp_path: Path) -> None:
     path = stored(tmp_path, tau_g1={8: (1, 3)})
     assert len(ReferenceString.from_ptau(path, 3)) == 8
     with pytest.raises(InputError, match="point 8 of tau_g1"):
@@ -109,8 +109,8 @@ def test_a_coordinate_above_the_modulus_and_a_point_outside_the_group(tmp_path: 
 
 
 @pytest.mark.parametrize("tau", [1, -1])
-def test_a_tau_that_everyone_knows_is_insecure(tmp_path: Path, tau: int) -> None:
-    """1 is that of a file to which nobody contributed."""
+def test_published_tau_is_insecure(tmp_path: Path, tau: int) -> None:
+    """tau is 1 in a file without contributions."""
     path = stored(tmp_path, tau_g1=powers(G1, tau, 31), tau_g2=powers(G2, tau, 16))
     with pytest.raises(InsecureKeyError, match="nobody contributed"):
         ReferenceString.from_ptau(path, 4)
@@ -120,7 +120,7 @@ def test_a_tau_that_everyone_knows_is_insecure(tmp_path: Path, tau: int) -> None
 @pytest.mark.thorough
 @pytest.mark.node
 def test_files_of_snarkjs(tmp_path: Path) -> None:
-    """As a ceremony begins, with a contribution, and prepared for the second phase."""
+    """New powers, contributed powers, and powers prepared for the second phase."""
     for arguments in (
         ("new", "bn128", "2", "a.ptau"),
         ("contribute", "a.ptau", "b.ptau", "--name=one", "-e=some text"),
@@ -134,7 +134,7 @@ def test_files_of_snarkjs(tmp_path: Path) -> None:
     assert first.digest == second.digest
 
 
-def test_a_known_tau_has_to_be_called_insecure() -> None:
+def test_known_tau_requires_insecure() -> None:
     with pytest.raises(InsecureKeyError, match="insecure=True"):
         ReferenceString.of_tau(5, 3, insecure=False)
     wrong: Any
@@ -151,7 +151,7 @@ def test_a_known_tau_has_to_be_called_insecure() -> None:
             ReferenceString.from_ptau(BN254, wrong)
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_unsuitable_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has 2\*\*4 powers, but 32 are required"):
         ReferenceString.from_ptau(BN254, 5)
     with pytest.raises(MismatchError, match="has powers of bls12_381, not of bn254"):
@@ -167,7 +167,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ReferenceString.from_ptau(small, 1)
 
 
-def test_what_a_verifier_takes_is_checked() -> None:
+def test_verifier_points_are_checked() -> None:
     string = ReferenceString.from_ptau(BN254, 3)
     g1, g2 = list(string.tau_g1[1:]), list(string.tau_g2)
     verifier = ReferenceString.of_verifier(g1, g2)

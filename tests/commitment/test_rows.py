@@ -43,5 +43,5 @@ def test_agrees_with_integers(
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_the_code_of_gpus_agrees_with_integers(gpu_device: AnyDevice, name: str) -> None:
+def test_gpu_code_matches_integers(gpu_device: AnyDevice, name: str) -> None:
     check(gpu_device, FIELDS[name], 3, 2)

@@ -163,7 +163,7 @@ def test_membership(curve: PairingCurve, degree: int) -> None:
 
 @each_curve
 @each_degree
-def test_off_the_curve(curve: PairingCurve, degree: int) -> None:
+def test_points_off_the_curve_are_rejected(curve: PairingCurve, degree: int) -> None:
     ours, _, field, _ = models(curve, degree)
     x, y = ours.generator
     assert not ours.contains((x, field.add(y, field.one)))

@@ -22,7 +22,7 @@ every_curve = pytest.mark.parametrize("curve", EDWARDS.values(), ids=lambda curv
 
 
 @every_curve
-def test_the_law_is_the_model_s(curve: EdwardsCurve) -> None:
+def test_group_law_matches_the_model(curve: EdwardsCurve) -> None:
     """Sums and multiples in the Weierstrass model, whose law shares nothing with this one."""
     chance, group, model = random.Random(1), edwards_group(curve), model_of(curve)
     other = affine_group(model)

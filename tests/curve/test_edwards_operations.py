@@ -110,7 +110,7 @@ def test_membership(device: CpuDevice) -> None:
     assert operations.is_on_curve(device, CURVE, raised).tolist() == [True, False]
 
 
-def test_refusals(device: CpuDevice) -> None:
+def test_invalid_arguments_are_rejected(device: CpuDevice) -> None:
     good = arrays(samples()[:2])
     for bad in (good.astype(np.uint64), good.reshape(2, -1), good[0]):
         with pytest.raises(InputError, match="points of edwards_bls12 are uint32 words of shape"):
@@ -123,7 +123,7 @@ def test_refusals(device: CpuDevice) -> None:
         operations.multiply(device, CURVE, good, np.ones((2, 8), np.uint64))
 
 
-def test_formulas_that_would_not_be_complete_are_refused() -> None:
+def test_incomplete_formulas_are_rejected() -> None:
     square = EdwardsCurve.unchecked(
         "square_d", CURVE.fq, CURVE.fr, -1, 4, CURVE.generator, CURVE.cofactor
     )
@@ -155,7 +155,7 @@ def test_the_model_of_any_point(scalar: int, torsion: int) -> None:
 
 
 def test_arrays_in_the_model(device: CpuDevice) -> None:
-    """Special points at every place of the chains that share an inversion."""
+    """Special points at every index of the batch inversion."""
     images = {point: MODEL.from_edwards(point) for point in samples()}
     for count in (0, 1, 7, 2500):
         chosen = [samples()[i * 7 % len(samples())] for i in range(count)]

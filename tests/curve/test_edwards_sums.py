@@ -72,7 +72,7 @@ def affine(sums: Any) -> list[tuple[int, int]]:
     return points
 
 
-def test_the_form_is_the_curve() -> None:
+def test_edwards_form_matches_the_curve() -> None:
     form = edwards_form(GROUP)
     assert form is not None
     law = reference(GROUP)
@@ -90,12 +90,12 @@ def test_the_form_is_the_curve() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in GROUPS if name != "bls12_377.g1"])
-def test_other_groups_have_none(name: str) -> None:
+def test_other_groups_have_no_edwards_form(name: str) -> None:
     assert edwards_form(GROUPS[name]) is None
 
 
 def test_accumulation() -> None:
-    """Equal, opposite and neutral pairs need no second look."""
+    """Equal, opposite and neutral pairs need no special case."""
     law = reference(GROUP)
     p, q, s = points(GROUP, 3)
     bases = [p, q, s, law.neg(p), law.add(p, q), None]

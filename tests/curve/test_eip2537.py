@@ -83,7 +83,7 @@ def test_vectors(shared_fixtures: Path, groups: Groups, file: str) -> None:
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("file", FAILURES)
-def test_failures_say_why(shared_fixtures: Path, file: str) -> None:
+def test_failures_report_the_reason(shared_fixtures: Path, file: str) -> None:
     precompiles = Precompiles(ReferenceGroups())
     for vector in load_vectors(shared_fixtures / "eip2537", file):
         assert vector.error is not None
@@ -138,7 +138,7 @@ def test_sums_of_several_terms() -> None:
         lambda vector: Vector("short", vector.operation, vector.data[1:], vector.expected, None),
     ],
 )
-def test_a_wrong_result_is_noticed(damage: Callable[[Vector], Vector]) -> None:
+def test_wrong_results_are_detected(damage: Callable[[Vector], Vector]) -> None:
     generator = encode_eip2537_g1(BLS12_381.g1.generator)
     vector = Vector("g + 0", "g1_add", generator + bytes(128), generator, None)
     check_vectors(ReferenceGroups(), [vector])

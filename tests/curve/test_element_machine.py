@@ -106,8 +106,8 @@ def test_programs(name: str, limbs: str) -> None:
             assert int(zeros[lane]) == flags
 
 
-def test_zeros_are_zeros() -> None:
-    """Elements that are loaded as zero have words of zero: infinity is told by them."""
+def test_zero_elements_have_zero_words() -> None:
+    """Infinity is detected by zero words."""
 
     @kernel
     def words_of(k: Builder, numbers: Pointer[U64], out: Pointer[U32]) -> None:
@@ -133,7 +133,7 @@ def test_factors() -> None:
     ]  # fmt: skip
 
 
-def test_refusals() -> None:
+def test_invalid_programs_are_rejected() -> None:
     @kernel
     def made(k: Builder, y: Pointer[U32], *, names: tuple[str, ...]) -> None:
         ElementMachine(k, field_arithmetic(k, GROUPS["bn254.g1"].field), names)

@@ -123,8 +123,8 @@ def test_infinity_and_wrong_lengths(form: str) -> None:
 
 @settings(max_examples=400)
 @given(form=st.sampled_from(sorted(FORMS)), data=st.data())
-def test_what_decodes_encodes_back(form: str, data: st.DataObject) -> None:
-    """No two byte strings decode to one point: a damaged one is refused or another point."""
+def test_decoded_points_encode_to_the_same_bytes(form: str, data: st.DataObject) -> None:
+    """Encodings are unique: damaged bytes are rejected or decode to another point."""
     group, encode, decode = FORMS[form]
     valid = encode(group.multiply(data.draw(st.integers(0, 1000)), group.generator))
     raw = bytearray(valid)
@@ -276,7 +276,7 @@ GENERATOR = encode_zcash_g1(BLS12_381.g1.generator)
 
 
 @pytest.mark.parametrize("wrong", ["x" * 48, None, 48, [0] * 48, np.zeros(48, np.uint8)], ids=repr)
-def test_what_is_no_bytes(wrong: Any) -> None:
+def test_non_bytes_are_rejected(wrong: Any) -> None:
     for decode in (
         decode_zcash_g1, decode_eip196_g1, decode_eip2537_fp, decode_eip2537_fp2,
         functools.partial(decode_arkworks_g1, BN254),
@@ -286,7 +286,7 @@ def test_what_is_no_bytes(wrong: Any) -> None:
             decode(wrong)
 
 
-def test_bytes_of_other_kinds() -> None:
+def test_bytes_like_objects_are_accepted() -> None:
     point = BLS12_381.g1.generator
     assert decode_zcash_g1(bytearray(GENERATOR)) == point
     assert decode_zcash_g1(memoryview(GENERATOR)) == point  # type: ignore[arg-type]
@@ -295,8 +295,8 @@ def test_bytes_of_other_kinds() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["no", 1, None])
-def test_words_for_truth_values(wrong: Any) -> None:
-    """Text that says no would mean yes."""
+def test_non_boolean_check_subgroup_is_rejected(wrong: Any) -> None:
+    """The text "False" would be truthy."""
     with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):
         decode_zcash_g1(GENERATOR, check_subgroup=wrong)
     with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):
@@ -366,7 +366,7 @@ def jubjub(data: str) -> tuple[int, int]:
 
 
 @pytest.mark.fixtures
-def test_sapling_proofs_of_the_block_chain(shared_fixtures: Path) -> None:
+def test_mainnet_sapling_proofs_round_trip(shared_fixtures: Path) -> None:
     key, _ = sapling_output_key(shared_fixtures / "zcash")
     assert len(key.ic) == 6
     outputs = json.loads((shared_fixtures / "zcash/mainnet_sapling_outputs.json").read_text())

@@ -1,4 +1,4 @@
-"""Curves without a pairing: the named ones are what they claim, and what is none is refused."""
+"""Curves without a pairing: named curves are consistent, and invalid curves are rejected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_file_has_a_curve_and_a_name() -> None:
 
 
 @pytest.mark.parametrize("curve", WEIERSTRASS.values(), ids=lambda curve: curve.name)
-def test_weierstrass_curves_are_what_they_claim(curve: Curve) -> None:
+def test_weierstrass_parameters_are_consistent(curve: Curve) -> None:
     rebuilt = Curve(
         curve.name, checked(curve.fq), checked(curve.fr), curve.a, curve.b, curve.generator,
         curve.cofactor,
@@ -48,7 +48,7 @@ def test_weierstrass_curves_are_what_they_claim(curve: Curve) -> None:
 
 
 @pytest.mark.parametrize("curve", EDWARDS.values(), ids=lambda curve: curve.name)
-def test_edwards_curves_are_what_they_claim(curve: EdwardsCurve) -> None:
+def test_edwards_parameters_are_consistent(curve: EdwardsCurve) -> None:
     rebuilt = EdwardsCurve(
         curve.name, checked(curve.fq), checked(curve.fr), curve.a, curve.d, curve.generator,
         curve.cofactor,
@@ -179,19 +179,19 @@ def made(**changes: Any) -> Curve:
     ],
     ids=["off", "order", "b", "singular", "cofactor", "no cofactor", "short"],
 )  # fmt: skip
-def test_what_is_no_curve_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_curves_are_rejected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         made(**changes)
 
 
-def test_numbers_are_taken_modulo_q() -> None:
+def test_coefficients_are_reduced_modulo_q() -> None:
     assert made() == made(a=FIELD.value - 3, b=P256.b + FIELD.value)
     assert made().a == FIELD.value - 3
     with pytest.raises(InputError, match="composite"):
         Modulus("r", ORDER.value + 2)
 
 
-def test_what_is_no_edwards_curve_is_refused() -> None:
+def test_invalid_edwards_curves_are_rejected() -> None:
     curve = EDWARDS["baby_jubjub"]
 
     def edwards(**changes: Any) -> EdwardsCurve:

@@ -134,8 +134,8 @@ def test_sums(device: CpuDevice, group: PairingGroup) -> None:
 
 
 @SOME
-def test_many_points_share_inversions(device: CpuDevice, group: PairingGroup) -> None:
-    """More points than there are instances, infinity among them at every place."""
+def test_many_points_use_batch_inversion(device: CpuDevice, group: PairingGroup) -> None:
+    """More points than threads, with infinity at every index."""
     chosen = samples(group)
     law = law_of(group)
     table = [law.add(p, p) for p in chosen]
@@ -225,7 +225,7 @@ def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
     assert operations.is_finite(device, group, array[:0]).tolist() == []
 
 
-def test_infinity_is_refused_where_it_is_not_allowed(device: CpuDevice) -> None:
+def test_infinity_is_rejected_unless_allowed(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     generator = group.parameters.generator
     array = from_points(group, [generator, generator, None, generator, None])
@@ -254,7 +254,7 @@ def test_a_point_outside_the_subgroup_is_named(device: CpuDevice) -> None:
 # --- what is refused
 
 
-def test_arrays_of_another_kind(device: CpuDevice) -> None:
+def test_arrays_of_wrong_dtype_or_shape_are_rejected(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     good = from_points(group, [group.parameters.generator] * 2)
     for bad in (good.astype(np.uint64), good.reshape(2, -1), good[0]):
@@ -273,7 +273,7 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
         operations.multiply(device, group, good, words([1, 2], 8).astype(np.int64))
 
 
-def test_nothing(device: CpuDevice) -> None:
+def test_empty_arrays(device: CpuDevice) -> None:
     for group in (GROUPS["bn254.g1"], GROUPS["bls12_381.g2"]):
         none = from_points(group, [])
         assert none.shape == (0, *group.shape)

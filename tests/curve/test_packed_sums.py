@@ -109,7 +109,7 @@ def both_forms(k: Builder, p: Pointer[U64], out: Pointer[U64], *, group: Group) 
         law.store(out, at, law.add(law.load(p, 2 * at), law.load(p, 2 * at + 1)))
 
 
-def test_two_forms_of_sums_in_one_kernel() -> None:
+def test_two_point_representations_in_one_kernel() -> None:
     group = GROUPS["bls12_377.g1"]
     law, (p, q) = reference(group), points(group, 2)
     machine = MACHINES["29/64:rolled"]

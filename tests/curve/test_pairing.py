@@ -66,7 +66,7 @@ def multiples(curve: PairingCurve, logs: Sequence[tuple[int, int]]) -> list[tupl
 
 
 @each_curve
-def test_values_of_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
+def test_pairing_values_match_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
     source = random.Random(curve.name)
     r = curve.fr.value
     for logs in [(r - 1, 1), (source.randrange(r), source.randrange(r))]:
@@ -96,7 +96,7 @@ def test_product_of_more_pairs_than_a_workgroup_takes(device: CpuDevice) -> None
     ids=lambda curve: curve.name,
 )
 def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
-    """By the lanes of a workgroup each, where a processor does that, or a lane each: the same."""
+    """One workgroup a pair and one lane a pair give the same result."""
     few = 2 * device.multiprocessors
     logs = [(3 + at, 7 * at + 1) for at in range(few + 1)]
     pairs = [(None, curve.g2.generator), *multiples(curve, logs), (curve.g1.generator, None)]
@@ -164,8 +164,8 @@ def test_vectors_of_eip2537(shared_fixtures: Path, device: CpuDevice) -> None:
     check_vectors(DevicePairings(device), vectors)
 
 
-def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
-    """Its drivers would compile for minutes."""
+def test_webgpu_is_rejected_before_any_work(webgpu_device: WebGpuDevice) -> None:
+    """WebGPU drivers would compile for minutes."""
     with pytest.raises(DeviceError, match=r"cannot compute pairings, .* --device cpu"):
         pairing(webgpu_device, BN254, BN254.g1.generator, BN254.g2.generator)
     values = np.zeros((1, 12, 8), np.uint32)
@@ -173,8 +173,8 @@ def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
         product_of_values(webgpu_device, BN254, values)
 
 
-def test_a_pair_is_two_points_and_no_more(device: CpuDevice) -> None:
-    """Pairs that are not looked at must not exist: their product would be taken for another's."""
+def test_pairs_have_exactly_two_points(device: CpuDevice) -> None:
+    """Ignored coordinates would let one product pass for another."""
     p, q = BN254.g1.generator, BN254.g2.generator
     minus = g1_group(BN254).negate(p)
     assert pairing_product_is_one(device, BN254, iter([[p, q], (minus, q)]))

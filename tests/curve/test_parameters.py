@@ -60,7 +60,7 @@ def test_generators_have_order_r(curve: PairingCurve) -> None:
     assert g2.mul(r, curve.g2.generator) is None
 
 
-def test_generators_are_those_of_py_ecc() -> None:
+def test_generators_match_py_ecc() -> None:
     for curve, other in ((BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)):
         assert curve.g1.generator == tuple(int(c) for c in other.G1)
         assert curve.g2.generator == tuple(tuple(int(c) for c in x.coeffs) for x in other.G2)
@@ -80,7 +80,7 @@ def test_tower_is_a_tower_of_fields(curve: PairingCurve) -> None:
 
 
 @each_curve
-def test_twist_is_the_one_named(curve: PairingCurve) -> None:
+def test_twist_kind_matches_its_name(curve: PairingCurve) -> None:
     fq2 = fields_of(curve).fq2
     b, xi = fq2.embed(curve.g1.b), curve.tower.fq6_non_residue
     expected = fq2.div(b, xi) if curve.twist is Twist.D else fq2.mul(b, xi)

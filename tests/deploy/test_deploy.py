@@ -78,14 +78,16 @@ def test_health(unix: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("words", [[], ["none"], ["ftp://host"], ["unix:a", "unix:b"]])
-def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_line_exits_with_code_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 2
     assert "usage" in capsys.readouterr().err
 
 
-def test_the_image_is_made_of_what_there_is() -> None:
+def test_dockerfile_copies_existing_files_and_extras() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
         for name in line.split()[:-1]:
@@ -96,7 +98,7 @@ def test_the_image_is_made_of_what_there_is() -> None:
     assert re.search(r"^USER quod$", text, re.MULTILINE)
 
 
-def test_the_unit_is_one(tmp_path: Path) -> None:
+def test_systemd_unit_is_valid(tmp_path: Path) -> None:
     """systemd's own check, with programs where the unit looks for them."""
     program = shutil.which("systemd-analyze")
     if program is None:
@@ -118,7 +120,7 @@ def test_the_unit_is_ended_before_other_services() -> None:
     assert not re.search(r"^OOMScoreAdjust=-", text, re.MULTILINE)
 
 
-def test_the_configuration_is_one() -> None:
+def test_example_configuration_is_valid() -> None:
     config = read_config(DEPLOY / "quod.toml", {}, {})
     assert str(config.data) == "/var/lib/quod/data"
     assert config.requests.drain_seconds == 60
@@ -141,7 +143,7 @@ def test_metrics_of_the_alerts_exist() -> None:
     assert {name.removesuffix("_total") for name in used} <= exported
 
 
-def test_alerts_are_those_of_the_page() -> None:
+def test_alerts_match_the_documentation() -> None:
     alerts = set(re.findall(r"alert: (\w+)", (DEPLOY / "alerts.yaml").read_text()))
     page = (REPOSITORY / "docs" / "operating.md").read_text()
     assert alerts == set(re.findall(r"`(Quod\w+)`", page))

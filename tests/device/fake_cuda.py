@@ -1,4 +1,4 @@
-"""A model of NVIDIA's driver, in memory: what Quod calls of it, for machines without a GPU.
+"""A model of NVIDIA's driver for machines without a GPU: the functions that Quod calls.
 
 It takes the place of the module `cuda.bindings.driver`, whose types it uses. Every call can be told
 to fail. See `fake_cuda_memory` for its memory and `fake_cuda_execution` for what it runs.

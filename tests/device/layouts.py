@@ -1,4 +1,4 @@
-"""Devices that lay work out and do none of it: each launch is bound as on the device itself.
+"""Devices that bind each launch as the real device does, and run nothing.
 
 What a plan gives to kernels must be what the device takes: whole numbers of elements, addresses
 that are aligned, pieces of memory within what a binding reaches, workgroups that a grid has. Here

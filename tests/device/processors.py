@@ -1,4 +1,4 @@
-"""Another processor than the one the tests run on."""
+"""A CPU other than the one the tests run on."""
 
 from __future__ import annotations
 

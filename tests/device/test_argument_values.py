@@ -1,4 +1,4 @@
-"""Arguments of devices, of any kind: numbers made exact, or errors that name them."""
+"""Arguments of devices: exact numbers are accepted, others raise errors that name them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_COUNTS: list[Any] = [1.0, 1.5, "1", None, True, np.True_, Fraction(1), np.arr
 
 
 @pytest.mark.parametrize("groups", [1, np.int64(1), np.uint8(1), np.array(1)])
-def test_workgroups_are_any_whole_number(device: Any, groups: Any) -> None:
+def test_workgroup_counts_may_be_any_integer_type(device: Any, groups: Any) -> None:
     kernel = device.compile(kernels.increment, lanes=8)
     array = np.zeros(8, np.uint32)
     device.launch(kernel, groups, 8, array)
@@ -47,7 +47,7 @@ def test_workgroups_are_any_whole_number(device: Any, groups: Any) -> None:
     assert array.tolist() == [2] * 8
 
 
-def test_workgroups_that_are_no_number(device: Any) -> None:
+def test_invalid_workgroup_counts_are_rejected(device: Any) -> None:
     kernel = device.compile(kernels.increment, lanes=8)
     buffer = device.upload(np.zeros(8, np.uint32))
     recording = device.stream().record()
@@ -72,7 +72,7 @@ def test_kernels_of_other_devices(device: Any, tmp_path: Path) -> None:
                     launch(kernel, 1, 8, *arrays)
 
 
-def test_what_is_no_kernel(device: Any) -> None:
+def test_non_kernels_are_rejected(device: Any) -> None:
     recording = device.stream().record()
     for launch in (device.launch, recording.launch):
         for candidate in (None, 5, "increment", np.zeros(4), object):
@@ -101,7 +101,7 @@ NO_SIZES: list[Any] = [
 ]
 
 
-def test_sizes_that_are_none_leave_the_device_as_it_was(device: Any) -> None:
+def test_invalid_sizes_leave_the_device_unchanged(device: Any) -> None:
     for size in NO_SIZES:
         for ask in (device.allocate, device.pinned, lambda n: device.allocate(n, zero=False)):
             with pytest.raises(DeviceError):
@@ -127,7 +127,7 @@ def test_slices_and_views(device: Any) -> None:
             part.view(*asked)
 
 
-def test_what_is_no_buffer(device: Any) -> None:
+def test_non_buffers_are_rejected(device: Any) -> None:
     array = np.zeros(4, np.uint32)
     recording = device.stream().record()
     for argument in (5, "x", array, [0] * 4, object()):
@@ -164,13 +164,13 @@ def test_lanes_and_static_arguments(device: Any) -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=repr)
-def test_what_devices_are_opened_with(options: dict[str, Any]) -> None:
+def test_invalid_open_device_options_are_rejected(options: dict[str, Any]) -> None:
     for name in ("cpu", "cpu:checked", "emulated"):
         with pytest.raises(DeviceError):
             open_device(name, **options)
 
 
-def test_names_of_devices() -> None:
+def test_invalid_device_names_are_rejected() -> None:
     with pytest.raises(DeviceError):
         open_device("")
     for name in (5, None, b"cpu", ["cpu"], ""):
@@ -192,7 +192,7 @@ def test_an_array_with_a_mask_is_refused(device: Any) -> None:
             use()
 
 
-def test_a_memory_that_fails_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     device = EmulatedDevice()
 
     def nothing(_: int) -> Buffer:

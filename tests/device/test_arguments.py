@@ -37,7 +37,7 @@ ONE_POINTER = Signature("f", {"a": types.pointer(types.u64)}, uses())
 STORED = Signature("f", {"a": types.pointer(types.u32)}, uses(0))
 
 
-def test_numbers_arrive(device: CpuDevice) -> None:
+def test_numbers_reach_the_kernel(device: CpuDevice) -> None:
     if device.kind == "webgpu":
         pytest.skip("WGSL has no 64-bit floating point numbers")
     kernel = device.compile(kernels.numbers)
@@ -51,7 +51,7 @@ def test_numbers_arrive(device: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("name", ["u32", "u64", "i32", "i64", "f32", "f64"])
-def test_truth_values_are_no_numbers(name: str) -> None:
+def test_booleans_are_not_numbers(name: str) -> None:
     signature = Signature("f", {"a": types.parse_type(name)}, uses())
     for value in (True, False, np.True_):
         with pytest.raises(DeviceError, match=f"argument a .*{value}, which is a truth value"):
@@ -67,7 +67,7 @@ def test_truth_values_are_no_numbers(name: str) -> None:
     st.floats(allow_nan=False),
     st.booleans(),
 )
-def test_slots_hold_the_numbers(
+def test_argument_slots_store_the_numbers(
     a: int, b: int, c: int, d: int, e: float, f: float, g: bool
 ) -> None:
     names = ["u32", "u64", "i32", "i64", "f32", "f64", "bool"]
@@ -98,7 +98,7 @@ def test_slots_hold_the_numbers(
         (5, 2, "is 2, which bool cannot hold (0 to 1)"),
     ],
 )
-def test_numbers_that_do_not_fit(position: int, value: Any, message: str) -> None:
+def test_out_of_range_numbers_are_rejected(position: int, value: Any, message: str) -> None:
     definition = kernels.numbers
     signature = Signature("numbers", definition.parameters, uses(6))
     arguments: list[Any] = [0, 0, 0, 0.0, 0.0, False, np.zeros(6)]
@@ -107,7 +107,7 @@ def test_numbers_that_do_not_fit(position: int, value: Any, message: str) -> Non
     assert refused(signature, *arguments) == expected
 
 
-def test_the_number_of_arguments() -> None:
+def test_argument_count_is_checked() -> None:
     signature = Signature("scale", kernels.scale.parameters, uses(3))
     assert refused(signature, 1, 2) == ("kernel scale takes 4 arguments (n, factor, a, out), not 2")
 
@@ -122,7 +122,7 @@ def test_read_only_memory() -> None:
     Signature("f", {"a": types.pointer(types.u32)}, uses()).pack((array,))
 
 
-def test_which_parameters_are_stored_to_is_known_also_from_the_cache(
+def test_cached_kernels_know_which_parameters_they_store_to(
     tmp_path: Any,
 ) -> None:
     from quod.device.cache.cache import CompileCache
@@ -179,7 +179,7 @@ def test_memory_layout() -> None:
         (types.bool_, ["?"], ["u1", "u4"]),
     ],
 )
-def test_kinds_of_elements(element: types.Type, good: list[str], bad: list[str]) -> None:
+def test_element_types_are_checked(element: types.Type, good: list[str], bad: list[str]) -> None:
     signature = Signature("f", {"a": types.pointer(element)}, uses())
     for dtype in good:
         signature.pack((np.zeros(8, dtype),))
@@ -189,7 +189,7 @@ def test_kinds_of_elements(element: types.Type, good: list[str], bad: list[str])
         assert message == f"argument a of kernel f {expected}"
 
 
-def test_words_of_two_widths_are_the_same_memory(device: CpuDevice) -> None:
+def test_u32_arrays_are_read_as_u64_elements(device: CpuDevice) -> None:
     a, out = words(8), np.full(8, 2**32 - 1, np.uint32)
     expected = (a.view(np.uint64) + out.view(np.uint64)).tolist()
     device.launch(device.compile(kernels.add_words), 4, 4, a, out)

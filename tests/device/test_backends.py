@@ -1,4 +1,4 @@
-"""A kind of device is one row: whoever lists, opens, measures or names devices reads that."""
+"""A device kind is one table row that listing, opening, benchmarks and names read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
     return calls
 
 
-def test_a_new_kind_joins_by_its_row(opened: list[tuple[str, Options]]) -> None:
+def test_backend_row_adds_a_device_kind(opened: list[tuple[str, Options]]) -> None:
     assert discovery.devices()[-1] == ROW
     discovery.open_device("abacus", memory_budget=5)
     assert opened == [("abacus", Options(memory_budget=5))]
@@ -46,7 +46,7 @@ def test_a_new_kind_joins_by_its_row(opened: list[tuple[str, Options]]) -> None:
     assert backend("abacus").why_not() == "another one is broken"
 
 
-def test_it_is_hinted_at_and_refuses_what_processors_take(
+def test_new_kind_is_suggested_and_rejects_cpu_options(
     opened: list[tuple[str, Options]],
 ) -> None:
     with pytest.raises(DeviceError, match="there is no device 'abbacus'; did you mean abacus"):
@@ -79,12 +79,12 @@ def test_rows(name: str) -> None:
         ("webgpu:llvmpipe", "webgpu:llvmpipe"), ("emulated:ptx", "emulated:ptx"),
     ],
 )  # fmt: skip
-def test_the_name_that_a_device_is_kept_under(name: str, kept: str) -> None:
+def test_devices_are_cached_under_their_full_name(name: str, kept: str) -> None:
     row = backend_of(name)
     assert row is not None
     assert row.parse(name) == kept
 
 
 @pytest.mark.parametrize("name", ["", "cpu:", "CPU", "cuda:", "cuda:²", "webgpu:", "emulated:ir"])
-def test_names_of_no_device(name: str) -> None:
+def test_names_of_unknown_devices(name: str) -> None:
     assert backend_of(name) is None

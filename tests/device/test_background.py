@@ -1,4 +1,4 @@
-"""Tasks done beside the caller."""
+"""Tasks that run concurrently with the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.device.runtime.background import Background
 from quod.device.runtime.future import Dropped
 
 
-def test_results_and_errors_belong_to_their_tasks() -> None:
+def test_tasks_return_their_own_results_and_errors() -> None:
     background = Background("test", 3)
     tasks = [background.begin(lambda n=n: 10 // n) for n in range(20)]  # type: ignore[misc]
     assert [each.result() for each in tasks[1:]] == [10 // n for n in range(1, 20)]
@@ -26,7 +26,7 @@ def test_results_and_errors_belong_to_their_tasks() -> None:
     assert background.begin(lambda: "again").result() == "again"
 
 
-def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
+def test_one_task_per_thread_runs_concurrently() -> None:
     background, together = Background("test", 2), threading.Barrier(2, timeout=60)
     tasks = [background.begin(together.wait) for _ in range(4)]
     assert sorted(each.result() for each in tasks) == [0, 0, 1, 1]
@@ -43,7 +43,7 @@ def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
     assert most == [1]
 
 
-def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
+def test_closing_waits_for_running_tasks_and_drops_queued_ones() -> None:
     background, started, go = Background("test", 1), threading.Event(), threading.Event()
 
     def slow() -> str:
@@ -64,7 +64,7 @@ def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
     assert first.result() == "done"
 
 
-def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
+def test_process_exit_drops_queued_tasks() -> None:
     source = (
         "import threading\n"
         "from quod.device.runtime.background import Background\n"
@@ -111,8 +111,8 @@ def test_a_forked_process_does_its_own_tasks() -> None:
     assert waiting.result(60) == os.getpid()
 
 
-def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no thread of those that there may be, and nothing waits for it."""
+def test_failed_thread_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that failed to start is not counted, and nothing waits for it."""
     background, start = Background("test", 1), threading.Thread.start
 
     def none(thread: threading.Thread) -> None:
@@ -158,8 +158,8 @@ def test_threads_linger_for_the_next_task_and_no_longer() -> None:
     assert brief.begin(lambda: "again").result(60) == "again"
 
 
-def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does that has no memory for what it would say."""
+def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may end without a report if it runs out of memory."""
     monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     work = Background._work
     monkeypatch.setattr(Background, "_work", lambda self: None)
@@ -190,7 +190,7 @@ def test_a_thread_that_ends_in_its_task(monkeypatch: pytest.MonkeyPatch) -> None
         other.result()
 
 
-def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> None:
+def test_threads_outliving_main_get_their_tasks_done() -> None:
     source = (
         "import threading, time\n"
         "from quod.device.runtime.background import Background\n"
@@ -211,7 +211,7 @@ def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> Non
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_ends_while_it_lingers_is_not_counted_on(
+def test_thread_that_ends_while_idle_is_not_reused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     background = Background("test", 1, linger=600.0)

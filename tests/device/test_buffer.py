@@ -1,4 +1,4 @@
-"""Buffers in memory that the host does not reach, and how they come to a kernel."""
+"""Buffers in memory the host cannot access, and how kernels receive them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_host_memory_is_in_the_host_space() -> None:
     assert Buffer.empty(12).nbytes == 12
 
 
-def test_a_kernel_takes_memory_of_its_own_space_only() -> None:
+def test_kernels_accept_memory_of_their_own_space_only() -> None:
     space = Space("far")
     far = Signature("f", POINTER, PointerUses((), ()), space=space, alignment=16)
     near = Signature("f", POINTER, PointerUses((), ()))
@@ -86,7 +86,7 @@ def lying(array: Array) -> Array:
     return array.view(Lying)
 
 
-def test_what_subclasses_of_arrays_say_of_their_memory_is_not_believed() -> None:
+def test_array_subclass_memory_attributes_are_not_trusted() -> None:
     buffer = Buffer.wrap(lying(np.zeros(4, np.uint32)))
     assert (buffer.nbytes, buffer.writeable) == (16, False)
     with pytest.raises(DeviceError, match="contiguous"):
@@ -106,7 +106,7 @@ def test_what_subclasses_of_arrays_say_of_their_memory_is_not_believed() -> None
         device.stream().record().upload(lying(np.zeros(4, np.uint32)), Buffer.empty(4 << 20))
 
 
-def test_only_numbers_are_memory() -> None:
+def test_only_numeric_arrays_are_memory() -> None:
     for other in (np.array([None, 1]), [1, 2], "text", None):
         with pytest.raises(
             DeviceError, match="a buffer must be the memory of a NumPy array of numbers"

@@ -60,7 +60,7 @@ def test_keys_are_equal_only_for_equal_parts(a: list[bytes], b: list[bytes]) -> 
     assert (key_of(*a) == key_of(*b)) == (a == b)
 
 
-def test_a_flipped_bit_anywhere_is_noticed(cache: CompileCache) -> None:
+def test_flipped_bits_are_detected(cache: CompileCache) -> None:
     cache.put(KEY, CONTENT[:64])
     path = entry_of(cache)
     sound = path.read_bytes()
@@ -75,7 +75,7 @@ def test_a_flipped_bit_anywhere_is_noticed(cache: CompileCache) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 12, 13, 44, 45, 46, 100])
-def test_a_truncated_entry_is_noticed(cache: CompileCache, size: int) -> None:
+def test_truncated_entries_are_detected(cache: CompileCache, size: int) -> None:
     cache.put(KEY, CONTENT)
     path = entry_of(cache)
     path.write_bytes(path.read_bytes()[:size])
@@ -83,14 +83,14 @@ def test_a_truncated_entry_is_noticed(cache: CompileCache, size: int) -> None:
     assert not path.exists()
 
 
-def test_an_entry_with_something_behind_it_is_noticed(cache: CompileCache) -> None:
+def test_trailing_bytes_are_detected(cache: CompileCache) -> None:
     cache.put(KEY, CONTENT)
     path = entry_of(cache)
     path.write_bytes(path.read_bytes() + b"x")
     assert cache.get(KEY) is None
 
 
-def test_an_entry_under_another_name_is_noticed(cache: CompileCache) -> None:
+def test_renamed_entries_are_detected(cache: CompileCache) -> None:
     cache.put(KEY, CONTENT)
     other = KEY[0] + key_of("other")[1:]
     entry_of(cache).rename(entry_of(cache).with_name(other))
@@ -131,7 +131,7 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
     assert all(len(path.name) == 64 for path in files_of(tmp_path))
 
 
-def test_size_is_bounded_and_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+def test_size_is_bounded_with_lru_eviction(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path, limit_bytes=16 * 1000)
     keys = [f"a{number:063x}" for number in range(12)]
     long_ago = time.time() - 10_000
@@ -146,7 +146,7 @@ def test_size_is_bounded_and_what_was_used_longest_ago_goes_first(tmp_path: Path
     assert sum(path.stat().st_size for path in files_of(tmp_path)) <= 1000
 
 
-def test_an_entry_that_is_larger_than_its_share_is_not_kept(tmp_path: Path) -> None:
+def test_entries_larger_than_a_shard_are_not_kept(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path, limit_bytes=16 * 100)
     cache.put(KEY, bytes(50))
     assert cache.get(KEY) is not None
@@ -166,7 +166,7 @@ def test_files_of_processes_that_died_while_writing_are_removed(cache: CompileCa
     assert fresh.exists()
 
 
-def test_trimming_touches_only_what_the_cache_has_made(tmp_path: Path) -> None:
+def test_trimming_deletes_only_cache_entries(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path, limit_bytes=16 * 1000)
     shard = tmp_path / "a"
     shard.mkdir(mode=0o700)
@@ -183,7 +183,7 @@ def test_trimming_touches_only_what_the_cache_has_made(tmp_path: Path) -> None:
     assert 0 < sum(path.stat().st_size for path in kept) <= 1000
 
 
-def test_putting_looks_at_one_sixteenth_of_the_entries(
+def test_put_scans_one_shard_of_sixteen(
     cache: CompileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = []
@@ -199,10 +199,10 @@ def test_putting_looks_at_one_sixteenth_of_the_entries(
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_a_full_folder_is_not_looked_at_for_each_entry(
+def test_full_folder_is_not_scanned_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
-    """And is bounded all the same, with what others store meanwhile."""
+    """The size stays bounded, with entries of other processes."""
     looks = []
     scan = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scan(folder))
@@ -219,7 +219,7 @@ def test_a_full_folder_is_not_looked_at_for_each_entry(
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nowhere"])
-def test_a_folder_that_cannot_be_used_is_a_miss(tmp_path: Path, kind: str) -> None:
+def test_unusable_folder_is_a_miss(tmp_path: Path, kind: str) -> None:
     place = tmp_path / "place"
     if kind == "a link to nowhere":
         place.symlink_to(tmp_path / "absent" / "deeper")
@@ -233,9 +233,7 @@ def test_a_folder_that_cannot_be_used_is_a_miss(tmp_path: Path, kind: str) -> No
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_folder_that_cannot_be_written(
-    cache: CompileCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_folder(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.put(KEY, CONTENT)
 
     # The tests may run as root, whom permissions do not stop.
@@ -260,7 +258,7 @@ def test_a_folder_that_cannot_be_written(
 
 
 @pytest.mark.filterwarnings("ignore::quod.device.cache.cache.CacheWarning")
-def test_a_full_disk_leaves_nothing(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_file(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*paths: object, **folders: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -269,7 +267,7 @@ def test_a_full_disk_leaves_nothing(cache: CompileCache, monkeypatch: pytest.Mon
     assert files_of(folder_of(cache)) == []
 
 
-def test_an_interrupt_while_writing_leaves_nothing(
+def test_interrupted_write_leaves_no_file(
     cache: CompileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*paths: object, **folders: object) -> None:
@@ -281,7 +279,7 @@ def test_an_interrupt_while_writing_leaves_nothing(
     assert files_of(folder_of(cache)) == []
 
 
-def test_a_folder_that_is_removed_meanwhile_is_made_again(cache: CompileCache) -> None:
+def test_removed_folder_is_recreated(cache: CompileCache) -> None:
     cache.put(KEY, CONTENT)
     shutil.rmtree(folder_of(cache))
     assert cache.get(KEY) is None
@@ -289,7 +287,7 @@ def test_a_folder_that_is_removed_meanwhile_is_made_again(cache: CompileCache) -
     assert CompileCache(cache.folder).get(KEY) == CONTENT
 
 
-def test_the_folder_is_private_and_where_the_user_says(
+def test_folder_is_private_and_configurable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "chosen"))
@@ -317,7 +315,7 @@ def test_the_folder_is_private_and_where_the_user_says(
         ({"HOME": "~"}, "no home folder"),
     ],
 )
-def test_no_folder_depends_on_where_a_command_is_started(
+def test_folder_does_not_depend_on_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -349,7 +347,7 @@ entry.main(["one", "two"])
 """
 
 
-def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
+def test_command_line_warns_in_one_line(tmp_path: Path) -> None:
     environment = dict(os.environ, QUOD_CACHE_DIR="somewhere", PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run(
         [sys.executable, "-c", SAYING], env=environment, cwd=tmp_path, text=True,
@@ -370,7 +368,9 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
         default_folder()
 
 
-def test_texts_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_texts_are_kept_for_debugging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = CompileCache(tmp_path / "cache")
     place, other = (cache.keep_text("f.ll", "text") for _ in range(2))
     assert place is not None
@@ -390,15 +390,15 @@ def test_texts_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert CompileCache(tmp_path / "file").keep_text("f.ll", "x") is None
 
 
-def test_texts_do_not_pile_up(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_texts_are_bounded(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "_MAX_TEXTS", 3)
     for number in range(8):
         assert cache.keep_text("f.ll", str(number)) is not None
     assert len(files_of(folder_of(cache))) == 3
 
 
-def test_a_kept_text_writes_over_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where somebody has guessed its name."""
+def test_kept_text_overwrites_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link at the predicted name is not followed."""
     monkeypatch.setattr(os, "urandom", bytes)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     (tmp_path / "file").write_bytes(b"")

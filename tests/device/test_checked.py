@@ -1,4 +1,4 @@
-"""The processor that checks: ordinary calls give what they give, mistakes are errors at a line."""
+"""The checked CPU device: normal calls give equal results, mistakes raise errors with lines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def outside(k: Builder, x: Pointer[U64]) -> None:
         (outside, 2, "instance 7 of workgroup 0 loads element 32 of x, which has 32 of type u64"),
     ],
 )
-def test_mistakes(checked: Any, definition: Any, line: int, message: str) -> None:
+def test_kernel_mistakes_are_reported(
+    checked: Any, definition: Any, line: int, message: str
+) -> None:
     argument = np.zeros(32, np.uint64 if definition is outside else np.uint32)
     compiled = checked.compile(definition, lanes=8)
     with pytest.raises(InterpreterError, match=message) as caught:

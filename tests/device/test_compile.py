@@ -83,7 +83,7 @@ def test_one_device_compiles_a_kernel_once(tmp_path: Path, compilations: list[st
     assert device.compile(kernels.raise_to, amount=True) is not a
 
 
-def test_a_later_device_neither_traces_nor_compiles_own_kernels(
+def test_second_device_reuses_traces_and_code_of_package_kernels(
     tmp_path: Path, compilations: list[str]
 ) -> None:
     assert multiply_works(device_with(tmp_path))
@@ -93,7 +93,7 @@ def test_a_later_device_neither_traces_nor_compiles_own_kernels(
     assert len(compilations) == 2
 
 
-def test_kernels_of_others_are_traced_again_but_not_compiled(
+def test_user_kernels_are_retraced_but_not_recompiled(
     tmp_path: Path, compilations: list[str]
 ) -> None:
     for _ in range(2):
@@ -154,9 +154,7 @@ def wrong(k: Builder, out: Pointer[U32]) -> None:
         out[0] = 1
 
 
-def test_a_kernel_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_kernel_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = device_with(tmp_path)
     for _ in range(2):
         with pytest.raises(KernelError, match=r"test_compile\.py"):
@@ -179,12 +177,12 @@ def test_a_kernel_that_fails_leaves_nothing(
     assert device.compile(kernels.scale).name == "scale"
 
 
-def test_static_arguments_that_cannot_be_hashed(tmp_path: Path) -> None:
+def test_unhashable_static_arguments(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match=r"static argument of kernel raise_to cannot be hashed"):
         device_with(tmp_path).compile(kernels.raise_to, amount=[1])
 
 
-def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
+def test_threads_compile_each_kernel_once_without_blocking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = device_with(tmp_path)
@@ -244,7 +242,7 @@ def key(
     return trace_key(definition, machine, static, toolchain())
 
 
-def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
+def test_trace_keys_depend_on_kernel_machine_and_options() -> None:
     keys = {
         key(spec=SPEC),
         key(lanes=8, spec=SPEC),
@@ -259,7 +257,7 @@ def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
     assert key(spec=SPEC) == key(spec=BN254_FR)
 
 
-def test_trace_keys_tell_kernels_of_one_name_apart() -> None:
+def test_trace_keys_distinguish_kernels_with_equal_names() -> None:
     definition = field_kernels.field_add
     location = definition.location
     place = Path(location.file)
@@ -274,7 +272,7 @@ def test_trace_keys_tell_kernels_of_one_name_apart() -> None:
     assert len({key(each) for each in definitions}) == 3
 
 
-def test_there_is_no_trace_key_where_the_text_is_not_determined() -> None:
+def test_no_trace_key_if_the_text_is_not_determined() -> None:
     assert key(kernels.scale) is None  # not of the package
     assert key(spec=object()) is None  # shown by its address
     assert key(spec=(SPEC, len, lambda: 0)) is None
@@ -348,7 +346,7 @@ def test_edits_change_the_digest(package: Path) -> None:
         assert changed()
 
 
-def test_files_cannot_trade_content(package: Path) -> None:
+def test_swapped_file_contents_change_the_digest(package: Path) -> None:
     before = sources.digest_of(package, WITHOUT)
     first, second = package / "kernel" / "one.py", package / "kernel" / "two.py"
     a, b = first.read_text(), second.read_text()
@@ -357,7 +355,7 @@ def test_files_cannot_trade_content(package: Path) -> None:
     assert sources.digest_of(package, WITHOUT) != before
 
 
-def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
+def test_only_kernels_in_digested_files_have_trace_keys() -> None:
     root = Path(sources.__file__).parents[2]
     modules = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
     for place in (*modules, "layered/a.py", "groth16/gpu/deeper/a.py", "a.py"):
@@ -369,10 +367,10 @@ def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
     assert sources.path_in_package(f"{root}//cli/entry.py") is None
 
 
-def test_links_within_the_package_lead_out_of_it(
+def test_symlinks_in_the_package_are_outside_the_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The digest follows no folder that is a link."""
+    """The digest follows no symbolic link."""
     for folder in ("package", "outside"):
         (tmp_path / folder).mkdir()
     (tmp_path / "outside" / "mine.py").touch()
@@ -387,7 +385,7 @@ def test_links_within_the_package_lead_out_of_it(
 
 
 def test_parameters_are_part_of_the_keys() -> None:
-    """One function and one name, with memory more or less, or of another type."""
+    """Kernels of equal name and function differ in the memory they take."""
     function = field_kernels.field_add
     declared = dict(function.parameters)
     last = next(reversed(declared))
@@ -405,8 +403,8 @@ def test_parameters_are_part_of_the_keys() -> None:
     assert len(keys) == len(others) + 1
 
 
-def test_a_cache_gives_no_kernel_of_other_parameters(tmp_path: Path) -> None:
-    """Parts of attention are combined with and without the logarithms of sums."""
+def test_cache_distinguishes_kernel_parameters(tmp_path: Path) -> None:
+    """Attention partials are combined with and without log sums."""
     random = np.random.default_rng(1)
     q, k, v = (random.normal(size=(1, n, 40, 8)).astype(np.float32) for n in (2, 1, 1))
     q = q[:, :, :1].copy()
@@ -431,7 +429,7 @@ def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
 
 
 def test_trace_keys_are_the_same_in_every_process() -> None:
-    """Whatever order a set of features has there."""
+    """The iteration order of a set does not matter."""
     source = (
         "from quod.device.cache.compiled_code import trace_key\n"
         "from quod.field.kernels import field_add\n"
@@ -483,7 +481,7 @@ print(time.process_time() - begin)
 """
 
 
-def test_a_fresh_process_has_its_kernels_in_milliseconds(
+def test_cached_kernels_load_in_milliseconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Kernels compiled by other processes: the same code, and never anybody's trouble."""
+"""Kernels compiled by helper processes: equal code, and failures that users never see."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_helper_makes_the_same_code(
+def test_helper_process_compiles_identical_code(
     tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str]
 ) -> None:
     def compile_both(folder: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_helper_makes_the_same_code(
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
 
-def test_a_helper_does_not_compile_what_the_cache_has(
+def test_helper_does_not_recompile_cached_kernels(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_one(tmp_path)
@@ -114,7 +114,7 @@ def test_a_helper_does_not_compile_what_the_cache_has(
     assert contents(tmp_path) == kept
 
 
-def test_threads_compile_beside_one_another(
+def test_threads_compile_concurrently(
     tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str]
 ) -> None:
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
@@ -130,7 +130,7 @@ def test_threads_compile_beside_one_another(
 @pytest.mark.parametrize(
     "why", ["one thread", "not of the package", "alone", "no interpreter", "limited"]
 )
-def test_no_process_is_started_for_nothing(
+def test_no_helper_is_started_if_unusable(
     tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str], why: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -150,7 +150,7 @@ def test_no_process_is_started_for_nothing(
     assert places._helpers == []
 
 
-def test_a_helper_that_dies_is_replaced_by_the_process_itself(
+def test_dead_helper_falls_back_to_in_process_compilation(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = compile_pool._Helper.ask
@@ -164,7 +164,7 @@ def test_a_helper_that_dies_is_replaced_by_the_process_itself(
     assert places._helpers == places._idle == []
 
 
-def test_where_no_process_can_be_started_kernels_wait(
+def test_kernels_compile_in_turn_if_no_helper_starts(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -179,10 +179,10 @@ def test_where_no_process_can_be_started_kernels_wait(
         assert multiply_works(*waiting.result(300))
 
 
-def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
+def test_failing_helper_falls_back_to_in_process_compilation(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does that has too little memory for it, but enough to say so."""
+    """The helper runs out of memory and reports it."""
     received = []
 
     def nothing_after_the_key(stream: Any) -> Any:
@@ -196,7 +196,9 @@ def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
     assert places._helpers == []
 
 
-def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._CompilerPool) -> None:
+def test_waiting_compilation_uses_a_freed_helper(
+    tmp_path: Path, places: compile_pool._CompilerPool
+) -> None:
     with ThreadPoolExecutor(1) as pool, places.acquire(2):
         with places.acquire(2) as helper:
             assert helper is not None
@@ -206,7 +208,7 @@ def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._Com
         assert multiply_works(*waiting.result(300))
 
 
-def test_a_helper_that_nobody_can_wait_for_is_ended(
+def test_helper_is_ended_if_its_thread_cannot_start(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, start = [], threading.Thread.start
@@ -232,7 +234,7 @@ def test_a_helper_that_nobody_can_wait_for_is_ended(
 def test_an_interrupt_ends_the_helper(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or its answer would be taken for that of the next kernel."""
+    """Otherwise its answer would be taken for that of the next kernel."""
 
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
@@ -283,10 +285,10 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
-def test_errors_are_the_callers(
+def test_compile_errors_reach_the_caller(
     tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A helper that cannot compile says no more than that; the process itself finds out why."""
+    """A failed helper reports no reason; the process compiles again to find it."""
     said: list[Any] = []
 
     def noting(stream: Any) -> Any:
@@ -317,7 +319,7 @@ def test_compilations_are_counted() -> None:
     assert seen == [(0, 1), (0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
 
 
-def test_what_the_cache_has_is_not_compiled(tmp_path: Path) -> None:
+def test_cached_kernels_are_not_counted_as_compilations(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     with compilations.watched(lambda done, asked: seen.append((done, asked))):
         compile_one(tmp_path)

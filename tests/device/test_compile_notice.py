@@ -65,7 +65,7 @@ def on_a_terminal(script: str) -> str:
     return shown.decode()
 
 
-def test_a_terminal_shows_one_line_which_is_erased() -> None:
+def test_notice_is_one_line_that_is_erased() -> None:
     shown = on_a_terminal(COMPILE.format(before=""))
     *drawn, erased, end = shown.split("\r")[1:]
     assert [line.rstrip() for line in drawn] == [
@@ -76,11 +76,11 @@ def test_a_terminal_shows_one_line_which_is_erased() -> None:
     assert (erased.strip(), len(erased), end) == ("", len(drawn[-1]), "")
 
 
-def test_it_is_off_where_it_is_turned_off() -> None:
+def test_progress_false_disables_the_notice() -> None:
     assert on_a_terminal(COMPILE.format(before="quod.progress(False)")) == ""
 
 
-def test_workers_of_the_service_turn_it_off(on_at_first: None) -> None:
+def test_service_workers_disable_the_notice(on_at_first: None) -> None:
     from quod.service.worker.worker import Worker
 
     worker = Worker.__new__(Worker)
@@ -89,7 +89,7 @@ def test_workers_of_the_service_turn_it_off(on_at_first: None) -> None:
     assert not compilations._notifies
 
 
-def test_servers_turn_it_off(on_at_first: None) -> None:
+def test_servers_disable_the_notice(on_at_first: None) -> None:
     from quod.service.server.running import run
 
     nothing: Any = None
@@ -98,12 +98,12 @@ def test_servers_turn_it_off(on_at_first: None) -> None:
     assert not compilations._notifies
 
 
-def test_it_can_be_turned_on_again() -> None:
+def test_progress_true_enables_the_notice_again() -> None:
     shown = on_a_terminal(COMPILE.format(before="quod.progress(False); quod.progress(True)"))
     assert "0 done, 1 in progress" in shown
 
 
-def test_nothing_is_written_off_a_terminal() -> None:
+def test_no_notice_without_a_terminal() -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMPILE.format(before="")],
         capture_output=True,
@@ -118,9 +118,7 @@ def test_nothing_is_written_off_a_terminal() -> None:
     [None, SimpleNamespace(), SimpleNamespace(isatty=lambda: True)],
     ids=["none", "no stream", "not writable"],
 )
-def test_a_standard_error_that_is_no_stream_does_no_harm(
-    stream: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_stderr_is_ignored(stream: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     counts = Compilations()
     with counts.running():
@@ -128,7 +126,7 @@ def test_a_standard_error_that_is_no_stream_does_no_harm(
     assert counts.done == 1
 
 
-def test_turning_it_off_erases_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabling_the_notice_erases_it(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     stream = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", stream)
@@ -149,14 +147,14 @@ def test_a_watcher_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written == []
 
 
-def test_quiet_commands_show_none(on_at_first: None) -> None:
+def test_quiet_commands_show_no_notice(on_at_first: None) -> None:
     from quod.cli import entry
 
     entry.run(["groth16", "verify", "none.json", "none.json", "none.json", "--quiet"])
     assert not compilations._notifies
 
 
-def test_a_device_counts_what_it_compiles(
+def test_devices_count_compilations(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On processors and NVIDIA's GPUs; drivers of WebGPU keep their own caches."""

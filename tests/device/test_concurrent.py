@@ -1,4 +1,4 @@
-"""Computations beside one another."""
+"""Concurrent computations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_results_by_name_in_the_order_of_the_tasks() -> None:
     assert run_concurrently({}, 2, "test", never) == {}
 
 
-def test_so_many_at_a_time() -> None:
+def test_tasks_run_concurrently_on_their_threads() -> None:
     barrier, names = threading.Barrier(2, timeout=60), set()
 
     def meet() -> int:
@@ -33,7 +33,7 @@ def test_so_many_at_a_time() -> None:
     assert names == {"test-0", "test-1"}
 
 
-def test_the_first_error_stops_the_others() -> None:
+def test_first_error_cancels_other_tasks() -> None:
     stopped, started = threading.Event(), []
 
     def fails() -> None:
@@ -50,7 +50,7 @@ def test_the_first_error_stops_the_others() -> None:
     assert started == ["ended"]
 
 
-def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_cancels_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped, join = threading.Event(), threading.Thread.join
 
     def interrupted(thread: threading.Thread) -> None:
@@ -63,8 +63,8 @@ def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "test-0"]
 
 
-def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does that has no memory for what it would say."""
+def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may end without a report if it runs out of memory."""
 
     def run(thread: threading.Thread) -> None:
         time.sleep(0.01)
@@ -74,7 +74,7 @@ def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> N
         run_concurrently({"a": lambda: 1}, 1, "test", never)
 
 
-def test_fewer_threads_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_tasks_run_on_fewer_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
 
     def one_only(thread: threading.Thread) -> None:

@@ -53,7 +53,7 @@ def content(device: CudaDevice, buffer: Buffer) -> np.ndarray[Any, Any]:
 # --- what the device says of itself
 
 
-def test_what_it_is(gpu: CudaDevice) -> None:
+def test_cuda_device_attributes(gpu: CudaDevice) -> None:
     assert (gpu.kind, gpu.name, gpu.host_memory, gpu.lanes) == ("cuda", "cuda:0", False, 128)
     assert gpu.resident_lanes == gpu.properties.multiprocessors * (
         gpu.properties.lanes_per_multiprocessor
@@ -79,7 +79,7 @@ def test_arrays_are_staged_and_brought_back(gpu: CudaDevice) -> None:
     assert (a == before).all()
 
 
-def test_arrays_that_share_memory_share_it_there(gpu: CudaDevice) -> None:
+def test_overlapping_arrays_alias_on_the_gpu(gpu: CudaDevice) -> None:
     array = words()
     expected = array.copy()
     expected[4:] *= 7
@@ -99,7 +99,7 @@ def test_buffers_are_used_in_place(gpu: CudaDevice) -> None:
     assert (content(gpu, a) == expected).all()
 
 
-def test_numbers_of_every_type_arrive(gpu: CudaDevice) -> None:
+def test_numbers_of_every_type_reach_the_kernel(gpu: CudaDevice) -> None:
     out = np.zeros(6)
     numbers = gpu.compile(kernels.numbers, lanes=1)
     gpu.launch(numbers, 1, 2**32 - 1, 1 << 63, -(2**31), 1.5, -2.5, True, out)
@@ -132,7 +132,7 @@ def test_shared_memory_of_any_size(gpu: CudaDevice, size: int) -> None:
     assert content(gpu, there).tolist() == expected
 
 
-def test_nothing_to_do(gpu: CudaDevice) -> None:
+def test_empty_launches_and_buffers(gpu: CudaDevice) -> None:
     out = np.zeros(COUNT, np.uint32)
     gpu.launch(gpu.compile(kernels.increment), 0, COUNT, out)
     assert not out.any()
@@ -148,7 +148,7 @@ def test_nothing_to_do(gpu: CudaDevice) -> None:
 
 
 @pytest.mark.parametrize("groups", [-1, 1 << 31])
-def test_grids_that_are_none(gpu: CudaDevice, groups: int) -> None:
+def test_invalid_grids_are_rejected(gpu: CudaDevice, groups: int) -> None:
     with pytest.raises(DeviceError, match=r"the number must be from 0 to 2\*\*31 - 1"):
         gpu.launch(gpu.compile(kernels.increment), groups, 1, np.zeros(1, np.uint32))
     recording = gpu.stream().record()
@@ -156,7 +156,7 @@ def test_grids_that_are_none(gpu: CudaDevice, groups: int) -> None:
         recording.launch(gpu.compile(kernels.increment), groups, 1, gpu.allocate(4))
 
 
-def test_arguments_that_do_not_fit(gpu: CudaDevice) -> None:
+def test_invalid_arguments_are_rejected(gpu: CudaDevice) -> None:
     increment = gpu.compile(kernels.increment)
     buffer = gpu.upload(words())
     for arguments, message in [
@@ -243,7 +243,7 @@ def test_page_locked_memory(gpu: CudaDevice) -> None:
     assert gpu.pinned(0).nbytes == 0
 
 
-def test_memory_comes_back_when_buffers_go(gpu: CudaDevice) -> None:
+def test_memory_is_freed_with_its_buffers(gpu: CudaDevice) -> None:
     gc.collect()
     before = gpu.memory_statistics()
     buffers = [gpu.allocate(3 << 20, zero=False) for _ in range(5)]
@@ -279,9 +279,7 @@ def pipeline(
 
 
 @pytest.mark.parametrize("timeline", [None, Timeline(), NullTimeline()])
-def test_recordings_run_when_they_are_submitted_and_again(
-    gpu: CudaDevice, timeline: Timeline | None
-) -> None:
+def test_recordings_can_be_replayed(gpu: CudaDevice, timeline: Timeline | None) -> None:
     source = gpu.pinned(4 * COUNT).view(np.uint32)
     source[:] = words()
     out = np.zeros(COUNT, np.uint32)
@@ -294,7 +292,7 @@ def test_recordings_run_when_they_are_submitted_and_again(
         assert (out == 3 * source + 1).all()
 
 
-def test_steps_that_do_not_depend_on_one_another_and_those_that_do(gpu: CudaDevice) -> None:
+def test_dependent_and_independent_steps(gpu: CudaDevice) -> None:
     increment = gpu.compile(kernels.increment)
     buffers = [gpu.allocate(4 * COUNT) for _ in range(4)]
     recording = gpu.stream().record()
@@ -320,7 +318,7 @@ def test_a_recording_keeps_its_memory(gpu: CudaDevice) -> None:
     assert not any(content(gpu, buffer).any() for buffer in buffers)
 
 
-def test_work_that_nobody_waits_for_is_done_and_let_go(gpu: CudaDevice) -> None:
+def test_unawaited_work_completes_and_frees_its_memory(gpu: CudaDevice) -> None:
     gc.collect()
     before = gpu.memory_statistics().in_use
     out = np.zeros(COUNT, np.uint32)
@@ -334,7 +332,7 @@ def test_work_that_nobody_waits_for_is_done_and_let_go(gpu: CudaDevice) -> None:
     assert (out == 3 * words() + 1).all()
 
 
-def test_streams_wait_for_events_of_others(gpu: CudaDevice) -> None:
+def test_streams_wait_for_events_of_other_streams(gpu: CudaDevice) -> None:
     increment = gpu.compile(kernels.increment)
     a, b = gpu.allocate(4 * COUNT), gpu.allocate(4 * COUNT)
     first = gpu.stream("first").record()
@@ -391,7 +389,7 @@ def test_a_timeline_has_a_stage_a_step(gpu: CudaDevice) -> None:
     assert json.dumps(timeline.to_chrome_trace())
 
 
-def test_streams_take_memory_of_their_own_device(gpu: CudaDevice) -> None:
+def test_streams_reject_memory_of_other_devices(gpu: CudaDevice) -> None:
     recording = gpu.stream().record()
     buffer, host = gpu.allocate(16), Buffer.zeros(16)
     for refused in (
@@ -413,7 +411,7 @@ def test_a_submission_can_be_cancelled(gpu: CudaDevice) -> None:
         submitted.wait()
 
 
-def test_recordings_of_hundreds_of_steps_are_made_quickly(gpu: CudaDevice) -> None:
+def test_recording_hundreds_of_steps_is_fast(gpu: CudaDevice) -> None:
     increment = gpu.compile(kernels.increment)
     buffer = gpu.allocate(1 << 20)
     parts = [buffer.slice(4096 * n, 4096 * (n + 1)) for n in range(256)]
@@ -480,7 +478,7 @@ except DeviceError as error:
 
 @pytest.mark.parametrize("synchronous", [False, True])
 @pytest.mark.parametrize("kind", present("simulated", "cuda"))
-def test_a_failed_kernel_is_not_passed_over(kind: str, synchronous: bool, tmp_path: Path) -> None:
+def test_failed_kernel_is_reported(kind: str, synchronous: bool, tmp_path: Path) -> None:
     open_gpu(kind, tmp_path).close()
     done = subprocess.run(
         [sys.executable, "-c", _FAILING, kind, str(tmp_path), str(int(synchronous))],

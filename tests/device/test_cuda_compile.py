@@ -1,4 +1,4 @@
-"""Kernels of a GPU are assembled beside the caller, on a simulated driver."""
+"""GPU kernels are assembled concurrently with the caller, on a simulated driver."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_compile_does_not_wait_for_the_assembler(tmp_path: Path) -> None:
     assert increment.registers == 24
 
 
-def test_kernels_are_assembled_side_by_side(
+def test_kernels_are_assembled_concurrently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "usable_threads", lambda: 3)
@@ -90,7 +90,7 @@ def test_kernels_are_assembled_side_by_side(
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
-def test_a_refusal_is_told_by_whoever_needs_the_code(tmp_path: Path, synchronous: bool) -> None:
+def test_assembler_error_is_raised_at_first_use(tmp_path: Path, synchronous: bool) -> None:
     driver = FakeCuda()
     device = CudaDevice(bindings=driver, cache=CompileCache(tmp_path), synchronous=synchronous)
     buffer = device.upload(np.zeros(COUNT, np.uint32))
@@ -111,7 +111,7 @@ def test_a_refusal_is_told_by_whoever_needs_the_code(tmp_path: Path, synchronous
     assert values.tolist() == [1] * COUNT
 
 
-def test_no_memory_for_code_is_no_refusal(tmp_path: Path) -> None:
+def test_out_of_memory_for_code_is_not_an_assembler_error(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     increment = device.compile(kernels.increment)
@@ -122,7 +122,7 @@ def test_no_memory_for_code_is_no_refusal(tmp_path: Path) -> None:
     assert driver.calls["cuLinkCreate"] == 1
 
 
-def test_what_the_cache_has_is_neither_traced_nor_assembled(
+def test_cached_kernels_are_neither_traced_nor_assembled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = BN254_FR
@@ -143,9 +143,7 @@ def test_what_the_cache_has_is_neither_traced_nor_assembled(
     assert driver.calls["cuLinkCreate"] == 0
 
 
-def test_closing_drops_what_is_not_assembled_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_drops_pending_assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "usable_threads", lambda: 1)
     driver = SlowAssembler()
     device = gpu_of(driver, tmp_path)
@@ -173,8 +171,8 @@ def test_closing_drops_what_is_not_assembled_yet(
             kernel.load()
 
 
-def test_registers_move_in_what_the_driver_loads_itself(tmp_path: Path) -> None:
-    """Linked code would leave them where they are."""
+def test_setmaxnreg_kernels_are_loaded_as_ptx(tmp_path: Path) -> None:
+    """Linked code would not change its register counts."""
     local = np.arange(128, 384)
     for loads in (1, 0):
         driver = FakeCuda()
@@ -189,7 +187,7 @@ def test_registers_move_in_what_the_driver_loads_itself(tmp_path: Path) -> None:
         assert driver.calls["cuModuleUnload"] == loads
 
 
-def test_a_text_that_the_driver_does_not_load(tmp_path: Path) -> None:
+def test_text_that_the_driver_rejects(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     driver.fail("cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX")

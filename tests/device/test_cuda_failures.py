@@ -1,4 +1,4 @@
-"""Bad days of a GPU, on a simulated driver: what is missing, too old, full, lost, or damaged."""
+"""Failures of a GPU on a simulated driver: missing, outdated, full, lost and damaged parts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_function_that_is_called_is_one_of_the_bindings() -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_take_what_those_of_the_bindings_take(name: str) -> None:
+def test_fake_functions_match_the_bindings_signatures(name: str) -> None:
     signature = (getattr(real, name).__doc__ or "").splitlines()[0]
     inner = re.sub(r"\[[^]]*\]", "", signature[signature.index("(") + 1 : signature.rindex(")")])
     count = len([each for each in inner.split(",") if each.strip()])
@@ -73,7 +73,7 @@ def test_functions_take_what_those_of_the_bindings_take(name: str) -> None:
 # --- what is missing
 
 
-def test_no_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_bindings_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     with pytest.raises(DeviceError, match=r"needs the package cuda-bindings .*pip install '\.\["):
         open_device("cuda")
@@ -81,7 +81,7 @@ def test_no_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cuda" not in {row.kind for row in discovery.devices()}
 
 
-def test_no_driver() -> None:
+def test_missing_driver_is_reported() -> None:
     class Nothing:
         CUresult = real.CUresult
 
@@ -109,7 +109,7 @@ def test_a_driver_that_does_not_start(code: str, message: str) -> None:
         CudaDevice(bindings=driver)
 
 
-def test_no_gpu_of_that_number() -> None:
+def test_unknown_gpu_index_is_reported() -> None:
     with pytest.raises(DeviceError, match="there is no GPU cuda:2; there are cuda:0 to cuda:1"):
         CudaDevice(2, bindings=FakeCuda(gpus=2))
     assert CudaDevice(1, bindings=FakeCuda(gpus=2)).name == "cuda:1"
@@ -137,7 +137,7 @@ def test_a_gpu_that_is_too_old() -> None:
         CudaDevice(bindings=FakeCuda(capability=(6, 1)))
 
 
-def test_a_newer_gpu_than_is_known_runs_what_is_known() -> None:
+def test_newer_gpu_uses_the_newest_known_architecture() -> None:
     assert CudaDevice(bindings=FakeCuda(capability=(13, 7))).properties.arch == "sm_121"
 
 
@@ -190,7 +190,7 @@ def test_a_driver_without_an_assembler(tmp_path: Path) -> None:
 # --- compiling
 
 
-def test_a_refused_kernel_tells_the_python_line_and_keeps_the_ptx(tmp_path: Path) -> None:
+def test_rejected_kernel_names_the_line_and_keeps_the_ptx(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     driver.fail("cuLinkComplete", "CUDA_ERROR_INVALID_PTX")
@@ -228,7 +228,7 @@ def test_the_log_names_the_python_line(tmp_path: Path) -> None:
     assert re.search(rf"line \d+; error   : Bad things \(.*kernels\.py:{line}\)", str(caught.value))
 
 
-def test_code_is_kept_on_disk_and_a_damaged_entry_is_built_again(tmp_path: Path) -> None:
+def test_code_is_cached_and_damaged_entries_are_rebuilt(tmp_path: Path) -> None:
     first = FakeCuda()
     assert launch_all(gpu_of(first, tmp_path)) == [1] * COUNT
     assert first.calls["cuLinkCreate"] == 1
@@ -245,7 +245,7 @@ def test_code_is_kept_on_disk_and_a_damaged_entry_is_built_again(tmp_path: Path)
         assert third.calls["cuLinkCreate"] == 1
 
 
-def test_code_that_the_driver_does_not_load_is_built_again(tmp_path: Path) -> None:
+def test_code_that_fails_to_load_is_rebuilt(tmp_path: Path) -> None:
     launch_all(gpu_of(FakeCuda(), tmp_path))
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
@@ -254,14 +254,14 @@ def test_code_that_the_driver_does_not_load_is_built_again(tmp_path: Path) -> No
     assert driver.calls["cuLinkCreate"] == 1
 
 
-def test_another_driver_or_architecture_has_other_entries(tmp_path: Path) -> None:
+def test_cache_entries_depend_on_driver_and_architecture(tmp_path: Path) -> None:
     launch_all(gpu_of(FakeCuda(), tmp_path))
     for other in (FakeCuda(version=13010), FakeCuda(capability=(8, 0))):
         launch_all(gpu_of(other, tmp_path))
         assert other.calls["cuLinkCreate"] == 1
 
 
-def test_a_kernel_that_does_not_fit_a_multiprocessor(tmp_path: Path) -> None:
+def test_kernel_too_large_for_a_multiprocessor(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     device.compile(kernels.increment).load()
@@ -275,7 +275,7 @@ def test_a_kernel_that_does_not_fit_a_multiprocessor(tmp_path: Path) -> None:
 # --- memory
 
 
-def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
+def test_memory_error_reports_available_memory(tmp_path: Path) -> None:
     driver = FakeCuda(memory=256 << 20, elsewhere=100 << 20)
     device = gpu_of(driver, tmp_path, memory_budget=1 << 30)
     held = device.allocate(100 << 20, zero=False)
@@ -309,7 +309,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     )
 
 
-def test_no_more_pages_to_lock(tmp_path: Path) -> None:
+def test_page_locking_failure_is_reported(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     kept = device.pinned(1 << 20)
@@ -390,7 +390,7 @@ def test_a_named_device_that_failed_is_opened_again(
     driver = FakeCuda()
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cuda_driver, "_bindings", lambda: driver)
-    monkeypatch.setattr(discovery, "_opened", {})
+    monkeypatch.setattr(discovery, "_opened_devices", {})
     first: Any = discovery.resolve_device("cuda")
     assert discovery.resolve_device("cuda") is first
     driver.fail("cuMemAlloc", "CUDA_ERROR_ILLEGAL_INSTRUCTION")
@@ -427,7 +427,7 @@ def test_a_closed_device(tmp_path: Path) -> None:
             late()
 
 
-def test_a_device_that_is_closed_at_work(tmp_path: Path) -> None:
+def test_device_closed_while_working(tmp_path: Path) -> None:
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     recording = device.stream().record()
@@ -440,7 +440,7 @@ def test_a_device_that_is_closed_at_work(tmp_path: Path) -> None:
         submitted.wait()
 
 
-def test_another_thread_may_clear_the_last_handle_away(tmp_path: Path) -> None:
+def test_last_handle_may_be_freed_by_another_thread(tmp_path: Path) -> None:
     class Taken(deque[tuple[str, Any]]):
         """A handle that another thread takes as soon as it has been seen."""
 
@@ -464,7 +464,7 @@ def test_page_locked_arrays_outlive_the_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
+def test_use_in_a_forked_process_is_reported(tmp_path: Path) -> None:
     device = gpu_of(FakeCuda(), tmp_path)
     read, write = os.pipe()
     child = os.fork()
@@ -518,7 +518,7 @@ def test_an_interrupted_launch_keeps_its_memory_until_it_is_done(
     assert launch_all(device) == [1] * COUNT
 
 
-def test_work_that_is_not_given_yet_is_not_done(tmp_path: Path) -> None:
+def test_unsubmitted_work_is_not_done(tmp_path: Path) -> None:
     device = gpu_of(FakeCuda(), tmp_path)
     kept = device.allocate(4 << 20)
     work = device.begin(kept)

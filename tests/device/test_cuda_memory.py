@@ -53,7 +53,7 @@ def pool_of(total: int, limit: int | None = None) -> tuple[MemoryPool, CountingD
 
 @settings(max_examples=60)
 @given(st.data())
-def test_buffers_never_overlap_and_all_comes_back(data: st.DataObject) -> None:
+def test_buffers_never_overlap_and_all_memory_is_freed(data: st.DataObject) -> None:
     pool, driver = pool_of(1 << 30)
     held: list[Buffer] = []
     for _ in range(data.draw(st.integers(1, 60))):
@@ -81,7 +81,7 @@ def test_buffers_never_overlap_and_all_comes_back(data: st.DataObject) -> None:
     assert statistics.peak_in_use > 0
 
 
-def test_what_came_back_is_used_again_without_the_driver() -> None:
+def test_freed_memory_is_reused_without_the_driver() -> None:
     pool, driver = pool_of(1 << 30)
     address = pool.allocate(5 * MIB).address
     for _ in range(10):
@@ -90,7 +90,7 @@ def test_what_came_back_is_used_again_without_the_driver() -> None:
     assert (pool.statistics().requests, pool.statistics().kept) == (11, 10)
 
 
-def test_neighbours_are_joined() -> None:
+def test_adjacent_free_blocks_are_merged() -> None:
     pool, _ = pool_of(1 << 30)
     parts = [pool.allocate(16 * MIB) for _ in range(4)]
     assert pool.statistics().largest_free == 0
@@ -101,7 +101,7 @@ def test_neighbours_are_joined() -> None:
     assert pool.allocate(64 * MIB).address == first
 
 
-def test_the_smallest_block_that_fits_is_taken() -> None:
+def test_allocation_is_best_fit() -> None:
     pool, _ = pool_of(1 << 30)
     parts = [pool.allocate(size * MIB) for size in (10, 2, 20, 2, 30)]
     hole = parts[0].address
@@ -109,7 +109,7 @@ def test_the_smallest_block_that_fits_is_taken() -> None:
     assert pool.allocate(8 * MIB).address == hole
 
 
-def test_small_and_large_are_kept_apart() -> None:
+def test_small_and_large_allocations_use_separate_pools() -> None:
     pool, driver = pool_of(1 << 30)
     small, large = pool.allocate(512), pool.allocate(2 * MIB)
     assert sorted(driver.segments.values()) == [8 * MIB, 64 * MIB]
@@ -125,7 +125,7 @@ def test_a_slice_keeps_the_block() -> None:
     assert pool.statistics().in_use == 0
 
 
-def test_segments_that_are_not_used_are_given_back_for_one_that_is_needed() -> None:
+def test_unused_segments_are_freed_on_demand() -> None:
     pool, driver = pool_of(256 * MIB)
     for size in (100, 120):
         pool.allocate(size * MIB)
@@ -134,12 +134,12 @@ def test_segments_that_are_not_used_are_given_back_for_one_that_is_needed() -> N
     assert list(driver.segments.values()) == [200 * MIB]
 
 
-def test_the_last_memory_is_taken_without_what_is_to_spare() -> None:
+def test_last_memory_is_allocated_without_slack() -> None:
     pool, _ = pool_of(40 * MIB)
     assert pool.allocate(20 * MIB).nbytes == 20 * MIB
 
 
-def test_errors_of_the_driver_that_are_not_shortage_pass() -> None:
+def test_other_driver_errors_propagate() -> None:
     pool, driver = pool_of(1 << 30)
 
     def lost(size: int) -> int:
@@ -150,7 +150,7 @@ def test_errors_of_the_driver_that_are_not_shortage_pass() -> None:
         pool.allocate(1)
 
 
-def test_sizes_that_are_none() -> None:
+def test_invalid_sizes_are_rejected() -> None:
     pool, _ = pool_of(MIB)
     with pytest.raises(DeviceError, match=r"number of bytes of a buffer .*, not -1"):
         pool.allocate(-1)

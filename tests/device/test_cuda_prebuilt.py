@@ -69,7 +69,7 @@ def never(*_: Any) -> Any:
     raise AssertionError("traced")
 
 
-def test_a_device_takes_what_is_shipped(
+def test_prebuilt_kernels_are_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda_compiler, "emit", never)
@@ -95,7 +95,7 @@ def test_the_folder_in_the_package(
     assert assembled(*opened(None, tmp_path / "cache")) == 0
 
 
-def test_of_other_sources_the_same_text_is_taken(
+def test_prebuilt_kernel_with_equal_text_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "digest", lambda: "other")
@@ -161,7 +161,7 @@ DAMAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_what_is_damaged_is_compiled(folder: Path, tmp_path: Path, damage: Any) -> None:
+def test_damaged_prebuilt_kernels_are_compiled(folder: Path, tmp_path: Path, damage: Any) -> None:
     damage(folder)
     with pytest.warns(CacheWarning, match=r"kernels for sm_90a in .* are compiled instead") as told:
         assert assembled(*opened(folder, tmp_path / "cache")) == 1
@@ -177,7 +177,7 @@ def test_a_relative_folder_is_not_used(
         assert assembled(*opened(Path(folder_of), tmp_path / "cache")) == 1
 
 
-def test_each_field_of_an_entry_is_sealed(folder: Path) -> None:
+def test_invalid_manifest_fields_are_rejected(folder: Path) -> None:
     (good,) = json.loads(manifest_of(folder).read_text())["kernels"]
     assert Entry.parse(good).document() == good
     for key, value in good.items():

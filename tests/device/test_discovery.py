@@ -1,4 +1,4 @@
-"""Devices by name, and what is said of them."""
+"""Devices by name, and their descriptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quod.device.cpu.processor import host_processor
 from quod.errors import DeviceError
 
 
-def test_the_cpu_comes_first_and_every_row_can_be_opened() -> None:
+def test_cpu_is_listed_first_and_all_rows_open() -> None:
     rows = [row for row in devices() if row.kind == "cpu"]
     assert devices()[0].name == "cpu"
     for row in rows:
@@ -34,7 +34,7 @@ def test_the_cpu_comes_first_and_every_row_can_be_opened() -> None:
             assert row.name == f"cpu:{device.strategy}"
 
 
-def test_rows_show_whether_there_is_ifma() -> None:
+def test_rows_show_ifma_support() -> None:
     present = host_processor().has_ifma
     rows = {row.name: row for row in devices()}
     assert ("cpu:ifma" in rows) == present
@@ -42,7 +42,7 @@ def test_rows_show_whether_there_is_ifma() -> None:
     assert "cpu:scalar" in rows
 
 
-def test_what_a_device_is_opened_with_is_passed_on() -> None:
+def test_open_device_options_are_passed_on() -> None:
     device: Any = open_device("cpu:scalar", threads=3, memory_budget=12345)
     assert device.memory_budget == 12345
     assert (device.strategy, device.lanes, device.threads) == ("scalar", 1, 3)
@@ -72,7 +72,7 @@ def test_unknown_names(name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("value", [CpuDevice, re, None, 0, b"cpu", compile])
-def test_what_is_no_device(value: Any) -> None:
+def test_non_devices_are_rejected(value: Any) -> None:
     """A class of devices, and a module that compiles, too."""
     with pytest.raises(
         DeviceError, match="a device must be a name or the result of open_device, not"
@@ -80,7 +80,7 @@ def test_what_is_no_device(value: Any) -> None:
         discovery.resolve_device(value)
 
 
-def test_contradictions_and_nonsense() -> None:
+def test_contradictory_options_are_rejected() -> None:
     with pytest.raises(DeviceError, match="cpu:scalar does not compute with the strategy 'ifma'"):
         open_device("cpu:scalar", strategy="ifma")
     with pytest.raises(DeviceError, match="strategy must be ifma or scalar, not 'simd'"):
@@ -91,19 +91,19 @@ def test_contradictions_and_nonsense() -> None:
         quod.device.CpuDevice(memory_budget=0)
 
 
-def test_threads_where_there_are_no_affinity_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_count_without_affinity_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert host.usable_threads() == os.cpu_count()
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert host.usable_threads() == 1
 
 
-def test_memory_that_is_free_is_at_most_what_there_is() -> None:
+def test_free_memory_is_at_most_total_memory() -> None:
     assert 0 < host.available_memory_bytes() <= host.memory_bytes()
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_container_bounds_memory(
+def test_memory_respects_container_limits(
     version: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     files = {
@@ -161,7 +161,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return FakeDevice()
 
     monkeypatch.setattr(discovery, "open_device", slowly)
-    monkeypatch.setattr(discovery, "_opened", {})
+    monkeypatch.setattr(discovery, "_opened_devices", {})
     return names
 
 
@@ -172,7 +172,9 @@ def test_threads_open_a_device_once(opened: list[str]) -> None:
     assert opened == ["cuda:0"]
 
 
-def test_and_do_not_wait_for_others(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_open_different_devices_concurrently(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     together = threading.Barrier(2, timeout=60)
     monkeypatch.setattr(discovery, "open_device", lambda name: together.wait() or FakeDevice())
     with ThreadPoolExecutor(2) as pool:

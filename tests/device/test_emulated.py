@@ -71,20 +71,20 @@ def test_memory_is_not_host_memory(gpu: EmulatedDevice) -> None:
     assert gpu.allocate(0).nbytes == 0
 
 
-def test_unwritten_memory_shows(gpu: EmulatedDevice) -> None:
+def test_unwritten_memory_has_a_pattern(gpu: EmulatedDevice) -> None:
     assert downloaded(gpu, gpu.allocate(8)) == [0, 0]
     poison = POISON * 0x01010101
     assert downloaded(gpu, gpu.allocate(8, zero=False)) == [poison, poison]
     assert gpu.pinned(3).tolist() == [POISON] * 3
 
 
-def test_addresses_do_not_meet(gpu: EmulatedDevice) -> None:
+def test_addresses_do_not_overlap(gpu: EmulatedDevice) -> None:
     buffers = [gpu.allocate(nbytes) for nbytes in (0, 1, 255, 256, 257, 0, 12)]
     spans = [(b.address, b.address + b.nbytes) for b in buffers]
     assert all(stop < start for (_, stop), (start, _) in itertools.pairwise(spans))
 
 
-def test_memory_is_given_back_and_limited() -> None:
+def test_memory_is_freed_and_limited() -> None:
     gpu = EmulatedDevice(memory_budget=1000)
     first = gpu.allocate(900)
     with pytest.raises(DeviceError, match="no memory for a buffer of 101 bytes: 900 bytes of 1000"):
@@ -113,7 +113,7 @@ def test_memory_of_another_device(gpu: EmulatedDevice) -> None:
         gpu.launch(compiled, 1, 1, 1, other)
 
 
-def test_closed() -> None:
+def test_closed_device_is_rejected() -> None:
     gpu = EmulatedDevice()
     buffer = gpu.allocate(4)
     gpu.close()
@@ -144,7 +144,7 @@ def test_buffers_and_workgroups(gpu: EmulatedDevice) -> None:
     assert gpu.compile(scale) is gpu.compile(scale)
 
 
-def test_the_text_is_run() -> None:
+def test_emitted_text_is_executed() -> None:
     gpu = EmulatedDevice(executor="ptx", workgroup=32)
     x = words(128)
     sums = gpu.allocate(16, zero=False)
@@ -158,13 +158,13 @@ def test_the_text_is_run() -> None:
         gpu.launch(kernel, 4, gpu.upload(x), sums)
 
 
-def test_a_kernel_that_leaves_its_buffer(gpu: EmulatedDevice) -> None:
+def test_out_of_bounds_access_is_reported(gpu: EmulatedDevice) -> None:
     buffer = gpu.allocate(64)
     with pytest.raises(InterpreterError, match="element 4 of x, which has 4 of type u32"):
         gpu.launch(gpu.compile(scale), 1, 5, 2, buffer.slice(0, 16))
 
 
-def test_what_a_launch_refuses(gpu: EmulatedDevice) -> None:
+def test_invalid_launches_are_rejected(gpu: EmulatedDevice) -> None:
     compiled = gpu.compile(scale)
     with pytest.raises(
         DeviceError, match=r"with -1 workgroups; the number must be from 0 to 2\*\*31 - 1"
@@ -208,8 +208,8 @@ def test_a_recording_and_its_replay(gpu: EmulatedDevice) -> None:
     assert result.tolist() == [15] * 70
 
 
-def test_a_missing_dependency_shows() -> None:
-    """Steps that do not know of one another come in any order."""
+def test_missing_dependency_is_reported() -> None:
+    """Independent steps run in any order."""
     seen = set()
     for seed in range(20):
         gpu = EmulatedDevice(seed=seed)
@@ -266,7 +266,7 @@ def test_shared_memory_limit() -> None:
     assert EmulatedDevice(arch="sm_86").machine(64).shared_bytes_limit == 99 * 1024
 
 
-def test_it_is_opened_by_its_name() -> None:
+def test_emulated_device_is_opened_by_name() -> None:
     for name, executor in (("emulated", "ir"), ("emulated:ptx", "ptx")):
         gpu = open_device(name, memory_budget=1 << 20)
         assert isinstance(gpu, EmulatedDevice)

@@ -1,4 +1,4 @@
-"""Which kernels the processor may run in workgroups of another size than they are traced for."""
+"""Kernels that a CPU may run with another workgroup size than the traced one."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def agreeing(k: Builder, x: Pointer[U32]) -> None:
 
 
 @pytest.mark.parametrize("definition", [plain, nowhere])
-def test_a_kernel_that_counts_instances_alone(definition: KernelDefinition) -> None:
+def test_kernel_that_needs_only_the_instance_count(definition: KernelDefinition) -> None:
     assert counts_instances(definition.trace(PORTABLE.machine(64)))
 
 
 @pytest.mark.parametrize("definition", [own, grouped, spread, counted, sharing, agreeing])
-def test_a_kernel_that_asks_for_more(definition: KernelDefinition) -> None:
+def test_kernel_that_needs_more_than_the_instance_count(definition: KernelDefinition) -> None:
     assert not counts_instances(definition.trace(PORTABLE.machine(64)))

@@ -82,7 +82,7 @@ WRITEABLE = {
 
 
 @pytest.mark.parametrize("kind", WRITEABLE)
-def test_what_a_kernel_stores_arrives(device: Any, kind: str) -> None:
+def test_stores_reach_foreign_memory(device: Any, kind: str) -> None:
     foreign: Any = WRITEABLE[kind](floats(20))
     saxpy.on(device)(20, 2.0, floats(20), foreign)
     kept = foreign.data if isinstance(foreign, (WithInterface, WithDlpack)) else foreign
@@ -102,7 +102,7 @@ def test_copies_to_and_from(device: Any, kind: str) -> None:
     assert target.tolist() == [1, 2, 3, 4, 5, 6]
 
 
-def test_recordings_take_them(device: Any) -> None:
+def test_recordings_accept_foreign_arrays(device: Any) -> None:
     y = floats(20)
     compiled = device.compile(saxpy, lanes=4)
     if device.host_memory:
@@ -132,7 +132,7 @@ def test_memory_that_is_read_only_is_read(device: Any) -> None:
             device.download(device.upload(numbers), fixed)
 
 
-def test_an_output_that_would_be_a_copy_is_refused(device: Any) -> None:
+def test_output_that_needs_a_copy_is_rejected(device: Any) -> None:
     run = vector_add.on(device)
     numbers, wide = np.arange(8, dtype=np.uint32), np.zeros(16, np.uint32)
     for strided in (memoryview(wide)[::2], WithInterface(wide[::2]), WithDlpack(wide[::2])):
@@ -146,7 +146,7 @@ def test_an_output_that_would_be_a_copy_is_refused(device: Any) -> None:
         run(8, array.array("f", [1.0] * 8), numbers, wide)
 
 
-def test_memory_that_the_host_does_not_reach(device: Any) -> None:
+def test_memory_inaccessible_to_the_host_is_rejected(device: Any) -> None:
     numbers = np.arange(8, dtype=np.uint32)
     with pytest.raises(
         DeviceError,
@@ -179,7 +179,7 @@ def test_buffers_of_host_memory_are_arrays() -> None:
         assert not np.asarray(Buffer.wrap(data)).flags.writeable
 
 
-def test_buffers_of_a_device_are_no_arrays() -> None:
+def test_device_buffers_are_not_arrays() -> None:
     with open_device("emulated") as device:
         buffer = device.upload(floats(4))
         for use in (np.asarray, np.from_dlpack):
@@ -208,7 +208,7 @@ def test_a_gpus_array_is_used_in_place(gpu: CudaDevice) -> None:
     assert values.tolist() == list(range(8))
 
 
-def test_the_stream_of_a_gpus_array_is_waited_for(gpu: CudaDevice) -> None:
+def test_stream_of_a_gpu_array_is_awaited(gpu: CudaDevice) -> None:
     stream = gpu.driver.cuStreamCreate(1)
     memory = gpu.allocate(32)
     gpu.driver.cuMemsetD32Async(memory.address, 5, 8, stream)
@@ -222,7 +222,7 @@ def test_the_stream_of_a_gpus_array_is_waited_for(gpu: CudaDevice) -> None:
     assert gpu.driver.api.calls["cuStreamQuery"] == asked + 1
 
 
-def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
+def test_unsuitable_gpu_arrays_are_rejected(gpu: CudaDevice) -> None:
     memory = gpu.upload(np.arange(8, dtype=np.uint32))
     gpu.driver.api.ordinals[memory.address + 16] = 1
     run = vector_add.on(gpu)
@@ -254,7 +254,7 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_description_that_is_none(gpu: CudaDevice, fields: dict[str, Any]) -> None:
+def test_invalid_array_interface_is_rejected(gpu: CudaDevice, fields: dict[str, Any]) -> None:
     foreign = OnGpu(gpu.allocate(64), **fields)
     invalid = r"__cuda_array_interface__ of OnGpu is invalid: \w+Error"
     with pytest.raises(DeviceError, match=invalid):
@@ -272,7 +272,9 @@ def test_a_description_that_is_none(gpu: CudaDevice, fields: dict[str, Any]) -> 
     ],
     ids=str,
 )  # fmt: skip
-def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, fields: dict[str, Any]) -> None:
+def test_array_larger_than_its_gpu_allocation_is_rejected(
+    gpu: CudaDevice, fields: dict[str, Any]
+) -> None:
     array = OnGpu(gpu.allocate(64), **fields)
     for use in (lambda: saxpy.on(gpu)(16, 2.0, array, array), lambda: gpu.upload(array)):  # type: ignore[arg-type]
         with pytest.raises(DeviceError, match=r"where no GPU has|but its memory ends after"):
@@ -304,7 +306,7 @@ def described(data: Any, **fields: Any) -> Described:
     ],
     ids=itertools.count(),
 )  # fmt: skip
-def test_descriptions_that_lead_outside(foreign: Any) -> None:
+def test_interfaces_beyond_the_allocation_are_rejected(foreign: Any) -> None:
     with open_device("cpu") as device:
         for use in (
             lambda: saxpy.on(device)(16, 2.0, floats(16), foreign),
@@ -315,7 +317,7 @@ def test_descriptions_that_lead_outside(foreign: Any) -> None:
                 use()
 
 
-def test_memory_of_an_object_stays_where_it_is() -> None:
+def test_foreign_memory_is_kept_alive() -> None:
     data = bytearray(80)
     with open_device("cpu") as device:
         saxpy.on(device)(4, 2.0, floats(4) + 1, described(data, shape=(4,), offset=16))
@@ -368,6 +370,6 @@ def test_attributes_that_raise(device: Any, gpu: CudaDevice, foreign: Any) -> No
 
 
 @pytest.mark.parametrize("value", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
-def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, value: Any) -> None:
+def test_non_numeric_arrays_are_not_uploaded(device: Any, value: Any) -> None:
     with pytest.raises(DeviceError, match="must be the memory of a NumPy array of numbers, not"):
         device.upload(value)

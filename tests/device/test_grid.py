@@ -1,4 +1,4 @@
-"""Grids of several axes, and what a launch refuses."""
+"""Grids of several axes, and invalid launches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_three_axes(some_device: AnyDevice) -> None:
         assert row == [*parts, *shape, local, 0, 0, 30, parts[0] * lanes + local]
 
 
-def test_one_axis_is_as_ever() -> None:
+def test_one_axis_is_the_default() -> None:
     @kernel
     def plain(k: Builder, y: Pointer[U32]) -> None:
         y[k.global_id(0)] = k.workgroup_id(0) + k.num_workgroups(0) + k.local_id(0)
@@ -142,7 +142,7 @@ def test_kernels_of_other_devices(some_device: AnyDevice) -> None:
                 other.stream().record().launch(compiled, (1, 1, 1), y)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_axes_are_rejected() -> None:
     def no_axis(k: Builder, y: Pointer[U32]) -> None:
         y[0] = k.global_id(1)  # here
 

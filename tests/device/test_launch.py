@@ -50,8 +50,8 @@ def test_the_number_of_workgroups_is_checked(device: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated", "emulated:wgsl"])
-def test_every_device_begins_a_launch_alike(name: str) -> None:
-    """A grid that there is not, work that was stopped and bad arguments are told before any run."""
+def test_all_devices_validate_launches_alike(name: str) -> None:
+    """Invalid grids, cancelled work and bad arguments raise before anything runs."""
     device = open_device(name)
     kernel = device.compile(kernels.increment)
     a = np.zeros(8, np.uint32)
@@ -96,7 +96,7 @@ def test_threads_launch_at_the_same_time() -> None:
     device.close()
 
 
-def test_no_more_threads_compute_than_were_asked_for() -> None:
+def test_thread_count_is_not_exceeded() -> None:
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)
     before = workers()
@@ -146,7 +146,7 @@ def test_workers_end_with_the_device() -> None:
     assert wait_until(lambda: not any(thread.is_alive() for thread in second))
 
 
-def test_memory_is_let_go_when_a_launch_is_over() -> None:
+def test_memory_is_released_after_a_launch() -> None:
     device = CpuDevice(threads=2)
     a = np.zeros(1 << 16, np.uint32)
     gone = weakref.ref(a)
@@ -157,7 +157,7 @@ def test_memory_is_let_go_when_a_launch_is_over() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_starts_workers_of_its_own() -> None:
+def test_forked_process_starts_its_own_workers() -> None:
     script = """
 import os, sys
 import numpy as np
@@ -213,7 +213,7 @@ def test_shared_memory_of_three_megabytes() -> None:
         device.close()
 
 
-def test_a_kernel_with_shared_memory_never_runs_on_the_callers_thread() -> None:
+def test_shared_memory_kernels_run_on_workers_only() -> None:
     device = CpuDevice(threads=1)
     kernel = device.compile(kernels.sum_in_shared, words=3 << 18)
     kernel.observe(kernel.size_class(1, (1,)), 0.0)
@@ -338,7 +338,7 @@ def test_an_interrupt_without_a_handler_kills_the_process() -> None:
     assert process.returncode == -signal.SIGINT
 
 
-def test_the_next_launch_waits_for_what_an_interrupt_left_behind() -> None:
+def test_next_launch_waits_for_interrupted_work() -> None:
     assert interrupt("again", 1, 1000, 1) == ["interrupted", "launched"]
 
 
@@ -391,8 +391,8 @@ def test_a_job_can_be_cancelled_before_during_and_after(
     pool.close()
 
 
-def test_a_worker_that_cannot_take_its_share_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for workers that have run out of memory, and they work on."""
+def test_worker_failure_to_start_its_share_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker without memory is not awaited, and keeps working later."""
     pool, run_share = WorkerPool(1), Job.run_share
 
     def none(job: Job) -> None:
@@ -457,8 +457,8 @@ def test_cancellations_nest() -> None:
     assert current() is None
 
 
-def test_pieces_are_short() -> None:
-    """A worker takes as many workgroups at a time as take about 20 ms, if that is known."""
+def test_work_chunks_are_short() -> None:
+    """A worker takes about 20 ms of workgroups at a time, if their duration is known."""
     import ctypes
 
     slots = (ctypes.c_uint64 * 1)()
@@ -499,10 +499,10 @@ def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
 
 
 @pytest.mark.parametrize("kind", [threading.Thread, LargeStackThread])
-def test_who_computes_a_short_launch(
+def test_short_launches_run_on_a_suitable_thread(
     kind: type[threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread with a stack for it does, beside workers; others leave it to them."""
+    """Threads with a large enough stack run them; others leave them to workers."""
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)
     values, shares = np.zeros(8, np.uint32), list[threading.Thread]()
@@ -532,9 +532,7 @@ def test_who_computes_a_short_launch(
     device.close()
 
 
-def test_launches_learn_how_long_they_take(
-    device: CpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_launch_durations_are_learned(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if not isinstance(device, CpuDevice):
         pytest.skip("the CPU chooses where a launch runs")
     # Whoever else computes makes neither longer.

@@ -1,4 +1,4 @@
-"""Kernels that are launched are collected, with which texts were emitted for them."""
+"""Launched kernels are collected with their emitted texts."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def recorded(device: AnyDevice) -> Any:
     return recording.finish().recording
 
 
-def test_the_digest_is_of_the_set_of_texts(device: AnyDevice) -> None:
+def test_digest_covers_the_set_of_kernel_texts(device: AnyDevice) -> None:
     assert raise_to(device) == ""
     both = raise_to(device, 1, 2)
     assert both == raise_to(device, 2, 1, 2)
     assert len({both, raise_to(device, 1), raise_to(device, 2)}) == 3
 
 
-def test_a_device_that_checks_kernels_says_which_they_were() -> None:
+def test_checked_device_reports_launched_kernels() -> None:
     device = open_device("cpu", checked=True)
     assert raise_to(device, 1) == raise_to(device, 1) != raise_to(device, 2)
 
 
-def test_replays_count_and_what_is_compiled_alone_does_not(gpu_device: AnyDevice) -> None:
+def test_replays_count_but_compilations_do_not(gpu_device: AnyDevice) -> None:
     recording = recorded(gpu_device)
     with LaunchedKernels() as idle:
         gpu_device.compile(kernels.raise_to, amount=3)
@@ -57,7 +57,7 @@ def test_replays_count_and_what_is_compiled_alone_does_not(gpu_device: AnyDevice
     assert replayed.digest() == raise_to(gpu_device, 2)
 
 
-def test_other_threads_are_seen_and_other_times_are_not() -> None:
+def test_launches_of_other_threads_count_within_the_scope() -> None:
     device = CpuDevice(threads=1)
     with LaunchedKernels() as outer:
         raise_to(device, 1)

@@ -58,7 +58,7 @@ def test_a_call_computes_everything(device: Any) -> None:
     assert y[1] == 4.0
 
 
-def test_the_kernels_own_workgroups(device: Any) -> None:
+def test_workgroup_size_comes_from_the_kernel(device: Any) -> None:
     total = np.zeros(1, np.uint32)
     assert device.compile(count_groups).lanes == 16
     assert device.compile(saxpy).lanes == device.lanes
@@ -68,19 +68,19 @@ def test_the_kernels_own_workgroups(device: Any) -> None:
     assert total[0] == 3 + 50
 
 
-def test_the_text_is_for_the_kernels_own_workgroups() -> None:
+def test_text_uses_the_kernels_workgroup_size() -> None:
     device = CpuDevice()
     assert device.emit(count_groups) == device.emit(count_groups, lanes=16)
     assert device.emit(count_groups) != device.emit(count_groups, lanes=8)
 
 
-def test_another_parameter_counts() -> None:
+def test_instances_may_name_another_parameter() -> None:
     out = np.zeros(50, np.uint32)
     fill_rows.on(open_device("cpu"))(7, 50, out)
     assert out.tolist() == [7] * 50
 
 
-def test_calls_that_do_not_fit(device: Any) -> None:
+def test_invalid_calls_are_rejected(device: Any) -> None:
     run = saxpy.on(device)
     x = np.zeros(4, np.float32)
     takes = r"kernel saxpy takes 4 arguments \(n, a, x, y\); "
@@ -101,14 +101,14 @@ def test_calls_that_do_not_fit(device: Any) -> None:
         run(4, 1.0, x, x.astype(np.int32))
 
 
-def test_kernels_that_do_not_tell_their_instances() -> None:
+def test_kernels_without_an_instance_count_are_rejected() -> None:
     device = open_device("cpu")
     for definition in (no_count, float_count):
         with pytest.raises(KernelError, match=r'name another with @kernel\(instances="\.\.\."\)'):
             definition.on(device)
 
 
-def test_mistakes_in_the_decorator() -> None:
+def test_decorator_mistakes_are_reported() -> None:
     for wrong in (0, -8, 2.0):
         with pytest.raises(TraceError, match="whole number of instances, at least one, not"):
             kernel(workgroup=wrong)(saxpy.function)  # type: ignore[arg-type]

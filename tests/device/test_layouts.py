@@ -238,7 +238,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["H200", "portable"],
 )
-def test_sizes_that_were_refused(profile: Profile, name: str, count: int) -> None:
+def test_previously_rejected_sizes_are_laid_out(profile: Profile, name: str, count: int) -> None:
     device, group = LayoutDevice(profile), GROUPS[name]
     GpuEngine(device, group, points_of(group, count), MsmOptions()).session(count, 1, None)
 

@@ -1,4 +1,4 @@
-"""The limits of GPUs, and what they say of work."""
+"""GPU limits, and the time estimates they give."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gpu(name: str, multiprocessors: int, mhz: int, memory_mhz: int, bits: int) -
     )  # fmt: skip
 
 
-def test_the_h200_as_measured() -> None:
+def test_h200_limits_match_measurements() -> None:
     limits = limits_of(gpu("NVIDIA H200", 132, 1980, 3201, 6144))
     assert limits is not None
     # Products of 300 and 136 multiply-adds were measured at 27.3 and 60.4 thousand millions.
@@ -36,7 +36,7 @@ def test_the_h200_as_measured() -> None:
     assert limits.flop_per_second["bf16"] == pytest.approx(989e12 * 1980 / 1830, rel=0.01)
 
 
-def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_derived_limits_match_measured_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     properties = gpu("NVIDIA H200", 132, 1980, 3201, 6144)
     measured = limits_of(properties)
     monkeypatch.setattr(limits, "MEASURED_BANDWIDTH", {})
@@ -48,7 +48,7 @@ def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch)
     assert "88% of 2 × 3201 MHz × 6144 bits" in derived.source
 
 
-def test_another_gpu_by_its_clocks() -> None:
+def test_other_gpus_are_derived_from_clocks() -> None:
     # NVIDIA gives 1008 GB/s.
     limits = limits_of(gpu("NVIDIA GeForce RTX 4090", 128, 2520, 10501, 384))
     assert limits is not None
@@ -57,11 +57,11 @@ def test_another_gpu_by_its_clocks() -> None:
 
 
 @pytest.mark.parametrize(("memory_mhz", "bits"), [(0, 384), (10501, 0)])
-def test_no_limits_where_the_driver_does_not_tell(memory_mhz: int, bits: int) -> None:
+def test_no_limits_without_driver_data(memory_mhz: int, bits: int) -> None:
     assert limits_of(gpu("NVIDIA Something", 20, 1500, memory_mhz, bits)) is None
 
 
-def test_work_meets_the_nearer_limit() -> None:
+def test_time_is_bounded_by_the_nearer_limit() -> None:
     limits = Limits(bytes_per_second=100.0, multiply_adds_per_second=400.0, source="")
     assert limits.ridge == 4
     assert limits.least_seconds(bytes=200, multiply_adds=400) == 2

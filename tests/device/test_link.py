@@ -1,4 +1,4 @@
-"""Copies between devices: directly where the driver says so, through host memory otherwise."""
+"""Copies between devices: by peer access if the driver has it, else through host memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def copied(link: Link, words: int) -> bool:
 
 
 @pytest.mark.parametrize("words", [1, 250, 251, 1000, 3333])
-def test_through_host_memory_piece_by_piece(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+def test_copies_are_chunked_through_host_memory(
+    monkeypatch: pytest.MonkeyPatch, words: int
+) -> None:
     monkeypatch.setattr(links, "_CHUNK", 1000)
     link = Link(EmulatedDevice(), EmulatedDevice())
     assert not link.is_peer
@@ -39,13 +41,13 @@ def test_through_host_memory_piece_by_piece(monkeypatch: pytest.MonkeyPatch, wor
     assert link.bytes_per_second(4000) > 0
 
 
-def test_sizes_that_differ() -> None:
+def test_different_sizes_are_rejected() -> None:
     link = Link(EmulatedDevice(), EmulatedDevice())
     with pytest.raises(DeviceError):
         link.copy(link.source.allocate(64), link.target.allocate(32))
 
 
-def test_nothing_is_on_its_way_after_an_error(
+def test_errors_leave_no_pending_copy(
     monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
 ) -> None:
     monkeypatch.setattr(links, "_CHUNK", 1000)
@@ -67,7 +69,7 @@ def test_nothing_is_on_its_way_after_an_error(
 
 @pytest.mark.parametrize("reaches", [False, True])
 @pytest.mark.parametrize("enabled", [False, True])
-def test_gpus_that_reach_each_other(tmp_path: Path, reaches: bool, enabled: bool) -> None:
+def test_peer_access_between_gpus(tmp_path: Path, reaches: bool, enabled: bool) -> None:
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from quod.device.cuda.device import CudaDevice
     from tests.device.fake_cuda import FakeCuda
@@ -84,7 +86,7 @@ def test_gpus_that_reach_each_other(tmp_path: Path, reaches: bool, enabled: bool
         device.close()
 
 
-def test_a_device_reaches_itself(tmp_path: Path) -> None:
+def test_device_has_access_to_itself(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from quod.device.cuda.device import CudaDevice
     from quod.device.cuda.peer import open_peer

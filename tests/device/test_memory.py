@@ -1,4 +1,4 @@
-"""Memory budgets: what the errors say, and when there are none."""
+"""Memory budgets: error messages, and sizes within the budget."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from quod.errors import DeviceError
 GIB = 1 << 30
 
 
-def test_sizes_for_people() -> None:
+def test_sizes_are_formatted() -> None:
     assert [bytes_text(n) for n in (0, 1, 1023, 1024, 1536, 5 * GIB, 3000 << 40)] == [
         "0 bytes", "1 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "5.0 GiB", "3000.0 TiB",
     ]  # fmt: skip
 
 
-def test_what_fits_passes() -> None:
+def test_sizes_within_budget_are_accepted() -> None:
     check_budget("an MSM", 100, 100)
     check_budget("an MSM", 0, 1)
     CpuDevice(memory_budget=100).check_budget("an MSM", 100)
@@ -38,7 +38,7 @@ def test_what_fits_passes() -> None:
         ({"items": 1000, "fixed": 4 * GIB}, ""),
     ],
 )
-def test_what_does_not_fit_is_refused(options: dict[str, int], detail: str) -> None:
+def test_sizes_over_budget_are_rejected(options: dict[str, int], detail: str) -> None:
     with pytest.raises(DeviceError) as caught:
         CpuDevice(memory_budget=GIB).check_budget("an MSM", 4 * GIB, **options)  # type: ignore[arg-type]
     assert str(caught.value) == (
@@ -48,7 +48,9 @@ def test_what_does_not_fit_is_refused(options: dict[str, int], detail: str) -> N
 
 
 @given(st.integers(0, 1000), st.integers(1, 50), st.integers(1, 200), st.integers(1, 5000))
-def test_the_items_that_fit_do_fit(fixed: int, each: int, items: int, budget: int) -> None:
+def test_reported_item_count_fits_the_budget(
+    fixed: int, each: int, items: int, budget: int
+) -> None:
     try:
         check_budget("a plan", fixed + each * items, budget, fixed=fixed, items=items)
     except DeviceError as error:
@@ -60,5 +62,5 @@ def test_the_items_that_fit_do_fit(fixed: int, each: int, items: int, budget: in
         assert fixed + each * items <= budget
 
 
-def test_the_budget_is_what_is_free() -> None:
+def test_default_budget_is_free_memory() -> None:
     assert 1 << 20 < CpuDevice().memory_budget < 1 << 50

@@ -95,7 +95,7 @@ def test_tables_and_functions_are_found_from_each_other() -> None:
     assert helper.entry != code.entry
 
 
-def test_the_linker_places_the_same_code_to_the_same_effect(
+def test_linked_and_placed_code_agree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = np.arange(1, 1 + 12 * 64, dtype=np.uint32).reshape(64, 12)
@@ -121,17 +121,19 @@ def test_the_linker_places_the_same_code_to_the_same_effect(
     ],
     ids=["product", "inverse", "histogram"],
 )
-def test_kernels_need_no_linker(definition: KernelDefinition, static: dict[str, object]) -> None:
+def test_kernel_code_is_placed_without_a_linker(
+    definition: KernelDefinition, static: dict[str, object]
+) -> None:
     _, text = emitted(definition, **static)
     assert arrange(llvm_jit.compile_to_object(text), definition.name) is not None
 
 
 @pytest.mark.parametrize("text", [CALLS, WRITES], ids=["calls outside", "writes its own data"])
-def test_what_else_code_may_do_is_left_to_the_linker(text: str) -> None:
+def test_unsupported_relocations_are_left_to_the_linker(text: str) -> None:
     assert arrange(llvm_jit.compile_to_object(text), "main") is None
 
 
-def test_the_linker_loads_what_is_left_to_it() -> None:
+def test_linker_loads_unsupported_code() -> None:
     code = llvm_jit.LoadedCode(llvm_jit.compile_to_object(WRITES), "main")
     out = ctypes.c_int64(-1)
     for expected in (12, 17):
@@ -148,7 +150,7 @@ def test_an_entry_keeps_its_code(text: str) -> None:
     assert out.value in (8, 22)
 
 
-def test_memory_is_given_back() -> None:
+def test_code_memory_is_freed() -> None:
     def mapped() -> int:
         """Bytes: what lies side by side is one line."""
         with open("/proc/self/maps") as maps:
@@ -165,7 +167,7 @@ def test_memory_is_given_back() -> None:
     assert mapped() < before + grown // 5
 
 
-def test_code_of_other_processors_and_absent_names_are_not_placed() -> None:
+def test_foreign_code_and_missing_symbols_are_not_placed() -> None:
     code = llvm_jit.compile_to_object(READS)
     assert arrange(code, "mai") is None
     assert arrange(code, "ain") is None
@@ -173,8 +175,8 @@ def test_code_of_other_processors_and_absent_names_are_not_placed() -> None:
     assert arrange(llvm_jit.compile_to_object(READS, processor=ARM), "main") is None
 
 
-def test_damaged_files_are_not_placed_or_placed_as_they_say() -> None:
-    """Whatever bytes a file has: no exception, and no image beyond the file's own sections."""
+def test_damaged_objects_are_rejected_or_placed_within_bounds() -> None:
+    """No damaged object raises, or places code beyond the file's sections."""
     code, choice = field_object(), random.Random(1)
     for length in (0, 3, 4, 63, 64, len(code) // 2, len(code) - 1):
         assert arrange(code[:length], "field_inverse") is None
@@ -191,7 +193,7 @@ def test_damaged_files_are_not_placed_or_placed_as_they_say() -> None:
     assert placed
 
 
-def test_memory_of_code_cannot_be_written() -> None:
+def test_code_memory_is_not_writable() -> None:
     source = (
         "import ctypes\n"
         "from quod.device.cpu.native_code import ExecutableMemory, NativeCode\n"
@@ -205,7 +207,7 @@ def test_memory_of_code_cannot_be_written() -> None:
     assert done.returncode == -11
 
 
-def test_memory_that_may_not_be_executed_is_an_error_of_the_device(
+def test_non_executable_memory_is_a_device_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(self: ExecutableMemory, code: NativeCode) -> None:

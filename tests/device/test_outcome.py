@@ -1,4 +1,4 @@
-"""Outcomes that other threads set."""
+"""Outcomes set by other threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quod.device.runtime import future as outcome_module
 from quod.device.runtime.future import Dropped, Outcome
 
 
-def test_all_who_wait_have_the_result() -> None:
+def test_all_waiters_get_the_result() -> None:
     outcome: Outcome[int] = Outcome()
     results: list[int] = []
     waiting = [threading.Thread(target=lambda: results.append(outcome.result())) for _ in range(3)]
@@ -30,7 +30,7 @@ def test_all_who_wait_have_the_result() -> None:
     assert Outcome.of(8).result(0) == 8
 
 
-def test_an_error_is_raised_each_time_and_keeps_nothing_alive() -> None:
+def test_error_is_raised_each_time_without_leaking_frames() -> None:
     outcome: Outcome[int] = Outcome()
     outcome.fail(ZeroDivisionError("by nothing"))
     for _ in range(2):
@@ -45,7 +45,7 @@ def test_an_error_is_raised_each_time_and_keeps_nothing_alive() -> None:
         gc.enable()
 
 
-def test_what_is_begun_is_not_dropped_and_what_is_dropped_is_not_begun() -> None:
+def test_begun_and_dropped_are_exclusive() -> None:
     outcome: Outcome[int] = Outcome()
     assert outcome.begin()
     assert not outcome.drop()
@@ -69,7 +69,7 @@ def test_actions_follow_the_end() -> None:
     assert seen == ["first", "second"]
 
 
-def test_a_task_that_nobody_does() -> None:
+def test_abandoned_task_is_lost() -> None:
     nobody: Outcome[None] = Outcome(lambda: True)
     assert nobody.lost()
     with pytest.raises(MemoryError):
@@ -82,7 +82,7 @@ def test_a_task_that_nobody_does() -> None:
 def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C may come between what a wait takes and what it gives back."""
+    """Ctrl-C may interrupt a wait that holds the lock."""
     monkeypatch.setattr(outcome_module, "_CHECK_SECONDS", 0.01)
     outcome = Outcome.of(3)
     outcome._pending_lock.acquire()

@@ -118,8 +118,8 @@ def random_steps(
 
 
 @pytest.mark.parametrize("timed", [False, True])
-def test_recordings_give_what_their_steps_give_in_order(device: AnyDevice, timed: bool) -> None:
-    """Results of random steps; constant arrays, too, are what earlier steps stored."""
+def test_recordings_equal_sequential_execution(device: AnyDevice, timed: bool) -> None:
+    """Random steps; constant arrays are results of earlier steps."""
     chosen = random.Random(7)
     for _ in range(2 if timed else 12):
         arrays = [np.random.default_rng(at).integers(0, 1 << 32, 40, np.uint32) for at in range(5)]
@@ -170,7 +170,7 @@ def test_chains_repeat(device: AnyDevice, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["emulated", "simulated"])
-def test_models_take_long_chains(kind: str, tmp_path: Path) -> None:
+def test_dependency_analysis_handles_long_chains(kind: str, tmp_path: Path) -> None:
     """A launch may begin before the one before it, and so on, as far as Python's stack goes."""
     device: Any = open_device(kind) if kind == "emulated" else open_gpu(kind, tmp_path)
     ones = np.ones(4, np.uint32)
@@ -179,7 +179,7 @@ def test_models_take_long_chains(kind: str, tmp_path: Path) -> None:
     assert not content(device, pair[0]).any()
 
 
-def test_a_launch_by_itself_waits_for_nothing(device: AnyDevice) -> None:
+def test_single_launch_has_no_dependencies(device: AnyDevice) -> None:
     w, x, y = (np.arange(40, dtype=np.uint32) * at for at in (1, 2, 3))
     expected = mixed(w, x, y)
     device.launch(device.compile(mix, **VARIANTS[0]), 2, 40, 1, 0, w, x, y)
@@ -194,7 +194,7 @@ def overlapped(recording: Recording) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("kind", ["emulated", "simulated"])
-def test_steps_overlap_but_for_what_is_needed_at_once(kind: str, tmp_path: Path) -> None:
+def test_steps_overlap_except_for_early_reads(kind: str, tmp_path: Path) -> None:
     device: Any = open_device(kind) if kind == "emulated" else open_gpu(kind, tmp_path)
     waiting, plain = (device.compile(mix, **VARIANTS[at]) for at in (0, 3))
     w, x, y, z = (device.allocate(4 * LANES) for _ in range(4))
@@ -216,8 +216,8 @@ def test_steps_overlap_but_for_what_is_needed_at_once(kind: str, tmp_path: Path)
     assert overlapped(recorded) == [(), (1,), (1,), (), (2, 3, 4), (), (7,)]
 
 
-def test_what_follows_from_other_edges_has_none(tmp_path: Path) -> None:
-    """A launch of the driver that has several edges does not overlap with any of their steps."""
+def test_implied_edges_are_omitted(tmp_path: Path) -> None:
+    """A launch with several edges does not overlap with any of its predecessors."""
     device = open_gpu("simulated", tmp_path)
     waiting = device.compile(mix, **VARIANTS[0])
     w, x, y, z = (device.allocate(4 * LANES) for _ in range(4))
@@ -236,7 +236,7 @@ def test_what_follows_from_other_edges_has_none(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_older_gpus_drivers_and_bindings(tmp_path: Path) -> None:
+def test_older_gpus_drivers_and_bindings_do_not_overlap(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from tests.device.fake_cuda import FakeCuda
 

@@ -1,4 +1,4 @@
-"""Results that overlap come in their order, and errors after what was before them."""
+"""Overlapped results keep their order, and errors follow earlier results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.device.runtime.future import Outcome
 from quod.device.runtime.pipeline import overlapped
 
 
-def test_the_next_is_begun_before_the_last_is_given() -> None:
+def test_next_task_begins_before_the_previous_result_is_yielded() -> None:
     second = Event()
     names = []
 
@@ -35,7 +35,7 @@ def test_the_next_is_begun_before_the_last_is_given() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
+def test_errors_follow_earlier_results(late: bool) -> None:
     started = []
 
     def begin(number: int) -> Callable[[], int]:
@@ -59,7 +59,7 @@ def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_inputs_that_raise(before: int) -> None:
-    """The results of those before come first."""
+    """The results of earlier inputs come first."""
 
     def inputs() -> Iterator[int]:
         yield from range(before)
@@ -72,7 +72,7 @@ def test_inputs_that_raise(before: int) -> None:
 
 
 def test_two_inputs_ahead() -> None:
-    """A result that is not there is waited for when two more were begun, and no earlier."""
+    """A pending result is awaited once two more tasks have begun, and no earlier."""
     taken, go_on = [], Event()
 
     def inputs() -> Iterator[int]:
@@ -91,8 +91,8 @@ def test_two_inputs_ahead() -> None:
     assert list(results) == [1, 2, 3]
 
 
-def test_a_result_that_is_there_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given when one more is begun, however far ahead they may be."""
+def test_completed_results_are_yielded_promptly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A completed result is yielded as soon as one more task has begun."""
 
     def done(_: Background, task: Callable[[], int]) -> Outcome[int]:
         return Outcome.of(task())
@@ -106,7 +106,7 @@ def test_a_result_that_is_there_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(taken) == min(expected + 2, 4)
 
 
-def test_results_that_are_not_asked_for_are_finished() -> None:
+def test_unrequested_results_are_finished() -> None:
     """Their resources are released."""
     finished = []
     results = overlapped([1, 2, 3], lambda n: lambda: finished.append(n), name="test-pipeline")
@@ -116,15 +116,15 @@ def test_results_that_are_not_asked_for_are_finished() -> None:
     assert finished == [1, 2]
 
 
-def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silently_ended_thread_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(Background, "_work", lambda self: None)
     with pytest.raises(MemoryError):
         list(overlapped([1, 2], lambda n: lambda: n, name="test-pipeline"))
 
 
-def test_without_a_thread_what_was_begun_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its resources would not be released otherwise."""
+def test_begun_work_finishes_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its resources would not be released."""
 
     def none(waiting: Background, task: Callable[[], int]) -> None:
         raise RuntimeError("can't start new thread")

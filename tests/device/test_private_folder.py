@@ -1,4 +1,4 @@
-"""Whose code the cache runs: folders, links and files that others could have put there."""
+"""Cache folders that other users could write to are not trusted: folders, links and files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refusal(folder: Path) -> str:
     return str(only.message)
 
 
-def test_new_folders_are_for_the_user_alone(tmp_path: Path) -> None:
+def test_new_folders_are_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         CompileCache(tmp_path / "a" / "b").put(KEY, CONTENT)
@@ -64,12 +64,12 @@ def test_a_folder_that_others_may_write_is_not_used(folder: Path, mode: int) -> 
     assert entry(folder).exists()
 
 
-def test_nor_is_one_below_such_a_folder(folder: Path) -> None:
+def test_folder_below_a_writable_folder_is_not_used(folder: Path) -> None:
     folder.parent.chmod(0o777)
     assert f"others may write to {folder.parent}" in refusal(folder)
 
 
-def test_but_where_only_owners_rename_it_is(folder: Path) -> None:
+def test_folder_below_a_sticky_folder_is_used(folder: Path) -> None:
     folder.parent.chmod(0o1777)
     assert CompileCache(folder).get(KEY) == CONTENT
 
@@ -83,7 +83,7 @@ def test_a_folder_of_another_user_is_not_used(folder: Path, place: str) -> None:
 
 
 @needs_root
-def test_nor_one_that_another_made_first_in_a_sticky_folder(tmp_path: Path) -> None:
+def test_folder_of_another_user_in_a_sticky_folder_is_not_used(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     (tmp_path / "cache").mkdir(mode=0o755)
     os.chown(tmp_path / "cache", SOMEBODY, -1)
@@ -91,8 +91,8 @@ def test_nor_one_that_another_made_first_in_a_sticky_folder(tmp_path: Path) -> N
 
 
 @needs_root
-def test_what_root_keeps_is_used_as_it_is() -> None:
-    """By a user who cannot write there, with no warning as long as nothing is missing."""
+def test_root_owned_cache_is_used_read_only() -> None:
+    """A user without write access gets no warning as long as nothing is missing."""
     # The folders of other tests are root's alone.
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "cache"
@@ -132,7 +132,7 @@ def test_links_to_the_folder_are_followed(folder: Path, tmp_path: Path) -> None:
     assert f"others may write to {folder}" in refusal(tmp_path / "link" / "cache")
 
 
-def test_links_below_it_are_not(folder: Path, tmp_path: Path) -> None:
+def test_links_below_the_folder_are_not_followed(folder: Path, tmp_path: Path) -> None:
     shard, elsewhere = entry(folder).parent, tmp_path / "elsewhere"
     shard.rename(elsewhere)
     shard.symlink_to(elsewhere)
@@ -151,8 +151,8 @@ def test_an_entry_that_is_a_link_is_replaced(folder: Path, tmp_path: Path) -> No
     assert elsewhere.read_bytes().endswith(CONTENT)
 
 
-def test_a_folder_within_that_others_could_write_is_emptied(folder: Path) -> None:
-    """Its entries may be others'; older versions made such folders where the umask let them."""
+def test_writable_subfolder_is_emptied(folder: Path) -> None:
+    """Its entries may be another user's; older versions made such folders."""
     shard = entry(folder).parent
     (shard / "notes").write_bytes(b"")
     shard.chmod(0o775)
@@ -165,7 +165,7 @@ def test_a_folder_within_that_others_could_write_is_emptied(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["fifo", "giant", "open", "theirs", "folder"])
-def test_an_entry_that_is_none_is_not_read(folder: Path, kind: str) -> None:
+def test_non_regular_entries_are_not_read(folder: Path, kind: str) -> None:
     path = entry(folder)
     match kind:
         case "fifo":
@@ -208,7 +208,7 @@ def test_relative_paths_are_refused() -> None:
         open_base("cache")
 
 
-def test_no_descriptor_is_kept(folder: Path) -> None:
+def test_no_file_descriptor_leaks(folder: Path) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 

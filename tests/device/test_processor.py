@@ -1,4 +1,4 @@
-"""Facts about the processor that need no LLVM."""
+"""CPU facts that need no LLVM."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def describe(
     monkeypatch.setattr(processor, "_DESCRIPTION", str(path))
 
 
-def test_llvm_is_asked_once_a_processor_and_release(
+def test_llvm_is_queried_once_per_cpu_and_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:
     cache, info = CompileCache(tmp_path / "cache"), tmp_path / "cpuinfo"
@@ -65,7 +65,7 @@ def test_llvm_is_asked_once_a_processor_and_release(
 
 
 @pytest.mark.parametrize("text", [None, "", "processor : 0\n", "\xff\xfe"])
-def test_llvm_is_asked_where_the_system_says_too_little(
+def test_llvm_is_queried_if_cpuinfo_is_insufficient(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:
     path = tmp_path / "cpuinfo"
@@ -79,7 +79,7 @@ def test_llvm_is_asked_where_the_system_says_too_little(
 
 
 @pytest.mark.parametrize("entry", [b"", b"null", b"[1]", b'["a", "b", "c", "d", 5]', b"[" * 9999])
-def test_an_entry_of_something_else_is_replaced(
+def test_invalid_cache_entry_is_replaced(
     entry: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:
     cache = CompileCache(tmp_path / "cache")
@@ -94,7 +94,7 @@ def test_an_entry_of_something_else_is_replaced(
     assert json.loads(kept)[0] == "znver3"
 
 
-def test_the_cache_gives_what_llvm_says(tmp_path: Path) -> None:
+def test_cache_returns_the_llvm_answer(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path)
     assert processor_through(cache) == processor_through(cache) == processor.ask_llvm()
 

@@ -29,7 +29,7 @@ def recorded(*, into: Any = None, uploaded: Any = None, after: Event | None = No
     return stream.finish().recording, event
 
 
-def test_two_uses_of_which_one_writes() -> None:
+def test_conflicting_uses_are_races() -> None:
     writes: Recording = recorded(into=MEMORY[:32])[0]
     reads, others = recorded(uploaded=MEMORY[16:48])[0], recorded(uploaded=MEMORY[32:])[0]
     races = Races()
@@ -48,7 +48,7 @@ def test_two_uses_of_which_one_writes() -> None:
         races.submitted(writes)
 
 
-def test_who_has_been_waited_for() -> None:
+def test_awaited_work_is_ordered() -> None:
     races, (writes, done) = Races(), recorded(into=MEMORY)
     reads = recorded(uploaded=MEMORY)[0]
     run = races.submitted(writes)
@@ -61,7 +61,7 @@ def test_who_has_been_waited_for() -> None:
     races.host_uses("a look", [MEMORY], [])
 
 
-def test_events_put_in_order_what_is_before_and_behind_them() -> None:
+def test_events_order_work_across_streams() -> None:
     first, done = recorded(into=MEMORY)
     second, passed_on = recorded(after=done)
     third = recorded(uploaded=MEMORY, after=passed_on)[0]
@@ -75,7 +75,7 @@ def test_events_put_in_order_what_is_before_and_behind_them() -> None:
         races.submitted(recorded(uploaded=MEMORY)[0])
 
 
-def test_what_is_written_before_anybody_uses_it() -> None:
+def test_initial_writes_are_not_races() -> None:
     races, stream = Races(), open_device("cpu").stream().record()
     device = open_device("cpu")
     stream.fill(device.allocate(8), label="whole")

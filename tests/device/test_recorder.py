@@ -1,4 +1,4 @@
-"""Functions that launch at once, recorded: what replays do, what cannot be recorded."""
+"""Recorded tensor functions: replays, and calls that cannot be recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def down(device: AnyDevice, buffer: Any) -> Array:
     return array
 
 
-def test_replays_compute_what_is_there_then(device: AnyDevice) -> None:
+def test_replays_read_current_inputs(device: AnyDevice) -> None:
     random = np.random.default_rng(1)
     a, b = (random.normal(0, 1, (5, 5)).astype(np.float32) for _ in range(2))
     x, y = device.upload(a), device.upload(np.full_like(a, 7))
@@ -58,7 +58,7 @@ def test_zeroed_memory_is_zeroed_by_each_replay(device: AnyDevice) -> None:
         assert seen.tolist() == [1, 1, 1]
 
 
-def test_sizes_that_are_no_words() -> None:
+def test_unaligned_sizes_are_recorded() -> None:
     with open_device("cpu") as device:
         stream = device.stream().record()
         on = recorder_of(device, stream)
@@ -68,8 +68,8 @@ def test_sizes_that_are_no_words() -> None:
         assert [step.target.nbytes for step in fills] == [4, 8]
 
 
-def test_for_elsewhere() -> None:
-    """An export device has what functions upload as constants, and what they allocate as none."""
+def test_recorder_of_an_export_device() -> None:
+    """Uploads are constants on an export device, and allocations are not."""
     device = ExportDevice()
     x = device.upload(np.ones((2, 3), np.float32))
     stream = device.stream().record()
@@ -93,13 +93,13 @@ INDICES = np.zeros(2, np.int32)
     ],
     ids=["cross_entropy", "embedding", "embedding_backward"],
 )
-def test_what_needs_the_host_is_refused(call: Callable[..., Any], device: AnyDevice) -> None:
+def test_calls_that_need_the_host_are_rejected(call: Callable[..., Any], device: AnyDevice) -> None:
     on = recorder_of(device, device.stream().record())
     with pytest.raises(DeviceError, match=r"cannot be recorded: .* has a parameter `check`, pass"):
         call(on, device.upload(X), device.upload(INDICES))
 
 
-def test_constants_are_kept() -> None:
+def test_stores_to_constants_are_rejected() -> None:
     with open_device("cpu") as device:
         on = recorder_of(device, device.stream().record())
         constant, kernel = on.upload(np.zeros(4, np.uint32)), device.compile(kernels.increment)
@@ -126,7 +126,7 @@ def move(
         f.store(rows.target, i, f.load(rows.source, i) + shift)
 
 
-def test_constants_in_structs_are_kept() -> None:
+def test_stores_to_constants_in_structs_are_rejected() -> None:
     with open_device("cpu") as device:
         on = recorder_of(device, device.stream().record())
         constant, compiled = on.upload(np.zeros(4, np.uint32)), device.compile(move, field=M31)
@@ -135,7 +135,7 @@ def test_constants_in_structs_are_kept() -> None:
         on.launch(compiled, 1, 1, Rows(1, constant, on.allocate(16)))
 
 
-def test_the_rest_is_that_of_the_device() -> None:
+def test_other_attributes_match_the_device() -> None:
     with open_device("cpu") as device:
         with recorder_of(device, device.stream().record()) as on:
             assert (on.name, on.lanes, on.space) == (device.name, device.lanes, device.space)

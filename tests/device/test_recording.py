@@ -152,7 +152,7 @@ def test_steps_are_stages(device: AnyDevice) -> None:
     assert tracks["all"] == threading.current_thread().name
 
 
-def test_labels_name_the_part_that_they_belong_to(device: AnyDevice) -> None:
+def test_labels_include_their_scope(device: AnyDevice) -> None:
     a, b = device.allocate(64), device.allocate(64)
     recording = device.stream().record()
     with recording.part("first"):

@@ -49,7 +49,7 @@ def test_a_gpu_is_closed_at_the_end_of_its_block(tmp_path: Path) -> None:
         device.allocate(8)
 
 
-def test_memory() -> None:
+def test_repr_of_memory() -> None:
     array = np.zeros(4, np.uint32)
     assert repr(Buffer.zeros(16)) == "<Buffer of 16 bytes: memory of the host>"
     array.flags.writeable = False
@@ -59,7 +59,7 @@ def test_memory() -> None:
     )
 
 
-def test_streams() -> None:
+def test_repr_of_streams() -> None:
     with open_device("cpu") as device:
         idle = device.stream("mine")
         assert repr(idle) == "<IdleStream 'mine' on cpu>"

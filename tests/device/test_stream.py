@@ -21,7 +21,7 @@ from tests.device import kernels
 from tests.device.streams import COUNT, groups_of, values, words
 
 
-def test_work_runs_when_it_is_submitted_and_again(device: AnyDevice) -> None:
+def test_submitted_work_can_be_replayed(device: AnyDevice) -> None:
     scale, increment = device.compile(kernels.scale), device.compile(kernels.increment)
     source, a, b = np.arange(COUNT, dtype=np.uint32), words(device), words(device)
     out = np.zeros(COUNT, np.uint32)
@@ -95,7 +95,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("state", VERBS)
-def test_a_call_of_another_state_names_both(device: AnyDevice, state: str) -> None:
+def test_calls_in_the_wrong_state_name_both_states(device: AnyDevice, state: str) -> None:
     stream = in_state(device, state)
     for home, verbs in VERBS.items():
         for verb in verbs:
@@ -177,15 +177,15 @@ def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
         assert [message in line for line in reported] == ([True] if message else [])
 
 
-def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
+def test_recordings_of_another_device_are_rejected(device: AnyDevice) -> None:
     stream = device.stream()
     with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
         stream.replay(Recording("cuda", (), device.space))
     stream.record()
 
 
-def test_recordings_belong_to_a_memory() -> None:
-    """Not to all devices of a name; processors have theirs in common."""
+def test_recordings_of_another_instance_are_rejected() -> None:
+    """Devices of equal name have separate memory; CPU devices share it."""
     with open_device("emulated") as first, open_device("emulated") as second:
         recording = first.stream().record()
         recording.fill(words(first), 7)

@@ -21,10 +21,10 @@ from tests.device import kernels
 from tests.device.streams import COUNT, groups_of, values, words
 
 
-def test_a_processor_runs_in_the_callers_thread(
+def test_cpu_work_runs_in_the_callers_thread(
     processor: CpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller's stack has room for kernels; work waits for threads whose stack may not."""
+    """The caller's stack has room for kernels; other threads may lack it."""
     threads, execute = [], processor.execute
 
     def watched(*arguments: Any) -> None:
@@ -47,7 +47,7 @@ def test_a_processor_runs_in_the_callers_thread(
         assert len(threads) == 1
 
 
-def test_the_host_goes_on_meanwhile() -> None:
+def test_submit_does_not_block_the_host() -> None:
     device = CpuDevice(threads=1)
     out = np.zeros(4, np.uint32)
     go = Event("go")
@@ -63,7 +63,7 @@ def test_the_host_goes_on_meanwhile() -> None:
     device.close()
 
 
-def test_streams_run_beside_one_another(device: AnyDevice) -> None:
+def test_streams_run_concurrently(device: AnyDevice) -> None:
     kernel = device.compile(kernels.increment)
     memory = [words(device) for _ in range(6)]
     submitted = []
@@ -121,8 +121,8 @@ def test_an_error_in_the_work_is_raised_by_run(faulty: CpuDevice) -> None:
         never.wait()
 
 
-def test_threads_are_taken_again() -> None:
-    """One task after the other leaves few threads; those side by side have one each."""
+def test_submission_threads_are_reused() -> None:
+    """Sequential tasks use few threads; concurrent tasks use one each."""
     threads: list[tuple[str, int]] = []
     for number in range(100):
         done = threading.Event()
@@ -168,7 +168,7 @@ def test_events_order_streams() -> None:
     device.close()
 
 
-def test_events_have_times_and_are_passed_anew_by_each_replay(device: AnyDevice) -> None:
+def test_events_are_timed_and_reset_by_each_replay(device: AnyDevice) -> None:
     recording = device.stream().record()
     first = recording.event("first")
     recording.launch(device.compile(kernels.spin), 1, 100_000, words(device, 8))
@@ -189,7 +189,7 @@ def test_events_have_times_and_are_passed_anew_by_each_replay(device: AnyDevice)
     assert first.time_ns > before[1]
 
 
-def test_waiting_for_an_event_that_nothing_leads_to(device: AnyDevice) -> None:
+def test_waiting_for_an_unsubmitted_event_is_an_error(device: AnyDevice) -> None:
     other = device.stream().record()
     event = other.event("early")
     recording = device.stream().record()
@@ -199,7 +199,7 @@ def test_waiting_for_an_event_that_nothing_leads_to(device: AnyDevice) -> None:
         recorded.submit()
 
 
-def test_a_failure_reaches_the_streams_that_wait_for_it(faulty: CpuDevice) -> None:
+def test_failures_propagate_to_waiting_streams(faulty: CpuDevice) -> None:
     failing = faulty.stream().record()
     failing.launch(faulty.compile(kernels.increment), 1, 8, words(faulty))
     event = failing.event("never")
@@ -228,8 +228,8 @@ def test_a_wait_for_an_event_can_be_cancelled(processor: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("how", ["run", "run with a timeline", "submit and wait"])
-def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how: str) -> None:
-    """Also before it has begun. The event is never passed."""
+def test_cancellation_interrupts_waiting_for_work(processor: CpuDevice, how: str) -> None:
+    """Work that has not begun is cancelled too. The event never occurs."""
     event, stop, messages = Event("far"), Cancellation(), list[str]()
     event.arm()
     recording = processor.stream().record()

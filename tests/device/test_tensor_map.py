@@ -29,7 +29,7 @@ class Encoder:
         return self.code
 
 
-def test_the_driver_is_told_of_arrays_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensor_maps_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Encoder()
     monkeypatch.setattr(tensor_map, "_encoder", lambda: encoder)
     with open_gpu("simulated", tmp_path) as device:
@@ -51,7 +51,7 @@ def test_the_driver_is_told_of_arrays_once(tmp_path: Path, monkeypatch: pytest.M
     ("code", "message"),
     [(1, "CUDA_ERROR_INVALID_VALUE .* cuTensorMapEncodeTiled"), (4711, "unknown result 4711")],
 )
-def test_what_the_driver_refuses(
+def test_driver_errors_are_reported(
     code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensor_map, "_encoder", lambda: Encoder(code))

@@ -1,4 +1,4 @@
-"""Stages nest, add up, survive exceptions and threads, and cost nothing where nobody listens."""
+"""Stages nest, accumulate, survive exceptions and threads, and cost nothing without a listener."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recorder:
         self.events.append(("end", stage.name, stage.done, stage.total))
 
 
-def test_stages_nest_and_lie_inside_their_parent() -> None:
+def test_stages_nest_within_their_parent() -> None:
     timeline = Timeline()
     with timeline.stage("prove") as prove:
         with timeline.stage("witness"):
@@ -70,7 +70,7 @@ def test_table_puts_equal_names_under_one_parent_together() -> None:
     assert rows[0].bytes_per_second == 0.0
 
 
-def test_an_exception_passes_through_and_marks_the_stages() -> None:
+def test_exceptions_propagate_and_mark_the_stages() -> None:
     timeline = Timeline()
     with pytest.raises(KeyboardInterrupt), timeline.stage("outer"):
         with timeline.stage("fine"):
@@ -169,7 +169,7 @@ def test_record_refuses_time_that_runs_backwards() -> None:
         Timeline().record("kernel", 10, 9, track="stream 0")
 
 
-def test_without_a_timeline_nothing_is_kept() -> None:
+def test_null_timeline_records_nothing() -> None:
     null = or_null(None)
     assert isinstance(null, NullTimeline)
     with null.stage("work", bytes=1) as stage:
@@ -184,7 +184,7 @@ def test_without_a_timeline_nothing_is_kept() -> None:
     assert or_null(timeline) is timeline
 
 
-def test_table_puts_together_what_is_named_alike() -> None:
+def test_table_groups_by_a_name_function() -> None:
     timeline = Timeline()
     for name in ("a 0", "b", "a 1"):
         with timeline.stage(name, bytes=1):

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch that are not what is in their memory: no device takes them for that."""
+"""PyTorch tensors whose values differ from their memory are rejected by every device."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DISGUISED = {
 
 
 @pytest.mark.parametrize("name", DISGUISED)
-def test_what_is_not_in_memory_is_refused(name: str) -> None:
+def test_tensors_without_plain_memory_are_rejected(name: str) -> None:
     make, why = DISGUISED[name]
     tensor = make()
     reason = disguise(tensor)
@@ -71,7 +71,7 @@ def test_what_is_not_in_memory_is_refused(name: str) -> None:
             saxpy.on(device)(3, 2.0, tensor, np.zeros(3, np.float32))
 
 
-def test_a_result_is_not_stored_beside_its_sign() -> None:
+def test_negated_view_as_output_is_rejected() -> None:
     with pytest.raises(InputError, match=r"^out: Tensor does not export host memory"):
         softmax("cpu", X, out=torch._neg_view(X.clone()))
 
@@ -85,7 +85,7 @@ def test_a_result_is_not_stored_beside_its_sign() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_is_in_memory(tensor: Any) -> None:
+def test_tensors_with_plain_memory_are_accepted(tensor: Any) -> None:
     assert disguise(tensor) is None
     if tensor is not None:
         assert np.array_equal(silu("cpu", tensor), silu("cpu", np.asarray(tensor)))
@@ -99,7 +99,7 @@ class OnGpu(torch.Tensor):
         return {"shape": (3,), "typestr": "<f4", "data": (self.address, False), "version": 2}
 
 
-def test_memory_of_a_gpu(tmp_path: Path) -> None:
+def test_gpu_tensors(tmp_path: Path) -> None:
     with open_gpu("simulated", tmp_path) as gpu:
         memory = gpu.upload(X[0].numpy())
         plain, negative = X[0].as_subclass(OnGpu), torch._neg_view(X[0]).as_subclass(OnGpu)

@@ -72,7 +72,7 @@ def run_words(device: WebGpuDevice, definition: KernelDefinition, *arguments: ob
 # --- launches
 
 
-def test_numbers_arrive(webgpu_device: WebGpuDevice) -> None:
+def test_numbers_reach_the_kernel(webgpu_device: WebGpuDevice) -> None:
     integers, real = np.zeros(4, np.uint64), np.zeros(1, np.float32)
     for row in [
         (2**32 - 1, 2**64 - 1, -(2**63), 1.5, True),
@@ -96,7 +96,7 @@ def test_every_workgroup_runs_once(webgpu_device: WebGpuDevice, count: int) -> N
     assert (out[count:] == 0).all()
 
 
-def test_grids_are_hardly_larger_than_the_launch() -> None:
+def test_grid_size_is_close_to_the_launch() -> None:
     assert grid(0, 65_535) == (0, 1)
     assert grid(65_536, 65_535) == (32_768, 2)
     for groups in (1, 65_535, 65_537, 1_000_003, (1 << 31) - 1):
@@ -173,7 +173,7 @@ def test_a_workgroup_has_no_more_instances_than_browsers_allow(
         webgpu_device.compile(kernels.increment, lanes=512)
 
 
-def test_what_wgsl_lacks_is_an_error_of_the_kernel(webgpu_device: WebGpuDevice) -> None:
+def test_missing_wgsl_features_are_kernel_errors(webgpu_device: WebGpuDevice) -> None:
     with pytest.raises(KernelError, match=r"64-bit floating point|f64"):
         webgpu_device.compile(kernels.numbers)
 
@@ -190,7 +190,7 @@ def test_addresses_are_never_used_twice(webgpu_device: WebGpuDevice) -> None:
         seen.append((buffer.address, buffer.address + nbytes))
 
 
-def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> None:
+def test_unreferenced_memory_is_freed(webgpu_device: WebGpuDevice) -> None:
     webgpu_device.session.memory.destroy_unreferenced()
     gc.collect()
     webgpu_device.session.memory.destroy_unreferenced()
@@ -206,7 +206,7 @@ def test_memory_comes_back_when_nobody_has_it(webgpu_device: WebGpuDevice) -> No
     assert webgpu_device.session.memory.in_use == before
 
 
-def test_the_budget_and_the_largest_buffer_are_kept_to(webgpu_device: WebGpuDevice) -> None:
+def test_budget_and_largest_buffer_are_enforced(webgpu_device: WebGpuDevice) -> None:
     with pytest.raises(DeviceError, match=r"at most 256.0 MiB, not 256.0 MiB; split the work"):
         webgpu_device.allocate((256 << 20) + 1)
     with pytest.raises(DeviceError, match=r"number of bytes of a buffer .*, not -1"):
@@ -233,7 +233,7 @@ def test_copies_of_any_size(webgpu_device: WebGpuDevice, nbytes: int) -> None:
         assert (part == data[start:]).all()
 
 
-def test_uploads_into_the_middle_of_a_word_are_refused(webgpu_device: WebGpuDevice) -> None:
+def test_unaligned_uploads_are_rejected(webgpu_device: WebGpuDevice) -> None:
     memory = webgpu_device.allocate(64)
     for start, stop in ((1, 5), (0, 5), (8, 11)):
         with pytest.raises(DeviceError, match="whole 32-bit words"):
@@ -292,8 +292,8 @@ def test_a_fill_longer_than_a_binding(webgpu_device: WebGpuDevice) -> None:
     assert (ends[2] == 7).all()
 
 
-def test_a_replay_uploads_what_the_host_has_then(webgpu_device: WebGpuDevice) -> None:
-    """Also where that is what the same recording has downloaded."""
+def test_replays_upload_current_host_data(webgpu_device: WebGpuDevice) -> None:
+    """The recording may itself have downloaded the data."""
     data, back = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
     first, second = webgpu_device.allocate(256), webgpu_device.allocate(256)
     compiled = webgpu_device.compile(kernels.increment)
@@ -324,7 +324,7 @@ def long_recording(device: WebGpuDevice, rounds: int) -> tuple[object, np.ndarra
     return stream.finish(), out
 
 
-def test_long_recordings_are_submitted_in_pieces(webgpu_device: WebGpuDevice) -> None:
+def test_long_recordings_are_submitted_in_chunks(webgpu_device: WebGpuDevice) -> None:
     recorded, out = long_recording(webgpu_device, 1000)
     before = webgpu_device.session.queue.submissions
     recorded.submit().wait()  # type: ignore[attr-defined]
@@ -382,7 +382,7 @@ def test_names(webgpu_device: WebGpuDevice) -> None:
         open_device("webgpu", threads=2)
 
 
-def test_portable_is_what_every_browser_has(webgpu_device: WebGpuDevice) -> None:
+def test_portable_uses_default_webgpu_limits(webgpu_device: WebGpuDevice) -> None:
     machine = webgpu_device.machine(64)
     assert machine.target == "wgsl"
     assert not machine.has("u64")
@@ -394,7 +394,7 @@ def test_portable_is_what_every_browser_has(webgpu_device: WebGpuDevice) -> None
     assert webgpu_device.session.gpu.limits["max-storage-buffers-per-shader-stage"] == 8 + watched
 
 
-def test_the_choice_of_limbs_is_kept(tmp_path: Path) -> None:
+def test_limb_choice_is_cached(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path)
     first = WebGpuDevice(strength="portable", cache=cache)
     assert not first.limbs_are_chosen
@@ -447,7 +447,7 @@ a, out = np.arange(1000, dtype=np.uint32), np.zeros(1000, np.uint32)
 device.launch(device.compile(kernels.scale), 16, 1000, 7, a, out)
 assert (out == 7 * a).all()
 for test in ("test_fills_and_copies_within_a_buffer", "test_one_buffer_as_two_arguments",
-             "test_long_recordings_are_submitted_in_pieces", "test_numbers_arrive"):
+             "test_long_recordings_are_submitted_in_chunks", "test_numbers_reach_the_kernel"):
     if sys.argv[1] == "portable" or "numbers" not in test:
         getattr(test_webgpu, test)(device)
 device.close()
@@ -520,7 +520,7 @@ def count_in_memory(k: Builder, rounds: U32, x: Pointer[U32]) -> None:
 @pytest.mark.parametrize(
     "definition", [count_rounds, count_while, count_by_calls], ids=lambda kernel: kernel.name
 )
-def test_no_loop_ends_early_without_an_error(
+def test_early_loop_exit_is_an_error(
     webgpu_device: WebGpuDevice, definition: KernelDefinition
 ) -> None:
     """Mesa's lavapipe ends the loops of an instance after 65,535 rounds of all of them."""
@@ -543,7 +543,7 @@ def test_no_loop_ends_early_without_an_error(
         assert run(200, 300) == (60_000 if is_nested else 200)
 
 
-def test_what_cannot_be_watched_is_refused(webgpu_device: WebGpuDevice) -> None:
+def test_unwatchable_loops_are_rejected(webgpu_device: WebGpuDevice) -> None:
     if webgpu_device.drops_long_loops:
         with pytest.raises(KernelError, match=r"test_webgpu.py:\d+: what a while loop does before"):
             webgpu_device.compile(count_in_memory)
@@ -575,7 +575,7 @@ def test_loops_are_watched_only_where_a_driver_ends_them() -> None:
     assert "cut_short" not in text(PORTABLE)
 
 
-def test_an_upload_that_is_interrupted_leaves_the_ring_as_it_was(
+def test_interrupted_upload_leaves_the_ring_unchanged(
     webgpu_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = np.arange(1 << 18, dtype=np.uint32)

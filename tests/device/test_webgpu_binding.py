@@ -27,14 +27,14 @@ def test_aligned_memory_needs_no_offsets() -> None:
     assert binding_plan.ranges == (Range(1, 0, 64), Range(1, 256, 44), Range(2, 512, 4))
 
 
-def test_memory_that_begins_elsewhere_has_an_offset() -> None:
+def test_unaligned_memory_has_an_offset() -> None:
     binding_plan = plan(PointerRange(1, 260, 300), PointerRange(2, 0, 8))
     assert binding_plan.bindings == (Binding(0, True), Binding(1, True))
     assert binding_plan.offsets == (1, 0)
     assert binding_plan.ranges == (Range(1, 256, 44), Range(2, 0, 8))
 
 
-def test_one_buffer_twice_shares_a_binding() -> None:
+def test_equal_buffers_share_a_binding() -> None:
     binding_plan = plan(PointerRange(1, 0, 64), PointerRange(2, 0, 4), PointerRange(1, 0, 64))
     assert binding_plan.bindings == (Binding(0, True), Binding(1, True), Binding(0, True))
     assert binding_plan.ranges == (Range(1, 0, 64), Range(2, 0, 4))
@@ -47,7 +47,7 @@ def test_neighbours_within_256_bytes_share_a_binding() -> None:
     assert binding_plan.ranges == (Range(1, 0, 1024),)
 
 
-def test_a_last_word_that_is_not_whole_is_bound_whole() -> None:
+def test_partial_last_word_is_bound_as_a_full_word() -> None:
     assert plan(PointerRange(1, 0, 5)).ranges == (Range(1, 0, 8),)
 
 
@@ -64,7 +64,7 @@ def test_more_pointers_than_bindings_share_within_a_buffer() -> None:
     assert binding_plan.offsets[7:] == (0, 1 << 18, 128)
 
 
-def test_empty_memory_gives_its_binding_away_first() -> None:
+def test_empty_memory_loses_its_binding_first() -> None:
     binding_plan = plan(
         *[PointerRange(number, 0, 4) for number in range(8)], PointerRange(None, 0, 0)
     )
@@ -74,7 +74,7 @@ def test_empty_memory_gives_its_binding_away_first() -> None:
     assert len(only.ranges) == 8
 
 
-def test_what_an_adapter_cannot_bind_is_refused() -> None:
+def test_bindings_beyond_adapter_limits_are_rejected() -> None:
     with pytest.raises(DeviceError, match=r"kernel f takes 9 pointers .*has 8 bindings"):
         plan(*[PointerRange(number, 0, 4) for number in range(9)])
     with pytest.raises(DeviceError, match=r"128.0 MiB of memory in one piece.* reach 128.0 MiB"):
@@ -93,7 +93,7 @@ places = st.builds(
 
 
 @given(st.lists(places | st.just(PointerRange(None, 0, 0)), max_size=12))
-def test_every_byte_is_reached_and_no_two_bindings_overlap(
+def test_bindings_cover_every_byte_without_overlap(
     given_places: list[PointerRange],
 ) -> None:
     binding_plan = plan(*given_places)

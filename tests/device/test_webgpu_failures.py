@@ -1,4 +1,4 @@
-"""Bad days of a WebGPU device: each is an error that says what happened."""
+"""Failures of a WebGPU device, each reported as an error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def launch(device: WebGpuDevice) -> None:
 # --- what is not there
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
@@ -67,7 +67,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install" in why
 
 
-def test_a_library_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_load_failure_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> Any:
         raise OSError("libwgpu_native.so: wrong ELF class")
 
@@ -77,7 +77,7 @@ def test_a_library_that_does_not_load_is_told(monkeypatch: pytest.MonkeyPatch) -
         open_native()
 
 
-def test_another_version_of_the_package_is_told() -> None:
+def test_unsupported_package_version_is_reported() -> None:
     library = SimpleNamespace(wgpuAdapterGetInfo=None)
     with pytest.raises(
         DeviceError, match=r"no wgpuBufferGetConstMappedRange; install version 0\.32"
@@ -92,7 +92,7 @@ class NoAdapters:
         return []
 
 
-def test_no_adapter_is_told() -> None:
+def test_missing_adapter_is_reported() -> None:
     with pytest.raises(DeviceError, match=r"finds no adapter.*mesa-vulkan-drivers"):
         list_adapters(NoAdapters())  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="finds no adapter"):
@@ -117,7 +117,7 @@ def properties(number: int, name: str, **changed: int) -> AdapterProperties:
         ({"binding_alignment": 512}, "min-storage-buffer-offset-alignment is 512"),
     ],
 )
-def test_limits_that_are_too_small_are_told(changed: dict[str, int], message: str) -> None:
+def test_insufficient_adapter_limits_are_reported(changed: dict[str, int], message: str) -> None:
     check_portable(properties(0, "good", binding_alignment=16, storage_buffers=64))
     with pytest.raises(DeviceError, match=f"old is not an adapter that Quod can use.*{message}"):
         check_portable(properties(0, "old", **changed))
@@ -133,7 +133,7 @@ def test_adapters_by_number_and_name() -> None:
     assert adapters[0][0].notable_features()[-1] == "subgroups"
 
 
-def test_names_are_taken_apart() -> None:
+def test_device_names_are_parsed() -> None:
     assert parse_name("webgpu") == ("", None)
     assert parse_name("webgpu:2") == ("2", None)
     assert parse_name("webgpu:portable") == ("", "portable")
@@ -145,13 +145,15 @@ def test_names_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "0", "nan", "G"])
-def test_nonsense_in_the_environment(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_environment_variables_are_reported(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QUOD_WEBGPU_MEMORY", text)
     with pytest.raises(DeviceError, match="QUOD_WEBGPU_MEMORY is a number above zero"):
         _environment_number("QUOD_WEBGPU_MEMORY", 1.0)
 
 
-def test_numbers_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numeric_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _environment_number("QUOD_WEBGPU_WATCHDOG", 5.0) == 5.0
     for text, number in (("8", 8), ("2k", 2048), ("1.5M", 1.5 * 2**20), (" 8G ", 8 << 30)):
         monkeypatch.setenv("QUOD_WEBGPU_WATCHDOG", text)
@@ -169,7 +171,7 @@ def test_messages_are_shortened() -> None:
 # --- a device that fails
 
 
-def test_zeros_in_place_of_results_are_noticed(
+def test_zeros_instead_of_results_are_detected(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch(own_device)
@@ -183,7 +185,7 @@ def test_zeros_in_place_of_results_are_noticed(
         own_device.allocate(16)
 
 
-def test_a_submission_that_was_dropped_is_noticed(
+def test_dropped_submissions_are_detected(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = own_device.session.queue._read
@@ -196,7 +198,7 @@ def test_a_submission_that_was_dropped_is_noticed(
         launch(own_device)
 
 
-def test_a_lost_device_is_told_and_opened_again(webgpu_device: WebGpuDevice) -> None:
+def test_lost_device_is_reported_and_reopened(webgpu_device: WebGpuDevice) -> None:
     device = resolve_device("webgpu:portable")
     assert isinstance(device, WebGpuDevice)
     memory = device.upload(WORDS)
@@ -216,7 +218,7 @@ def test_a_lost_device_is_told_and_opened_again(webgpu_device: WebGpuDevice) -> 
     again.close()
 
 
-def test_a_device_that_is_lost_meanwhile(own_device: WebGpuDevice) -> None:
+def test_device_lost_during_recorded_work(own_device: WebGpuDevice) -> None:
     stream = own_device.stream("unlucky").record()
     memory = own_device.allocate(256)
     stream.launch(own_device.compile(kernels.increment), 1, 64, memory)
@@ -226,7 +228,7 @@ def test_a_device_that_is_lost_meanwhile(own_device: WebGpuDevice) -> None:
         recorded.submit().wait()
 
 
-def test_memory_that_the_driver_does_not_have(
+def test_driver_out_of_memory_is_reported(
     own_device: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = own_device.session.native.wgpu.GPUOutOfMemoryError("Not enough memory left.")

@@ -57,7 +57,7 @@ def check_download(device: WebGpuDevice, buffer: Buffer) -> None:
 
 @pytest.mark.parametrize("at", [1, 2, 4])
 @pytest.mark.parametrize("method", ["read", "begin_reading"])
-def test_downloads_that_are_interrupted_keep_nothing(
+def test_interrupted_downloads_release_staging_memory(
     webgpu_device: WebGpuDevice, buffer: Buffer, method: str, at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -72,11 +72,11 @@ def test_downloads_that_are_interrupted_keep_nothing(
 
 @pytest.mark.parametrize("at", [1, 2, 4])
 @pytest.mark.parametrize(("ring", "method"), [("downloads", "read"), ("uploads", "write")])
-def test_recordings_that_fail_keep_nothing(
+def test_failed_recordings_release_staging_memory(
     webgpu_device: WebGpuDevice, buffer: Buffer, ring: str, method: str, at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Neither what was not yet given back, nor twice what was."""
+    """Nothing is leaked, and nothing is released twice."""
     buffer_ring = getattr(webgpu_device.session, ring)
     works = getattr(buffer_ring, method)
     for _ in range(6):
@@ -116,7 +116,7 @@ def test_long_downloads_at_once_do_not_wait_for_each_other(webgpu_device: WebGpu
 
 
 @pytest.mark.timeout(300)
-def test_times_are_noted_where_downloads_fill_the_ring(webgpu_device: WebGpuDevice) -> None:
+def test_timestamps_are_recorded_when_downloads_fill_the_ring(webgpu_device: WebGpuDevice) -> None:
     data = np.arange(RING_BYTES + CHUNK_BYTES, dtype=np.uint8)
     memory, out = webgpu_device.upload(data), np.zeros_like(data)
     timeline = Timeline()
@@ -125,7 +125,7 @@ def test_times_are_noted_where_downloads_fill_the_ring(webgpu_device: WebGpuDevi
     assert timeline.table()
 
 
-def test_looking_for_adapters_prints_nothing(webgpu_device: WebGpuDevice) -> None:
+def test_adapter_enumeration_prints_nothing(webgpu_device: WebGpuDevice) -> None:
     """Drivers complain of a session without a display."""
     source = (
         "import os\n"

@@ -1,4 +1,4 @@
-"""Workers that help, come late, fail, cannot be started, or are sent away."""
+"""Workers that help, arrive late, fail, cannot start, or are closed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _fails(*_: int) -> None:
 
 
 @pytest.mark.parametrize("fails", ["caller", "worker"])
-def test_a_share_that_fails_is_told_and_nobody_is_at_work_then(fails: str) -> None:
-    """Nor is a job over before it is known to have failed, whoever has failed."""
+def test_failed_share_is_reported_after_all_threads_stop(fails: str) -> None:
+    """The job ends only after its failure is recorded, in any thread."""
     pool = WorkerPool(1)
     both, ended = threading.Barrier(2), threading.Event()
 
@@ -60,8 +60,8 @@ def test_a_share_that_fails_is_told_and_nobody_is_at_work_then(fails: str) -> No
     pool.close()
 
 
-def test_helpers_that_do_not_come_are_not_waited_for() -> None:
-    """The calling thread does it all then; one that has come is waited for."""
+def test_late_helpers_are_not_awaited() -> None:
+    """The calling thread does all the work; a helper that has started is awaited."""
     pool = WorkerPool(1)
     with occupied(pool, 1):
         quick = _Entry()
@@ -74,7 +74,7 @@ def test_helpers_that_do_not_come_are_not_waited_for() -> None:
     pool.close()
 
 
-def test_helpers_that_cannot_take_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helpers_that_fail_to_run_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, run_share = WorkerPool(2), Job.run_share
 
     def fails_on_workers(job: Job) -> None:
@@ -89,7 +89,7 @@ def test_helpers_that_cannot_take_their_share(monkeypatch: pytest.MonkeyPatch) -
     pool.close()
 
 
-def test_helpers_that_come_late_keep_nothing_alive() -> None:
+def test_late_helpers_keep_no_memory_alive() -> None:
     pool = WorkerPool(2)
     with occupied(pool, 2):
         gone = []
@@ -107,8 +107,8 @@ def test_helpers_that_come_late_keep_nothing_alive() -> None:
     pool.close()
 
 
-def test_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short launches need none, and those that could be started end."""
+def test_worker_start_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short launches need no worker; the workers that did start end."""
     before, start = workers(), LargeStackThread.start
 
     def limited(thread: LargeStackThread) -> None:
@@ -151,7 +151,7 @@ def test_a_pool_that_is_closed_just_before_a_job_comes(monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_while_a_thread_starts() -> None:
-    """It starts threads of its own, whatever lock the one that it has not was holding."""
+    """The child starts its own threads, whatever locks the parent's thread held."""
     with roomy_thread._stack_size_lock:
         child = os.fork()
         if child == 0:

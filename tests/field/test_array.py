@@ -24,7 +24,7 @@ SOME = pytest.mark.parametrize("modulus", SOME_PRIMES, ids=lambda modulus: modul
     [(M31_3, (4,)), (M31_3, (2, 2)), (NAMED["goldilocks"], (2, 3)), (NAMED["goldilocks"], (3,))],
     ids=str,
 )
-def test_words_that_are_no_whole_elements(field: FieldSpec, shape: tuple[int, ...]) -> None:
+def test_partial_elements_are_rejected(field: FieldSpec, shape: tuple[int, ...]) -> None:
     words = np.zeros(shape, np.uint32)
     message = f"elements of {field.name} are {field.words} words of uint32 each, not uint32 of"
     for read in (array.to_integers, array.words_to_integers):
@@ -114,7 +114,7 @@ def test_montgomery_on_a_device(device: CpuDevice, modulus: Modulus) -> None:
 
 
 @pytest.mark.parametrize("make", [array.from_integers, array.integers_to_words])
-def test_what_is_no_int_is_named(make: Callable[..., Any]) -> None:
+def test_non_integers_are_reported(make: Callable[..., Any]) -> None:
     modulus = MODULI["bn254.fr"]
     for bad in (True, 1.0, "1", None, [1], np.int64(1)):
         with pytest.raises(InputError, match=f"integer 1 must be an int, not {type(bad).__name__}"):
@@ -170,7 +170,7 @@ def test_extensions(device: CpuDevice, name: str) -> None:
 
 
 @pytest.mark.parametrize("make", [array.from_integers, array.integers_to_words])
-def test_what_is_no_element_of_an_extension_is_named(make: Callable[..., Any]) -> None:
+def test_invalid_extension_elements_are_reported(make: Callable[..., Any]) -> None:
     for bad, kind in (((1, 2), "2"), ((1, 2, 3, 4), "4"), ([1, 2, 3], "list"), (1, "int")):
         with pytest.raises(InputError, match=f"element 1 of m31.3 must be .* 3 int, not {kind}"):
             make(M31_3, [(0, 0, 0), bad])

@@ -1,4 +1,4 @@
-"""The bounds that strategies prove: what elements say of their limbs holds, at the edges too."""
+"""Bounds that strategies prove: limbs stay within them, also at the limits."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ ALWAYS = [name for name in STRATEGIES if ":" not in name or name.startswith(("li
 
 @pytest.mark.parametrize("strategy", one_and_others(STRATEGIES, ALWAYS))
 def test_operations_at_the_bounds(strategy: str) -> None:
-    """A little of `python -m tools.field_bounds`."""
+    """A short run of `python -m tools.field_bounds`."""
     count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4}.get(strategy, 1)
     for case, rng in itertools.islice(cases(strategy, 1, 127), count):
         assert problem(case, rng) is None, case
 
 
-def test_what_exceeds_its_bounds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bound_violations_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool says so where limbs have no room for carries, and where bounds are too small."""
     monkeypatch.setattr(LazyLimbs, "_added_to_limbs", 0)
     problems = [problem(case, rng) for case, rng in itertools.islice(cases("16:rolled", 1, 127), 4)]
@@ -66,7 +66,7 @@ def test_what_exceeds_its_bounds_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("limbs", LIMBS)
-def test_guesses_leave_what_limbs_hold(limbs: str) -> None:
+def test_quotient_guess_remainders_fit_the_limbs(limbs: str) -> None:
     """Remainders of a guessed quotient are computed modulo the limbs."""
     for modulus in NAMED.values():
         if modulus.bits <= 64 or modulus.is_plain:
@@ -171,7 +171,7 @@ def test_quotients_by_short_moduli() -> None:
 
 
 def test_differences_by_limbs_that_were_zero() -> None:
-    """A subtraction fills limbs in which a constant had none."""
+    """A subtraction fills limbs that are zero in a constant."""
     high = 1 << 208
 
     def expression(f: PrimeField, x: Element, y: Element) -> Element:
@@ -189,8 +189,8 @@ def test_differences_by_limbs_that_were_zero() -> None:
 
 
 @FIELDS
-def test_bounds_above_what_limbs_hold(machine: str, modulus: Modulus) -> None:
-    """An element says no less of its limbs for a bound that they cannot reach."""
+def test_bounds_are_capped_by_the_limbs(machine: str, modulus: Modulus) -> None:
+    """A bound beyond the limbs does not weaken the bounds of the limbs."""
     f = prime_field(Builder(MACHINES[machine]), modulus)
     (wide,) = f.unify([f.times(f.carried(f.one()), 1000)], f.room << 40)
     assert wide.bound == f.room
@@ -198,7 +198,7 @@ def test_bounds_above_what_limbs_hold(machine: str, modulus: Modulus) -> None:
 
 @pytest.mark.parametrize("limbs", one_and_others(LIMBS, ["28/64", "30/64"]))
 def test_sums_are_never_refused(limbs: str) -> None:
-    """Whatever an author adds up is carried and reduced on the way."""
+    """Sums of any length are carried and reduced automatically."""
     for modulus in (BLS12_377_FQ, BN254_FR):
         f = prime_field(Builder(wgsl(f"{limbs}:rolled")), modulus)
         x = f.carried(f.one())
@@ -237,7 +237,7 @@ def test_limbs_whose_sums_exceed_words_are_not_halved() -> None:
 
 
 @FIELDS
-def test_bounds_that_no_element_keeps(machine: str, modulus: Modulus) -> None:
+def test_impossible_bounds_are_rejected(machine: str, modulus: Modulus) -> None:
     f = prime_field(Builder(MACHINES[machine]), modulus)
     one = f.carried(f.one())
     for bound in (f.p - 1, 1, 0, -5):
@@ -248,7 +248,7 @@ def test_bounds_that_no_element_keeps(machine: str, modulus: Modulus) -> None:
 
 
 @FIELDS
-def test_what_is_no_element(machine: str, modulus: Modulus) -> None:
+def test_non_elements_are_rejected(machine: str, modulus: Modulus) -> None:
     f: Any = prime_field(Builder(MACHINES[machine]), modulus)
     one = f.one()
     for operation in (
@@ -270,7 +270,7 @@ def test_what_is_no_element(machine: str, modulus: Modulus) -> None:
 
 
 @FIELDS
-def test_numbers_that_are_none(machine: str, modulus: Modulus) -> None:
+def test_invalid_integers_are_rejected(machine: str, modulus: Modulus) -> None:
     f: Any = prime_field(Builder(MACHINES[machine]), modulus)
     one = f.one()
     for operation in (f.times, f.power, f.square_times):
@@ -283,13 +283,13 @@ def test_numbers_that_are_none(machine: str, modulus: Modulus) -> None:
             operation(one, -1)
 
 
-def test_refused_moduli_name_the_way_that_takes_them() -> None:
+def test_rejected_moduli_name_a_supporting_strategy() -> None:
     with pytest.raises(TraceError, match=r"write quod\.field\.prime_field\(k, modulus\)"):
         LazyLimbs(Builder(wgsl("30/64")), Modulus.unchecked("of.64", (1 << 64) - 59))
 
 
-def test_paddings_are_found_at_once() -> None:
-    """However many multiples of p are taken for full limbs; the least that serve."""
+def test_paddings_are_found_quickly() -> None:
+    """The search finds the smallest multiple of p that pads full limbs."""
     f = LazyLimbs(Builder(wgsl("12")), BLS12_381_FQ)
     zeros: list[Value] = [f.k.constant(0, f.limb_type)] * f.limb_count
     maxima = (*[f.most] * (f.limb_count - 1), 1 << 30)

@@ -51,7 +51,7 @@ class Interpreter:
 
 
 @pytest.mark.thorough
-def test_rates_of_what_computes_rightly() -> None:
+def test_only_correct_choices_have_rates() -> None:
     timeline, choices = Timeline(), ["13", "14", "17", "29/64"]
     rates = calibration.measure(Interpreter("14"), choices, budget=1e-9, timeline=timeline)
     assert set(rates) == {"13", "29/64"}
@@ -59,7 +59,7 @@ def test_rates_of_what_computes_rightly() -> None:
     assert [row.name for row in timeline.table()] == ["choose limbs"]
 
 
-def test_wrong_products_are_told() -> None:
+def test_wrong_products_are_reported() -> None:
     with pytest.raises(QuodError, match=r"bls12_381\.fr in limbs 13 are wrong"):
         calibration.verified_chain(Interpreter("13"), "13", BLS12_381_FR)
 
@@ -105,7 +105,7 @@ def test_the_fastest_is_chosen_once(measured: list[dict[str, float]]) -> None:
     assert device.chosen == ["15"]
 
 
-def test_nothing_is_measured_where_there_is_nothing_to_choose() -> None:
+def test_calibration_is_skipped_without_a_choice() -> None:
     adapter: Any = Adapter(limbs_are_open=False)
     for device in (adapter, open_device("cpu"), open_device("emulated:wgsl")):
         calibration.calibrate(device)
@@ -113,14 +113,14 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose() -> None:
     assert not adapter.chosen
 
 
-def test_where_all_fail_nothing_is_chosen(measured: list[dict[str, float]]) -> None:
+def test_no_choice_if_all_candidates_fail(measured: list[dict[str, float]]) -> None:
     measured.append({})
     device: Any = Adapter()
     calibration.calibrate(device)
     assert device.limbs_are_open
 
 
-def test_work_begins_with_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_calibrate_before_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(calibration, "calibrate", asked.append)
     device = open_device("emulated:wgsl")

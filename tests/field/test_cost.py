@@ -58,7 +58,7 @@ def spec_of(modulus: Modulus, degree: int) -> FieldSpec:
     ("name", "degree"),
     [*((name, 1) for name in MODULI), *((name, 2) for name in MODULI if name.endswith(".fq"))],
 )
-def test_costs_are_those_of_kernels(name: str, degree: int) -> None:
+def test_costs_match_traced_kernels(name: str, degree: int) -> None:
     modulus = MODULI[name]
     spec = spec_of(modulus, degree)
     assert product_cost(modulus, degree) == word_products(spec, "product")

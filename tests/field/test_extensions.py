@@ -48,7 +48,7 @@ def test_named_extensions_are_fields(extension: Extension) -> None:
     assert Extension(extension.name, extension.base, extension.polynomial) == extension
 
 
-def test_named_extensions_say_their_names() -> None:
+def test_extension_names_match_their_keys() -> None:
     assert all(name == extension.name for name, extension in EXTENSIONS.items())
     assert EXTENSIONS.keys().isdisjoint(NAMED)
 
@@ -60,13 +60,13 @@ def test_named_extensions_say_their_names() -> None:
         (GOLDILOCKS_2, 18446744069414584320),
     ],
 )  # fmt: skip
-def test_powers_of_x_are_those_of_plonky3(extension: Extension, root: int) -> None:
+def test_frobenius_constants_match_plonky3(extension: Extension, root: int) -> None:
     """x^p = root * x, the constant DTH_ROOT of Plonky3's BinomiallyExtendable."""
     image = plain_extension.frobenius_table(extension)[1]
     assert image == (0, root, *([0] * (extension.degree - 2)))
 
 
-def test_a_product_of_stwo() -> None:
+def test_product_matches_stwo() -> None:
     """(1 + 2i + (3 + 4i)u)(4 + 5i + (6 + 7i)u), from the tests of Stwo's QM31."""
     p = M31.value
     wanted = (p - 71, 93, p - 16, 50)
@@ -75,7 +75,7 @@ def test_a_product_of_stwo() -> None:
 
 
 @pytest.mark.parametrize("extension", [M31_3, BABY_BEAR_4, GOLDILOCKS_3], ids=lambda e: e.name)
-def test_the_models_are_py_eccs(extension: Extension) -> None:
+def test_models_match_py_ecc(extension: Extension) -> None:
     class Peer(FQP):  # type: ignore[misc]
         field_modulus = extension.modulus.value
         degree = extension.degree

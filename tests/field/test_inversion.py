@@ -86,7 +86,7 @@ def check_inverses(device: AnyDevice, spec: FieldSpec, values: list[Coefficients
 
 
 @pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
-def test_room_for_more_rounds_than_any_input_needs(modulus: Modulus) -> None:
+def test_round_count_exceeds_the_worst_case(modulus: Modulus) -> None:
     """The rounds allowed for exceed those of the inputs that took the most among many."""
     k = Builder(Machine("llvm", 1, frozenset()))
     most = max(division_steps(modulus.value, x) for x in random_integers(modulus, 300, 9))
@@ -112,7 +112,7 @@ def division_steps(f: int, g: int) -> int:
     return steps
 
 
-def test_a_modulus_that_leaves_no_room_is_refused() -> None:
+def test_modulus_without_spare_bits_is_rejected() -> None:
     k = Builder(Machine("llvm", 1, frozenset()))
     modulus = MODULI["bls12_381.fr"]
     with pytest.raises(ValueError, match="leaves no room in 4 limbs"):

@@ -138,7 +138,7 @@ def check_expressions(modulus: Modulus, limbs: str) -> None:
 
 
 @pytest.mark.parametrize("limbs", one_and_others(["13:rolled", "16:rolled", "30/64"]))
-def test_expressions_on_the_processor(limbs: str) -> None:
+def test_expressions_on_the_cpu(limbs: str) -> None:
     """LLVM runs the same ops."""
     a, b, wanted = hostile(BLS12_381_FQ)
     device = CpuDevice(strategy="scalar", threads=1)
@@ -277,7 +277,7 @@ def test_quadratic_extensions(spec: Extension, limbs: str) -> None:
     assert unpacked(spec, out) == wanted
 
 
-def test_wgsl_takes_them() -> None:
+def test_wgsl_uses_lazy_limbs() -> None:
     device = open_device("emulated:wgsl")
     field = prime_field(Builder(device.machine(LANES)), BLS12_381_FQ)
     assert isinstance(field, LazyLimbs)
@@ -309,7 +309,7 @@ def test_counts_of_limbs() -> None:
         ("14:apart", "12 or 13"),
     ],
 )
-def test_choices_that_are_none(limbs: str, message: str) -> None:
+def test_invalid_limb_choices_are_rejected(limbs: str, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         LazyLimbs(Builder(Machine("wgsl", LANES, frozenset(), limbs=limbs)), BLS12_381_FQ)
 

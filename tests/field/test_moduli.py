@@ -1,4 +1,4 @@
-"""Moduli: named primes, and values that are refused."""
+"""Moduli: named primes, and invalid values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_named_moduli_are_prime(modulus: Modulus) -> None:
     assert Modulus(modulus.name, modulus.value) == modulus
 
 
-def test_named_moduli_say_their_names() -> None:
+def test_modulus_names_match_their_keys() -> None:
     assert all(name == modulus.name for name, modulus in NAMED.items())
 
 
@@ -48,7 +48,7 @@ def test_composites(name: str) -> None:
         Modulus(name, COMPOSITES[name])
 
 
-def test_the_ends_of_the_range() -> None:
+def test_range_limits() -> None:
     assert Modulus("least", 5).words == 1
     assert Modulus("greatest", (1 << 521) - 1).words == 18
     with pytest.raises(InputError, match=r"^the modulus of 522 bits of large is too large; take a"):
@@ -68,7 +68,7 @@ def test_even(value: int) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("f", 17.0), ("f", True), ("f", np.uint64(17)), (b"f", 17)])
-def test_other_types(arguments: tuple[str, int]) -> None:
+def test_invalid_types_are_rejected(arguments: tuple[str, int]) -> None:
     with pytest.raises(InputError, match=r"a name \(str\) and a prime \(int\), not \w+ and \w+"):
         Modulus(*arguments)
 

@@ -1,4 +1,4 @@
-"""Moduli of every size: products and all else are right, or the field says which sizes it takes."""
+"""Moduli of every size are computed correctly, or rejected with the supported sizes."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def test_sizes(name: str) -> None:
 
 
 @each_strategy
-def test_every_size_is_taken_or_refused(name: str) -> None:
-    """Whatever is taken can be traced, whatever the modulus of that size."""
+def test_every_modulus_size_is_traced_or_rejected(name: str) -> None:
+    """Every accepted modulus can be traced."""
     make, machine = STRATEGIES[name]
     k = Builder(machine)
     for bits in range(2, 522, 7):
@@ -181,8 +181,8 @@ def test_fields_of_other_projects(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["limbs64", "limbs32", "ifma52", "13:rolled"])
-def test_every_size_has_a_way(name: str) -> None:
-    """Whatever its length, on any machine, those that fill their words included."""
+def test_every_modulus_size_has_a_strategy(name: str) -> None:
+    """Every length has a strategy on every machine, also moduli that fill their words."""
     machine = STRATEGIES[name][1]
     if name == "13:rolled":
         machine = Machine("wgsl", 8, frozenset({"low_products"}), limbs=name)
@@ -193,7 +193,7 @@ def test_every_size_has_a_way(name: str) -> None:
         f.subtract(f.zero(), f.one())
 
 
-def test_registered_moduli_are_taken() -> None:
+def test_registered_moduli_are_supported() -> None:
     for make, machine in STRATEGIES.values():
         for modulus in MODULI.values():
             make(Builder(machine), modulus)

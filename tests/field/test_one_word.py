@@ -146,7 +146,7 @@ def test_a_sum_has_any_number_of_terms(products: int, others: int) -> None:
     assert (sums == wanted).all()
 
 
-def test_vectors_of_52_bits_add_products_up() -> None:
+def test_vectors_of_52_bits_accumulate_products() -> None:
     has_sums: list[bool] = []
 
     @kernel

@@ -117,7 +117,7 @@ def test_operations(device: CpuDevice, spec: FieldSpec) -> None:
             assert results[index * count + j] == wanted[index][j], (name, x, y)
 
 
-def test_elements_say_what_they_are() -> None:
-    """Abstract, but of no metaclass: isinstance is asked at every operand that is traced."""
+def test_element_kind_is_abstract_without_a_metaclass() -> None:
+    """isinstance runs on every traced operand, so that AnyElement has no metaclass."""
     assert AnyElement._kind.__isabstractmethod__  # type: ignore[attr-defined]
     assert type(AnyElement) is type

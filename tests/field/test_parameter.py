@@ -95,7 +95,7 @@ def test_an_element_of_an_extension(some_device: AnyDevice) -> None:
     assert to_integers(BN254_FQ, out) == [((a + 3) * a - b * b) % p, (b * a + (a + 3) * b) % p]
 
 
-def test_arguments_that_do_not_fit() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with open_device("cpu") as device:
         folded, table = fold.on(device, modulus=M31), np.zeros((2, 1), np.uint32)
         shown = "argument r of kernel fold is an element of m31, an int from 0 to the modulus less"
@@ -116,7 +116,7 @@ def test_arguments_that_do_not_fit() -> None:
         assert folded.kernel.size_class(1, (1, 5, table, 0)) == (1, 1, 0)
 
 
-def test_fields_that_are_none() -> None:
+def test_invalid_fields_are_rejected() -> None:
     with pytest.raises(TraceError, match="parameter r is a field element, but its static "):
         fold.trace(open_device("cpu").machine(8), modulus=17)
 
@@ -152,7 +152,7 @@ COUNT = 17
         ("emulated:wgsl", GOLDILOCKS),
     ],
 )  # fmt: skip
-def test_ints_beside_elements(name: str, modulus: Modulus) -> None:
+def test_int_operands_with_elements(name: str, modulus: Modulus) -> None:
     p = modulus.value
     a, b = p - 3, p // 5
     out = np.zeros((COUNT, modulus.words), np.uint32)
@@ -165,7 +165,7 @@ def test_ints_beside_elements(name: str, modulus: Modulus) -> None:
     )]  # fmt: skip
 
 
-def test_ints_beside_elements_of_an_extension() -> None:
+def test_int_operands_with_extension_elements() -> None:
     p = BN254_FQ.value
 
     def product(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
@@ -193,7 +193,7 @@ def test_ints_beside_elements_of_an_extension() -> None:
     assert list(zip(results[::2], results[1::2], strict=True)) == expected
 
 
-def test_what_does_not_stand_beside_an_element() -> None:
+def test_invalid_operands_with_elements_are_rejected() -> None:
     shown = "cannot be combined with an element of m31; write an int, or field.load(pointer, index)"
     field = M31
 

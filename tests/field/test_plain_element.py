@@ -78,7 +78,7 @@ def test_exponents_below_zero(field: FieldSpec) -> None:
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul])
-def test_other_than_the_coefficients_of_a_field(
+def test_wrong_coefficient_counts_are_rejected(
     operation: Callable[[PlainElement, PlainElement], PlainElement],
 ) -> None:
     element = PlainElement.one(FIELDS[1])

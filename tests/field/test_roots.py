@@ -1,4 +1,4 @@
-"""Roots of unity: of the right orders, those that others publish, and what is refused."""
+"""Roots of unity: their orders, published values, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 
 @each_field
 def test_generators(modulus: Modulus) -> None:
-    """Their order has no small cofactor: larger factors of p - 1 are not known."""
+    """The order of each generator has no small cofactor; larger factors of p - 1 are unknown."""
     p, g = modulus.value, multiplicative_generator(modulus)
     for prime in (n for n in range(2, 1 << 10) if (p - 1) % n == 0):
         assert pow(g, (p - 1) // prime, p) != 1
@@ -53,7 +53,7 @@ def test_generators_of_toy_fields(prime: int) -> None:
     assert smallest_non_residue(modulus) == min(set(range(prime)) - squares)
 
 
-def test_a_generator_that_cannot_be_found() -> None:
+def test_missing_generator_is_reported() -> None:
     # The order of the curve's subgroup of Ed25519: p - 1 is 4 * 3 * 11 and two large primes.
     modulus = Modulus("ed25519.fr", (1 << 252) + 27742317777372353535851937790883648493)
     with pytest.raises(InputError, match="use the family snarkjs, or give a root"):
@@ -117,7 +117,7 @@ def check_roots(modulus: Modulus, family: RootFamily) -> None:
             root_of_unity(modulus, family, wrong)
 
 
-def test_what_is_no_root_of_order_four() -> None:
+def test_invalid_roots_of_order_four_are_rejected() -> None:
     for root in (0, 1, -1, 16, 17 + 4, 4.0, True, "4"):
         with pytest.raises(InputError, match="root of unity"):
             check_root(Modulus("toy", 17), root, 2)

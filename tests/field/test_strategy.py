@@ -39,7 +39,7 @@ def fields(machine: Machine, modulus: Modulus = BLS12_381_FQ) -> PrimeField:
     return prime_field(Builder(machine), modulus)
 
 
-def test_the_machine_chooses() -> None:
+def test_machine_determines_the_strategy() -> None:
     assert isinstance(fields(VECTORS), Ifma52)
     assert isinstance(fields(SCALAR), Limbs64)
     for machine in (VECTORS, SCALAR):
@@ -49,7 +49,7 @@ def test_the_machine_chooses() -> None:
     assert (fields(SCALAR).limb_count, fields(SCALAR, BN254_FQ).limb_count) == (6, 4)
 
 
-def test_a_spec_chooses_the_field() -> None:
+def test_spec_determines_the_field() -> None:
     k = Builder(SCALAR)
     assert isinstance(field_arithmetic(k, BN254_FQ), Limbs64)
     extension = field_arithmetic(k, CURVES["bn254"].tower.fq2)
@@ -116,7 +116,7 @@ def test_sums_of_products(device: CpuDevice, modulus: Modulus, terms: int) -> No
 @pytest.mark.parametrize(
     "modulus", [BN254_FR, BLS12_381_FR, BLS12_377_FQ], ids=lambda modulus: modulus.name
 )
-def test_bounds_hold_what_they_say(machine: Machine, modulus: Modulus) -> None:
+def test_bounds_and_maxima_are_consistent(machine: Machine, modulus: Modulus) -> None:
     f = fields(machine, modulus)
     one = f.one()
     assert (one + one).bound == 2 * one.bound - 1
@@ -129,7 +129,7 @@ def test_bounds_hold_what_they_say(machine: Machine, modulus: Modulus) -> None:
 
 
 @MACHINES
-def test_refusals(machine: Machine) -> None:
+def test_invalid_arguments_are_rejected(machine: Machine) -> None:
     f = fields(machine, BLS12_381_FR)
     one, memory = f.one(), f.raw_constant(1, f.memory_exponent + 60)
     for operation in (f.add, f.subtract):
@@ -162,7 +162,7 @@ def test_each_strategy_is_a_file_with_a_row_and_a_candidate() -> None:
     ]
 
 
-def test_the_cheapest_strategy_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cheapest_strategy_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     def row(cost: float | str, arithmetic: type[PrimeField]) -> Strategy:
         return Strategy(lambda machine, modulus: cost, arithmetic)
 

@@ -200,6 +200,6 @@ def test_signed_digits() -> None:
         assert not any(a and b for a, b in itertools.pairwise(digits))
 
 
-def test_a_tower_stands_on_a_quadratic_extension() -> None:
+def test_tower_requires_a_quadratic_extension() -> None:
     with pytest.raises(ValueError, match="quadratic"):
         TowerField(None, M31_3, (9, 1))  # type: ignore[arg-type]

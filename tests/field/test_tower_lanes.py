@@ -81,7 +81,7 @@ def test_interpreter_agrees(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 16])
-def test_a_tower_in_lanes_wants_eight(lanes: int) -> None:
+def test_tower_lanes_require_8_instances(lanes: int) -> None:
     machine = CpuDevice().machine(lanes)
     with pytest.raises(TraceError, match="needs workgroups of 8 instances in one subgroup"):
         lane_operations.trace(machine, curve="bn254", operations=("square",))

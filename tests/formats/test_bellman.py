@@ -1,4 +1,4 @@
-"""bellman's files: what is written is read again, and what is damaged is refused with its place."""
+"""bellman's files: written files round-trip, and damaged files are rejected with the offset."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def same(left: dict[str, Words], right: dict[str, Words]) -> bool:
     return all(np.array_equal(left[name], right[name]) for name in right)
 
 
-def test_what_is_written_is_read(points: dict[str, Words], data: bytes, tmp_path: Path) -> None:
+def test_written_parameters_round_trip(
+    points: dict[str, Words], data: bytes, tmp_path: Path
+) -> None:
     read = BellmanParameters.open(tmp_path / "params")
     assert same(dict(read.points), points)
     assert (read.public, read.circuit_hash, read.contributions) == (2, None, 0)
@@ -76,7 +78,7 @@ def test_what_is_written_is_read(points: dict[str, Words], data: bytes, tmp_path
         assert same(dict(points), dict(key.points))
 
 
-def test_the_bytes_are_those_of_the_encodings(data: bytes) -> None:
+def test_written_bytes_match_the_point_encoders(data: bytes) -> None:
     """Against the encoders of single points, which tests hold against arkworks."""
     (alpha,) = multiples(1, 2, 1)
     assert data[:96] == encode_zcash_g1(alpha, compressed=False)  # type: ignore[arg-type]
@@ -87,7 +89,7 @@ def test_the_bytes_are_those_of_the_encodings(data: bytes) -> None:
     assert data[KEY_BYTES - 96 * 3 : KEY_BYTES] == ic
 
 
-def test_a_transcript(data: bytes, tmp_path: Path) -> None:
+def test_parameters_with_contributions(data: bytes, tmp_path: Path) -> None:
     circuit = bytes(range(64))
     (tmp_path / "params").write_bytes(data + circuit + (2).to_bytes(4, "big") + bytes(2 * 544))
     read = BellmanParameters.open(tmp_path / "params")
@@ -148,7 +150,7 @@ def test_damaged_files(
         assert offset is None or caught.value.offset == offset
 
 
-def test_every_truncation_is_told(data: bytes, tmp_path: Path) -> None:
+def test_every_truncation_is_rejected(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "cut"
     for length in range(0, len(data), 61):
         path.write_bytes(data[:length])
@@ -158,7 +160,9 @@ def test_every_truncation_is_told(data: bytes, tmp_path: Path) -> None:
             BellmanParameters.open(path)
 
 
-def test_a_key_alone_is_no_parameters(points: dict[str, Words], tmp_path: Path) -> None:
+def test_verifying_key_alone_is_rejected_as_parameters(
+    points: dict[str, Words], tmp_path: Path
+) -> None:
     write_bellman_key(tmp_path / "key", points)
     with pytest.raises(InputError, match="is only a verifying key; give the parameters"):
         BellmanParameters.open(tmp_path / "key")
@@ -181,7 +185,7 @@ def test_empty_lists(points: dict[str, Words], tmp_path: Path) -> None:
         ("ic", lambda a: np.full_like(a, 0xFFFFFFFF), "ic has a coordinate that is not below q"),
     ],
 )
-def test_what_is_not_written(
+def test_invalid_points_are_not_written(
     points: dict[str, Words], tmp_path: Path, name: str, change: Callable[[Words], Words],
     message: str,
 ) -> None:  # fmt: skip
@@ -191,9 +195,7 @@ def test_what_is_not_written(
 
 
 @pytest.mark.fixtures
-def test_saplings_parameters_are_written_as_they_are_read(
-    shared_fixtures: Path, tmp_path: Path
-) -> None:
+def test_sapling_parameters_round_trip(shared_fixtures: Path, tmp_path: Path) -> None:
     path = shared_fixtures / "zcash" / "sapling-output.params"
     data = path.read_bytes()
     assert hashlib.blake2b(data).hexdigest().startswith("657e3d38")

@@ -62,7 +62,7 @@ def test_constraints_are_checked(prime: str, device: AnyDevice) -> None:
     assert set(failure.values) == {"main.square", "main.a", "main.out", "main.b"}
 
 
-def test_commands_take_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_circom_primes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system = str(FOLDER / "goldilocks.r1cs")
     assert entry.run(["r1cs", "print", system, str(FOLDER / "cube.sym")]) == 0
     assert capsys.readouterr().out == (
@@ -78,7 +78,7 @@ def test_commands_take_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "prime" not in describe(FOLDER / "bls12377.r1cs")
 
 
-def test_no_key_is_made_of_them(tmp_path: Path) -> None:
+def test_keys_over_primes_without_a_pairing_are_rejected(tmp_path: Path) -> None:
     system = FOLDER / "pallas.r1cs"
     for make in (
         lambda: generate_key(system, tmp_path / "c.zkey", 1),
@@ -92,7 +92,9 @@ def test_no_key_is_made_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.node
 @pytest.mark.parametrize("prime", one_and_others(NAMES, ["goldilocks"]))
-def test_calculators(prime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_witness_calculators_of_circom_primes(
+    prime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(FOLDER / "cube.circom", "cube.circom")
     done = run_program(

@@ -1,4 +1,4 @@
-"""Circuits and witnesses of Expander: what they say, and that damaged ones are refused."""
+"""Expander's circuits and witnesses: contents, and rejection of damaged files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(data: bytes) -> Circuit6:
     return Circuit6.parse(memoryview(data), "file.circ")
 
 
-def test_the_published_files_are_these() -> None:
+def test_published_files_are_unchanged() -> None:
     # Of scripts/small_circuit_m31.circ and small_witness_m31.circ in Expander's repository.
     assert hashlib.sha256(expander.SMALL_CIRCUIT).hexdigest().startswith("6b8e66a9")
     assert hashlib.sha256(expander.SMALL_WITNESS).hexdigest().startswith("09e4f345")
@@ -47,7 +47,7 @@ def test_the_published_files_are_these() -> None:
 
 
 @pytest.mark.parametrize("prime", PRIMES)
-def test_every_kind_of_gate_and_back(prime: int, tmp_path: Path) -> None:
+def test_every_gate_kind_round_trips(prime: int, tmp_path: Path) -> None:
     data = everything(prime)
     circuit = read(data)
     assert circuit.field.value == prime
@@ -155,7 +155,7 @@ def test_every_truncation_is_refused(prime: int) -> None:
         assert error.value.offset is not None
 
 
-def test_what_copies_of_copies_come_to_is_counted_and_not_made() -> None:
+def test_nested_copies_are_counted_without_expansion() -> None:
     doubling = [Segment(2, 2, [(at + 1, [(0, 0)] * 2)]) for at in range(200)]
     circuit = read(circuit_bytes(M31, [*doubling, Segment(2, 2, add=[(0, 0, 1)])], [0]))
     assert circuit.gates()["add"] == MAX_TOTAL
@@ -165,7 +165,7 @@ def test_what_copies_of_copies_come_to_is_counted_and_not_made() -> None:
 
 
 @pytest.mark.parametrize("prime", PRIMES)
-def test_witnesses_and_back(prime: int, tmp_path: Path) -> None:
+def test_witnesses_round_trip(prime: int, tmp_path: Path) -> None:
     private = [[0, prime - 1, 1 % prime, 0], [1, 1, 0, prime - 1]]
     data = expander.witness_bytes(prime, private, [[prime - 1], [0]])
     witness = Circuit6Witness.parse(memoryview(data), "w")
@@ -204,7 +204,7 @@ def test_damaged_witnesses_are_refused(data: bytes, parts: list[str]) -> None:
     refused(error, "w, section", *parts)
 
 
-def test_what_no_file_can_hold_is_not_written(tmp_path: Path) -> None:
+def test_unrepresentable_witnesses_are_not_written(tmp_path: Path) -> None:
     modulus = Circuit6Witness.parse(memoryview(WITNESS), "w").field.modulus
     assert modulus is not None
     good, none = np.ones((1, 2, 1), np.uint32), np.ones((1, 0, 1), np.uint32)

@@ -57,7 +57,7 @@ def test_names_of_curves(name: str, curve: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "bn", "secp256k1", "bls12", "bn2540", "ｂｎ254"])
-def test_other_names_are_no_curve(name: str) -> None:
+def test_unknown_curve_names_return_none(name: str) -> None:
     assert curve_of_json_name(name) is None
 
 

@@ -59,7 +59,7 @@ def test_every_type_of_value() -> None:
         model.metadata["a.u8"] = np.uint8(1)  # type: ignore[index]
 
 
-def test_tensors_are_views_of_the_map(tmp_path: Path) -> None:
+def test_tensors_are_views_of_the_mapped_file(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(sound())
     for owned in (False, True):
         model = Gguf.open(tmp_path / "m.gguf", owned=owned)
@@ -97,13 +97,13 @@ def test_opening_reads_no_tensor(tmp_path: Path) -> None:
     assert time.monotonic() - start < 2
 
 
-def test_numbers_of_types_are_those_of_ggml() -> None:
+def test_type_numbers_match_ggml() -> None:
     for name, row in GGUF_TYPES.items():
         number = peer.GGMLQuantizationType[name]
         assert (row.number, row.elements, row.bytes) == (number, *peer.GGML_QUANT_SIZES[number])
 
 
-def test_round_trip_and_the_other_reader(tmp_path: Path) -> None:
+def test_round_trip_and_read_by_gguf_package(tmp_path: Path) -> None:
     first = parsed(sound())
     path = tmp_path / "again.gguf"
     write_gguf(
@@ -130,7 +130,7 @@ def test_round_trip_and_the_other_reader(tmp_path: Path) -> None:
     assert tensors["weights"].data.tobytes() == bytes(first.tensors["weights"].data)
 
 
-def test_a_file_of_the_other_writer(tmp_path: Path) -> None:
+def test_files_written_by_gguf_package_are_read(tmp_path: Path) -> None:
     writer = peer.GGUFWriter(tmp_path / "p.gguf", "llama")
     writer.add_uint32("llama.block_count", 7)
     writer.add_array("tokenizer.ggml.tokens", ["<s>", "ä", "b"])
@@ -254,13 +254,13 @@ DIMENSIONS = 24 + 8 + 1 + 4
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(data: bytes, parts: list[str]) -> None:
+def test_invalid_files_name_the_defect(data: bytes, parts: list[str]) -> None:
     with pytest.raises(InputError) as error:
         parsed(data)
     refused(error, "model.gguf", *parts)
 
 
-def test_text_of_an_array_is_looked_at_when_it_is_asked_for() -> None:
+def test_text_arrays_are_decoded_lazily() -> None:
     tokens: Any = parsed(pair(9, array(8, 2, text(b"a") + text(b"b\xff")))).metadata["key"]
     assert tokens[0] == "a"
     with pytest.raises(InputError) as error:
@@ -268,7 +268,7 @@ def test_text_of_an_array_is_looked_at_when_it_is_asked_for() -> None:
     refused(error, "metadata 'key'", "is not UTF-8", f"offset {VALUE + 12 + 9 + 9}")
 
 
-def test_every_cut_of_a_file_is_refused() -> None:
+def test_every_truncation_is_rejected() -> None:
     data = sound()
     for length in range(len(data) - len(DATA) + 449):
         with pytest.raises(InputError):
@@ -276,7 +276,7 @@ def test_every_cut_of_a_file_is_refused() -> None:
     parsed(data[: len(data) - len(DATA) + 449])
 
 
-def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
+def test_damaged_files_are_rejected_or_unaffected(tmp_path: Path) -> None:
     generator, data = random.Random(5), sound()
     refusals = 0
     for _ in range(3000):
@@ -298,7 +298,7 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_most_strings_are_found_in_time() -> None:
+def test_largest_string_count_is_parsed_in_time() -> None:
     data = pair(9, array(8, MAX_STRINGS, bytes(8 * MAX_STRINGS)))
     start = time.process_time()
     assert len(parsed(data).metadata["key"]) == MAX_STRINGS  # type: ignore[arg-type]
@@ -363,7 +363,7 @@ def test_a_tensor_of_an_unknown_type_is_listed(kind: int, tmp_path: Path) -> Non
         ([tensor(b"new", (48,), 40), tensor(b"old", (16,), 0)], "'old'.* overlap .*'new'"),
     ],
 )
-def test_what_is_wrong_with_a_tensor_of_an_unknown_type(
+def test_invalid_tensors_of_unknown_type_are_rejected(
     tensors: list[tuple[bytes, tuple[int, ...], int, int]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -398,7 +398,7 @@ F32 = np.zeros(4, np.float32)
         ({}, {"w": ("F32", np.zeros((1,) * 5, np.float32))}, ["at most 4 dimensions"]),
     ],
 )
-def test_what_cannot_be_written_is_named(
+def test_unwritable_values_are_named(
     tmp_path: Path, metadata: Any, tensors: Any, parts: list[str]
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -407,12 +407,12 @@ def test_what_cannot_be_written_is_named(
     assert os.listdir(tmp_path) == []
 
 
-def test_where_it_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_targets_are_reported(tmp_path: Path) -> None:
     with pytest.raises(OutputError):
         write_gguf(tmp_path / "no" / "m.gguf", {}, {})
 
 
-def test_big_endian_and_strided_arrays_are_written_as_they_are_meant(tmp_path: Path) -> None:
+def test_big_endian_and_strided_arrays_keep_their_values(tmp_path: Path) -> None:
     values = np.arange(12, dtype=">f4").reshape(3, 4).T
     write_gguf(tmp_path / "m.gguf", {"k": np.arange(3, dtype=">u2")}, {"w": ("F32", values)})
     model = Gguf.open(tmp_path / "m.gguf")
@@ -423,7 +423,7 @@ def test_big_endian_and_strided_arrays_are_written_as_they_are_meant(tmp_path: P
 @pytest.mark.parametrize(
     ("dimensions", "kind"), [((0, 2**60), 0), ((0, 2**60), 15), ((2**56, 0), 8)]
 )
-def test_whatever_is_read_has_an_array(dimensions: tuple[int, ...], kind: int) -> None:
-    """A tensor of no values too, however long an axis is."""
+def test_every_readable_tensor_has_an_array(dimensions: tuple[int, ...], kind: int) -> None:
+    """Empty tensors too, however long their other axes are."""
     model = parsed(gguf_file([], [(b"w", dimensions, kind, 0)]))
     assert model.tensors["w"].array().size == 0

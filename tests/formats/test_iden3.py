@@ -77,7 +77,7 @@ def test_missing_section(tmp_path: Path) -> None:
     refused(error, "section 3 (labels)", "is missing")
 
 
-def test_files_that_cannot_be_mapped(tmp_path: Path) -> None:
+def test_unmappable_files_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").write_bytes(b"")
     for name, part in (

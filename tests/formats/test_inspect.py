@@ -49,7 +49,7 @@ def test_groth16_key() -> None:
     }
 
 
-def test_plonk_key_is_described_though_not_proved_with() -> None:
+def test_plonk_key_is_described() -> None:
     report = describe(FOLDER / "plonk.zkey")
     assert report["kind"] == "plonk proving key (zkey)"
     assert (report["curve"], report["constraints"], report["public"]) == ("bn254", 4, 2)
@@ -132,7 +132,7 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (b"zkey", "ends within its header"),
     ],
 )
-def test_files_of_no_known_kind(tmp_path: Path, data: bytes, part: str) -> None:
+def test_unknown_file_kinds_are_rejected(tmp_path: Path, data: bytes, part: str) -> None:
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(InputError) as error:
         describe(tmp_path / "file")

@@ -1,4 +1,4 @@
-"""Files of any size: readers judge the beginning of one before memory is taken and it is read."""
+"""Files of any size: readers check the header before they allocate memory."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_file_of_another_kind_is_not_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_with_the_right_beginning_alone_is_not_read(name: str, tmp_path: Path) -> None:
+def test_large_file_with_only_a_valid_header_is_not_read(name: str, tmp_path: Path) -> None:
     start, read = READERS[name]
     with suppress(InputError):
         read(sparse(tmp_path / "small", start, 64))
@@ -159,14 +159,14 @@ def test_a_witness_is_not_read_for_constraints_of_another_circuit(tmp_path: Path
     assert "has 4294967295 values over bn254" in str(error)
 
 
-def test_the_first_value_of_a_witness_is_looked_at_first(tmp_path: Path) -> None:
+def test_first_witness_value_is_checked_first(tmp_path: Path) -> None:
     head, count = wtns_head("bn254", 1 << 31), 1 << 31
     path = sparse(tmp_path / "w.wtns", head, len(head) + 32 * count)
     for read in (Witness.open, describe):
         assert "value 0 must be the constant 1" in str(refusal(read, path))
 
 
-def test_inspect_looks_at_a_witness_in_parts(tmp_path: Path) -> None:
+def test_inspect_reads_a_witness_in_chunks(tmp_path: Path) -> None:
     path = large_witness(tmp_path / "w.wtns", 1 << 20)
     describe(path)
     tracemalloc.start()
@@ -179,7 +179,7 @@ def test_inspect_looks_at_a_witness_in_parts(tmp_path: Path) -> None:
     assert (report["values"], report["zeros_and_ones"]) == (1 << 20, 1 << 20)
 
 
-def test_proofs_have_a_longest_length(tmp_path: Path) -> None:
+def test_proof_length_is_bounded(tmp_path: Path) -> None:
     header = bytes(32) + struct.pack("<QI", 1, 1)
     limit = 1 << 30
     start = container(b"qinp", 1, [(1, header), (2, bytes(4)), (3, b"")])
@@ -209,7 +209,7 @@ def test_a_lack_of_memory_is_an_error_that_names_the_file(
         read_proof(DATA / "bn254" / "proof.json", curve="bn254")
 
 
-def test_a_view_reads_what_is_asked_for(tmp_path: Path) -> None:
+def test_view_reads_the_requested_slices(tmp_path: Path) -> None:
     data = np.random.default_rng(3).bytes(20_000)
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -242,8 +242,8 @@ WHOLE = re.compile(
 )
 
 
-def test_nothing_reads_a_file_another_way() -> None:
-    """Readers of whole files go through `quod.formats.source`, or say how much they read."""
+def test_all_file_readers_use_the_source_module() -> None:
+    """Whole files are read through `quod.formats.source`, or with a stated limit."""
     root = Path(source.__file__).parents[2]
     readers = {
         path.relative_to(root).as_posix()

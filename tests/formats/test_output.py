@@ -39,7 +39,7 @@ def test_new_file_obeys_umask_and_old_one_keeps_its_mode(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
 
 
-def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_private_file_has_owner_only_mode(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         paths = [tmp_path / name for name in ("secret", "open")]
@@ -49,7 +49,7 @@ def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600, 0o666]
 
 
-def test_a_private_file_does_not_keep_the_mode_of_the_one_before(tmp_path: Path) -> None:
+def test_private_file_does_not_inherit_the_old_mode(tmp_path: Path) -> None:
     target = tmp_path / "secret"
     target.write_bytes(b"old")
     target.chmod(0o644)
@@ -72,7 +72,7 @@ def _without_links(*_: object) -> None:
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_exists_is_kept(
+def test_exclusive_write_keeps_an_existing_file(
     has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_links:
@@ -91,7 +91,7 @@ def test_a_file_that_exists_is_kept(
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_appears_meanwhile_is_kept(
+def test_exclusive_write_keeps_a_concurrently_created_file(
     has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_links:
@@ -124,7 +124,7 @@ def test_a_failure_without_hard_links_leaves_no_empty_file(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_descriptor_is_written_to_though_its_file_exists(tmp_path: Path) -> None:
+def test_exclusive_write_to_a_descriptor_succeeds(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w+b") as file:
         write_atomically(f"/dev/fd/{file.fileno()}", b"x", replace=False)
     assert (tmp_path / "out").read_bytes() == b"x"
@@ -173,7 +173,7 @@ def test_device_is_written_to_and_full_disk_is_reported() -> None:
         write_atomically("/dev/full", b"x")
 
 
-def test_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_old_file_and_no_temporary(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_bytes(b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -204,7 +204,7 @@ def test_disk_that_is_found_full_on_flushing(
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, ValueError])
-def test_interruption_leaves_nothing(tmp_path: Path, interruption: type[BaseException]) -> None:
+def test_interruption_leaves_no_file(tmp_path: Path, interruption: type[BaseException]) -> None:
     def write(file: BinaryIO) -> None:
         file.write(b"half")
         raise interruption
@@ -214,7 +214,7 @@ def test_interruption_leaves_nothing(tmp_path: Path, interruption: type[BaseExce
     assert os.listdir(tmp_path) == []
 
 
-def test_all_or_none(tmp_path: Path) -> None:
+def test_several_files_are_written_atomically(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="absent"):
         write_all_atomically({tmp_path / "one": b"x", tmp_path / "absent" / "two": b"y"})
     if os.path.exists("/dev/full"):

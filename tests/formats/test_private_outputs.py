@@ -1,4 +1,4 @@
-"""Files with secrets are for their owner alone, whatever the umask and the file before them."""
+"""Files with secrets are private to their owner, whatever the umask and the previous file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _exported(path: Path) -> None:
     "write", [_wtns, _circuit6, _gkr_inputs, _r1cs_witness, _calculated, _exported]
 )
 @pytest.mark.parametrize("exists", [False, True])
-def test_writers_of_secrets(write: Callable[[Path], None], exists: bool, tmp_path: Path) -> None:
+def test_secret_outputs_are_private(
+    write: Callable[[Path], None], exists: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "secret"
     if exists:
         path.write_bytes(b"old")

@@ -96,7 +96,7 @@ def test_wrong_kind_and_version(tmp_path: Path) -> None:
         opened(tmp_path, container(kind, 2, sections))
 
 
-def test_a_bad_point_is_named_with_its_place(tmp_path: Path) -> None:
+def test_invalid_point_is_reported_with_its_offset(tmp_path: Path) -> None:
     powers = opened(tmp_path, BN254)
     with pytest.raises(InputError) as error:
         powers.refuse("tau_g2", 3, "is not on the curve")
@@ -107,7 +107,7 @@ def test_a_bad_point_is_named_with_its_place(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_what_inspect_says() -> None:
+def test_inspect_describes_powers() -> None:
     report = describe(DATA / "bn254" / "powers.ptau")
     assert report["kind"] == "powers of tau (ptau)"
     assert (report["log2_powers"], report["log2_ceremony_powers"]) == (4, 4)

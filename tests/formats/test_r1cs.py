@@ -59,7 +59,7 @@ def rewritten(system: R1cs, path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
-def test_tiny_set_is_what_our_writers_write(tmp_path: Path, curve: str) -> None:
+def test_tiny_set_matches_the_writer(tmp_path: Path, curve: str) -> None:
     words = CURVES[curve].fr.words
     write_r1cs(
         tmp_path / "c.r1cs",
@@ -225,7 +225,7 @@ def test_private_inputs_without_a_wire(tmp_path: Path) -> None:
     assert describe(path)["private_inputs"] == 5
 
 
-def test_empty_lists_of_custom_gates_are_none(tmp_path: Path) -> None:
+def test_empty_custom_gate_lists_are_accepted(tmp_path: Path) -> None:
     system = opened(tmp_path, replaced(BN254, {4: bytes(4), 5: bytes(4)}))
     assert system.a.nonzeros == 3
 
@@ -276,7 +276,7 @@ def test_sections_that_are_not_aligned(tmp_path: Path) -> None:
     assert system.wire_labels.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
+def test_writer_rejects_inconsistent_arguments(tmp_path: Path) -> None:
     a, b, c = matrix(ROWS_A, 8), matrix(ROWS_B, 8), matrix(ROWS_C, 8)
     good: dict[str, object] = {
         "curve": "bn254",

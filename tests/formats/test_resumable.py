@@ -1,4 +1,4 @@
-"""Results in parts that a killed run leaves: only what is whole and the same counts."""
+"""Partial results of a killed run: only complete chunks of equal inputs are reused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WHOLE = b"".join(bytes([number + 1]) * size for number, size in enumerate(SIZES)
     [KeyboardInterrupt(), SystemExit(143), DeviceError("lost"), MemoryError(),
      OSError(errno.ENOSPC, "full"), OutputError("elsewhere")],
 )  # fmt: skip
-def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> None:
+def test_resumes_after_an_interruption(error: BaseException, tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
     path.chmod(0o440)
@@ -83,13 +83,13 @@ def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> 
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_wrong_input_leaves_nothing(tmp_path: Path) -> None:
+def test_input_error_leaves_no_partial_file(tmp_path: Path) -> None:
     _run(tmp_path / "out", stop=2, error=InputError("wrong"))
     assert os.listdir(tmp_path) == []
     assert resumable.kept == []
 
 
-def test_short_work_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", 1e9)
     _run(tmp_path / "out", stop=2, error=KeyboardInterrupt())
     assert os.listdir(tmp_path) == []
@@ -99,13 +99,13 @@ def test_short_work_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     "wrong",
     [{"resume": "no"}, {"resume": 0}, {"resume": None}, {"report": None}, {"report": 1}],
 )
-def test_wrong_arguments_touch_nothing(wrong: dict[str, Any], tmp_path: Path) -> None:
+def test_invalid_arguments_write_no_file(wrong: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"resume must be True or False|report is a function"):
         write_resumably(tmp_path / "out", Inputs(lambda: "a"), lambda parts: None, **wrong)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_inputs_begin_anew(tmp_path: Path) -> None:
+def test_other_inputs_start_again(tmp_path: Path) -> None:
     path = tmp_path / "out"
     _run(path, stop=3, error=KeyboardInterrupt())
     written, said = _run(path, identity="b")
@@ -144,7 +144,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == WHOLE
 
 
-def test_damaged_parts_are_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_damaged_chunks_are_written_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     # As other libraries do: a parser that goes by it would leave the stack.
     request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))
     sys.setrecursionlimit(10**6)
@@ -167,8 +167,8 @@ def test_damaged_parts_are_made_again(tmp_path: Path, request: pytest.FixtureReq
     assert path.read_bytes() == WHOLE
 
 
-def test_inputs_that_changed_leave_nothing(tmp_path: Path) -> None:
-    """Parts from before and after the change cannot be told apart."""
+def test_changed_inputs_leave_no_partial_file(tmp_path: Path) -> None:
+    """Chunks from before and after the change cannot be distinguished."""
     path, error = tmp_path / "out", InputError("has changed")
     changed: list[int] = []
 
@@ -182,7 +182,7 @@ def test_inputs_that_changed_leave_nothing(tmp_path: Path) -> None:
     assert _run(path)[0] == [0, 1, 2, 3]
 
 
-def test_inputs_are_told_once_something_is_remembered(
+def test_input_identity_is_computed_only_when_progress_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never() -> str:
@@ -198,7 +198,7 @@ def test_inputs_are_told_once_something_is_remembered(
     assert (tmp_path / "out").read_bytes() == b"short"
 
 
-def test_what_an_earlier_run_left_counts_before_this_one_begins(tmp_path: Path) -> None:
+def test_partial_output_of_an_earlier_run_counts_as_resumable(tmp_path: Path) -> None:
     path, link = tmp_path / "out", tmp_path / "link"
     link.symlink_to(path)
     for name in (path, link, tmp_path / "none" / "out", "/dev/stdout", "nul\0"):
@@ -211,7 +211,7 @@ def test_what_an_earlier_run_left_counts_before_this_one_begins(tmp_path: Path) 
     assert resumable.resumable_targets() == []
 
 
-def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:
+def test_links_and_foreign_files_are_not_trusted(tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     elsewhere.write_bytes(b"precious")
     (tmp_path / ".out.quod-journal").symlink_to(elsewhere)
@@ -235,7 +235,7 @@ def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:
     assert path.read_bytes() == WHOLE
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_concurrent_processes_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "out"
 
     def write(parts: Parts) -> None:

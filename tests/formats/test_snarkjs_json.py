@@ -67,7 +67,7 @@ def check_rewriting(folder: Path, proof: str) -> None:
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
-def test_rewriting_gives_the_bytes_of_snarkjs(curve: str) -> None:
+def test_rewritten_files_match_snarkjs_bytes(curve: str) -> None:
     check_rewriting(DATA / curve, "proof.json")
     assert list(read_public(DATA / curve / "public.json", curve=curve)) == tiny_witness(curve)[1:3]
 
@@ -112,7 +112,7 @@ def test_names_of_the_curve(tmp_path: Path, name: str) -> None:
     assert read_verification_key(stored(tmp_path, changed(KEY, "curve", name))).curve == "bn254"
 
 
-def test_proof_that_names_no_curve_takes_that_of_the_key(tmp_path: Path) -> None:
+def test_proof_without_a_curve_uses_the_key_curve(tmp_path: Path) -> None:
     path = stored(tmp_path, changed(PROOF, "curve", ...))
     assert read_proof(path, curve="bn254").curve == "bn254"
     with pytest.raises(InputError, match='"curve" is missing'):
@@ -154,7 +154,7 @@ def test_keys_and_proofs_of_the_first_snarkjs() -> None:
 
 
 @pytest.mark.parametrize("curve", ["bls12_381", "bls12_377"])
-def test_a_proof_of_the_first_snarkjs_is_of_no_other_curve(curve: str) -> None:
+def test_proof_of_the_first_snarkjs_is_bn254_only(curve: str) -> None:
     with pytest.raises(MismatchError, match="the proof is over bn254"):
         parse_proof(json.dumps(old_form(PROOF)), curve=curve)
 
@@ -170,7 +170,7 @@ def test_a_proof_of_the_first_snarkjs_is_of_no_other_curve(curve: str) -> None:
         (changed(KEY, "curve", ...), '"curve" is missing'),
     ],
 )
-def test_old_forms_are_read_as_strictly(document: dict[str, Any], part: str) -> None:
+def test_old_formats_are_parsed_strictly(document: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError) as error:
         parse_verification_key(json.dumps(document))
     refused(error, part)
@@ -191,7 +191,7 @@ def test_text_and_bytes_are_read_as_files_are() -> None:
         assert parse(data) == parse(data.decode()) == read(folder / name)  # type: ignore[operator]
 
 
-def test_errors_of_texts_name_what_they_are() -> None:
+def test_parse_errors_name_the_document_kind() -> None:
     for parse, name in (
         (parse_proof, "proof"),
         (parse_verification_key, "verification key"),
@@ -340,7 +340,7 @@ def test_verification_key_without_alphabeta(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["negative", "q", "long"])
-def test_writers_refuse_what_the_reader_would(kind: str) -> None:
+def test_writers_reject_what_the_reader_rejects(kind: str) -> None:
     coordinate = {"negative": -1, "q": FQ, "long": 10**5000}[kind]
     a, b = (1, 2), ((1, 2), (3, 4))
     key = VerifyingKeyJson("bn254", a, b, b, b, (a, (5, coordinate)), (((0, 0),) * 3,) * 2)  # type: ignore[arg-type]
@@ -386,7 +386,7 @@ def test_unknown_curves_are_not_written(curve: Any) -> None:
         verification_key_to_json(key)
 
 
-def test_a_key_without_protocol_is_told_so(tmp_path: Path) -> None:
+def test_key_without_protocol_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='"protocol" is missing; a key of snarkjs has') as caught:
         read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
     assert "null" not in str(caught.value)

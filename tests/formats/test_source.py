@@ -53,7 +53,7 @@ def test_more_than_the_limit(tmp_path: Path) -> None:
         small(pipe)
 
 
-def test_a_length_is_looked_at_before_anything_is_read(tmp_path: Path) -> None:
+def test_length_is_checked_before_reading(tmp_path: Path) -> None:
     # No disk has it: it is a hole.
     with open(tmp_path / "file", "wb") as file:
         os.truncate(file.fileno(), 1 << 40)
@@ -83,12 +83,12 @@ def test_devices_folders_and_sockets_are_refused(tmp_path: Path, name: str, path
     ("path", "part"),
     [("absent", "does not exist"), ("nul\0", "could not be read"), ("\ud800", "could not be read")],
 )
-def test_what_is_not_there(tmp_path: Path, name: str, path: str, part: str) -> None:
+def test_missing_files_are_reported(tmp_path: Path, name: str, path: str, part: str) -> None:
     with pytest.raises(InputError, match=part):
         READERS[name](str(tmp_path / path))
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
+def test_empty_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for read in (*READERS.values(), lambda path: read_file(path, len)):
         with pytest.raises(InputError, match="is empty"):
@@ -97,13 +97,13 @@ def test_nothing_at_all(tmp_path: Path) -> None:
         small(pipe)
 
 
-def test_readers_take_pipes() -> None:
+def test_readers_accept_pipes() -> None:
     for name, file in (("proof", "proof.json"), ("verification key", "verification_key.json")):
         with piped((DATA / "bn254" / file).read_bytes()) as pipe:
             assert READERS[name](pipe) == READERS[name](str(DATA / "bn254" / file))
 
 
-def test_a_whole_file_in_memory_of_its_own(tmp_path: Path) -> None:
+def test_owned_read_copies_the_file(tmp_path: Path) -> None:
     data = os.urandom(100_000)
     (tmp_path / "file").write_bytes(data)
     content = read_file(tmp_path / "file", len)
@@ -114,10 +114,10 @@ def test_a_whole_file_in_memory_of_its_own(tmp_path: Path) -> None:
         read_file(pipe, len)
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
+def test_pipe_swapped_in_for_a_file_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that names a file may put a pipe there after the look at its type."""
+    """A client may replace a file with a pipe after its type was checked."""
     path = tmp_path / "file"
     os.mkfifo(path)
     # Opened for both, the pipe lets no reader wait, whatever its flags.

@@ -79,7 +79,7 @@ def test_time_and_memory_at_the_limit(name: str) -> None:
         assert time.process_time() - begin < 60
 
 
-def test_an_open_string_ends_the_scan() -> None:
+def test_unterminated_strings_are_scanned_in_linear_time() -> None:
     # Quotes of which each may begin a string took time quadratic in their number: 132 s for these.
     begin = time.process_time()
     assert outcome(rb"\"" * 40_000, PUBLIC) is None
@@ -112,7 +112,7 @@ def test_brackets_and_quotes_within_strings_do_not_count(text: str) -> None:
     assert parse_json(text, "file", PROOF) == json.loads(text)
 
 
-def test_depth_across_the_pieces_of_the_scan() -> None:
+def test_depth_across_scan_chunks() -> None:
     for before in range((1 << 18) - 3, (1 << 18) + 3):
         text = '["' + "[" * (before - 5) + '",'
         assert len(text) == before - 1
@@ -123,10 +123,10 @@ def test_depth_across_the_pieces_of_the_scan() -> None:
 
 
 @pytest.mark.parametrize("text", [r'["\ud800"]', r'{"\udfff": 1}', r'["\ud83d"]', '["\ud800"]'])
-def test_halves_of_pairs_of_surrogates(text: str) -> None:
+def test_lone_surrogates_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="half of a pair of surrogates"):
         parse_json(text, "file", ANY)
 
 
-def test_whole_pairs_of_surrogates() -> None:
+def test_surrogate_pairs_are_accepted() -> None:
     assert parse_json(r'["\ud83d\udd12", "\\ud800"]', "file", ANY) == ["\U0001f512", r"\ud800"]

@@ -1,4 +1,4 @@
-"""Names of signals: those of a circuit's wires, and files that are none or of another circuit."""
+"""Signal names: those of a circuit's wires, invalid files, and files of other circuits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_names(r1cs: R1cs, tmp_path: Path) -> None:
         (b"1,1,0,main.a\n2,2,0,\xff\n", "offset 19: is not text"),
     ],
 )
-def test_what_is_none(content: bytes, message: str, r1cs: R1cs, tmp_path: Path) -> None:
+def test_invalid_symbol_files_are_rejected(
+    content: bytes, message: str, r1cs: R1cs, tmp_path: Path
+) -> None:
     (tmp_path / "c.sym").write_bytes(content)
     with pytest.raises(InputError, match=message):
         wire_names(tmp_path / "c.sym", r1cs)
@@ -57,7 +59,7 @@ def test_what_is_none(content: bytes, message: str, r1cs: R1cs, tmp_path: Path) 
 @pytest.mark.parametrize(
     "content", ["1,4,0,main.a\n", "6,1,0,main.a\n", "2,1,0,main.a\n", "1,-1,0,main.a\n"]
 )
-def test_of_another_circuit(content: str, r1cs: R1cs, tmp_path: Path) -> None:
+def test_symbols_of_another_circuit_are_rejected(content: str, r1cs: R1cs, tmp_path: Path) -> None:
     (tmp_path / "c.sym").write_text(content)
     with pytest.raises(MismatchError, match="belongs to another circuit"):
         wire_names(tmp_path / "c.sym", r1cs)

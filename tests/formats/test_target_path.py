@@ -1,4 +1,4 @@
-"""Outputs that are no files to be replaced: descriptors, pipes, devices; links of other users."""
+"""Outputs that are not replaceable files: descriptors, pipes, devices; links of other users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_in_child(path: str, **streams: object) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
-def test_a_redirected_file_is_written_to_where_it_stands(tmp_path: Path, path: str) -> None:
+def test_redirected_file_is_written_at_its_offset(tmp_path: Path, path: str) -> None:
     if path == "link":
         path = str(tmp_path / "link")
         os.symlink("/dev/stdout", path)
@@ -54,7 +54,7 @@ def test_pipes_and_devices_are_written_to(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_descriptor_that_is_not_open(tmp_path: Path) -> None:
+def test_closed_descriptor_is_reported(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     os.close(writing)
@@ -84,7 +84,7 @@ def test_a_file_in_a_folder_that_is_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "\u0661", "\u00b2"])
-def test_numbers_that_no_descriptor_has(number: str) -> None:
+def test_invalid_descriptor_numbers_are_rejected(number: str) -> None:
     with pytest.raises(OutputError, match="could not be written"):
         write_atomically(f"/dev/fd/{number}", b"")
 
@@ -96,7 +96,9 @@ def test_files_named_like_descriptors_are_files(tmp_path: Path) -> None:
     assert follow(str(tmp_path / "fd" / "1")) == str(tmp_path / "fd" / "1")
 
 
-def test_follows_as_the_system_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_resolution_matches_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "up").symlink_to("..")
     (tmp_path / "b").symlink_to("a/b")
@@ -148,7 +150,7 @@ def test_a_link_of_another_user_in_a_sticky_folder(tmp_path: Path, part: str) ->
         (5, 0, 0o1755, False),
     ],
 )
-def test_whose_links_are_followed(
+def test_link_owner_determines_whether_it_is_followed(
     monkeypatch: pytest.MonkeyPatch, link: int, folder: int, mode: int, refused: bool
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 7)
@@ -161,14 +163,14 @@ def test_whose_links_are_followed(
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "folder\0/x"])
-def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
+def test_impossible_paths_are_rejected(tmp_path: Path, path: str) -> None:
     with pytest.raises(OutputError, match="could not be written") as error:
         write_all_atomically({tmp_path / "good": b"", tmp_path / path: b""})
     str(error.value).encode("ascii")
     assert not any(tmp_path.iterdir())
 
 
-def test_what_a_writing_function_raises_passes_through(tmp_path: Path) -> None:
+def test_exceptions_of_writing_functions_propagate(tmp_path: Path) -> None:
     def write(file: object) -> None:
         raise ValueError("mine")
 

@@ -37,7 +37,7 @@ def header(prime: int, length: int, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
-def test_tiny_set_is_what_our_writers_write(tmp_path: Path, curve: str) -> None:
+def test_tiny_set_matches_the_writer(tmp_path: Path, curve: str) -> None:
     stored = DATA / curve / "witness.wtns"
     witness = Witness.open(stored)
     assert witness.curve == curve
@@ -109,7 +109,7 @@ def test_wrong_kind_and_version(tmp_path: Path) -> None:
         opened(tmp_path, container(kind, 1, sections))
 
 
-def test_writer_refuses_what_the_reader_would(tmp_path: Path) -> None:
+def test_writer_rejects_what_the_reader_rejects(tmp_path: Path) -> None:
     for values, part in (
         ([2, 3], "must be 1"),
         ([], "must be 1"),
@@ -122,7 +122,7 @@ def test_writer_refuses_what_the_reader_would(tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_the_head_is_what_comes_before_the_values(tmp_path: Path) -> None:
+def test_header_precedes_the_values(tmp_path: Path) -> None:
     values = integers_to_words(CURVES["bls12_381"].fr, [1, 2, 3])
     write_wtns(tmp_path / "w.wtns", "bls12_381", values)
     written = (tmp_path / "w.wtns").read_bytes()

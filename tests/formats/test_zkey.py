@@ -121,7 +121,7 @@ def test_arrays_are_read_only_views_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
-def test_writes_what_snarkjs_writes(tmp_path: Path, curve: str) -> None:
+def test_written_sections_match_snarkjs(tmp_path: Path, curve: str) -> None:
     path = DATA / curve / "circuit.zkey"
     key = Zkey.open(path)
     assert key.circuit_hash is not None
@@ -143,7 +143,7 @@ def test_shared_fixtures_round_trip(tmp_path: Path, shared_fixtures: Path) -> No
         assert dict(split((tmp_path / "c.zkey").read_bytes())[2]) == expected
 
 
-def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
+def test_bls12_377_round_trips(tmp_path: Path) -> None:
     key = Zkey.open(DATA / "bls12_381" / "circuit.zkey")
     fq, fr = CURVES["bls12_377"].fq, CURVES["bls12_377"].fr
     arrays = {name: np.ones_like(getattr(key, name)) for name in POINTS}
@@ -187,7 +187,7 @@ def _zeroed(data: bytes, name: str, index: int = 0) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("name", POINTS)
-def test_points_at_infinity_where_none_can_be(tmp_path: Path, name: str) -> None:
+def test_points_at_infinity_of_used_wires_are_rejected(tmp_path: Path, name: str) -> None:
     """Every wire but the last one is used by A, B or both; the first point of c is of wire 3."""
     index = {"b_g1": 3, "b_g2": 3, "a": 1, "ic": 2, "h": 7}.get(name, 0)
     data, place = _zeroed(BN254, name, index)
@@ -200,8 +200,8 @@ def test_points_at_infinity_where_none_can_be(tmp_path: Path, name: str) -> None
     assert error.value.section is not None
 
 
-def test_points_at_infinity_of_wires_that_nothing_uses(tmp_path: Path) -> None:
-    """Entries of 0, and those that cancel each other, use no wire either."""
+def test_points_at_infinity_of_unused_wires_are_accepted(tmp_path: Path) -> None:
+    """Zero entries and cancelling entries do not use a wire."""
     key = Zkey.open(DATA / "bn254" / "circuit.zkey")
     assert not key.b_g1[4].any()
     key.check_points()
@@ -362,7 +362,7 @@ def test_coordinates_at_the_modulus(tmp_path: Path, name: str) -> None:
     opened(tmp_path, bytes(data)).check_points()
 
 
-def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
+def test_writer_rejects_inconsistent_arguments(tmp_path: Path) -> None:
     key = Zkey.open(DATA / "bn254" / "circuit.zkey")
     good: dict[str, object] = {name: getattr(key, name) for name in POINTS} | {
         "curve": "bn254",

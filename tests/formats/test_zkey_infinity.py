@@ -49,7 +49,7 @@ def test_damage_is_found_with_the_sums_of_few_wires(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("wrong", [0, 1023, 1024, WIRES - 1, None])
-def test_wires_behind_many_with_sums_of_zero(wrong: int | None) -> None:
+def test_wires_after_many_zero_sums_are_searched(wrong: int | None) -> None:
     wires = np.arange(WIRES)
     opposite = of_matrix_a(wires[wires != wrong], BN254_FR.value - 5)
     entries = np.concatenate([of_matrix_a(wires, 5), opposite])

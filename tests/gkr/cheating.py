@@ -1,4 +1,4 @@
-"""A prover of false statements, as good as any: it lies where a lie may pass."""
+"""A prover of false statements that lies wherever a false message may be accepted."""
 
 from __future__ import annotations
 

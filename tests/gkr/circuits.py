@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from quod.field import Modulus
+from quod.frozen import replace
+from quod.gkr import VerifyingKey
 from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
 
 Rows = list[list[int]]
@@ -69,3 +72,8 @@ def satisfied(
             square.multiply(at, at, at, Random(1))
             square.constant(at, Random(0) if at >= zeros else 0)
     return circuit.finished(zeros=zeros), inputs, [[*factors, *row] for row in expected]
+
+
+def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
+    """Return the key with other fields."""
+    return replace(key, **parts)

@@ -1,4 +1,4 @@
-"""Proofs that are changed in one place or more, none of which a verifier may take."""
+"""Proofs changed in one or more positions, which a verifier must reject."""
 
 from __future__ import annotations
 

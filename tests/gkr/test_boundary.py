@@ -1,4 +1,4 @@
-"""Inputs that come to a device before a proof, and its verdict on the outputs."""
+"""Input layout on a device before a proof, and its check of the outputs."""
 
 from __future__ import annotations
 
@@ -60,15 +60,17 @@ def check(device: AnyDevice, field: str, log_inputs: int, instances: int) -> Non
     ("log_inputs", "instances", "field"),
     [(4, 5, "m31.4"), (1, 8, "m31.4"), (2, 3, "goldilocks.2"), (5, 1, "m31.4")],
 )
-def test_inputs_by_place(device: AnyDevice, log_inputs: int, instances: int, field: str) -> None:
+def test_inputs_are_laid_out_by_index(
+    device: AnyDevice, log_inputs: int, instances: int, field: str
+) -> None:
     check(device, field, log_inputs, instances)
 
 
-def test_inputs_by_place_on_gpus(gpu_device: AnyDevice) -> None:
+def test_inputs_are_laid_out_by_index_on_gpus(gpu_device: AnyDevice) -> None:
     check(gpu_device, "m31.4", 4, 5)
 
 
-def test_outputs_of_every_place_and_instance_are_looked_at(device: AnyDevice) -> None:
+def test_every_output_of_every_instance_is_checked(device: AnyDevice) -> None:
     statement_boundary = boundary(device, "m31.4", 3, 5)
     plan = statement_boundary._plan
     outputs = np.zeros((2, 8, 8, 1), np.uint32)
@@ -82,9 +84,7 @@ def test_outputs_of_every_place_and_instance_are_looked_at(device: AnyDevice) ->
         outputs[:] = 0
 
 
-def test_a_device_that_moves_or_counts_nothing(
-    device: AnyDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_device_is_detected(device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = sums(2, "m31.4")
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], allow_bits=0)
     prover = Prover(device, key, circuit, instances=2)

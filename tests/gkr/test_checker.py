@@ -1,4 +1,4 @@
-"""The fast verifier: the verdicts of the plain one, on every device."""
+"""The fast verifier gives the verdicts of the reference verifier on every device."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name
 
 
 @pytest.mark.thorough
-def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
+def test_gpu_code_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     proven = Proven(M31_4, 3, powers=False, layers=1, log_inputs=2, recursive=True)
     wrong = proven.proof[:-16] + bytes(16)
     verifier = proven.verifier(gpu_device, 2)
@@ -139,7 +139,7 @@ def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     "reduction",
     [Reduction.TWO_PHASE, pytest.param(Reduction.DATA_PARALLEL, marks=pytest.mark.thorough)],
 )
-def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
+def test_gpu_code_matches_the_reference(gpu_device: AnyDevice, reduction: Reduction) -> None:
     proven = Proven(
         M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2, reduction=reduction
     )
@@ -160,7 +160,7 @@ SMALL: dict[Any, dict[str, int]] = {
 @BOTH
 @pytest.mark.parametrize("seed", one_and_others(range(6), always=[1]))
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in tiles, parts and chunks that are as small as can be."""
+    """Tiles, partial sums and chunks have the smallest sizes too."""
     if seed % 2:
         for module, small in SMALL.items():
             for name, value in small.items():
@@ -214,7 +214,7 @@ def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: 
 
 
 @ON_ONE
-def test_lengths_and_other_integers(reduction: Reduction) -> None:
+def test_invalid_lengths_and_integers_are_rejected(reduction: Reduction) -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5, instances=2, reduction=reduction)
     proof, p = proven.proof, proven.circuit.field.value
     proofs = [proof[:stop] for stop in range(0, len(proof), 7)]
@@ -266,7 +266,7 @@ def test_the_first_proof_that_is_refused_is_named() -> None:
 
 @ON_ONE
 def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
-    """The toy-field proofs of the model pass as often as by the plain verifier."""
+    """Toy-field proofs of the model pass as often as with the reference verifier."""
     toy = Modulus("toy.127", 127)
     proven = Proven(
         toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0, reduction=reduction
@@ -325,10 +325,8 @@ class OtherInputs(reference.ModelByColumns):
 
 @BOTH
 @pytest.mark.parametrize("instances", one_and_others([1, 3]))
-def test_other_inputs_than_those_of_the_commitment_are_refused(
-    instances: int, reduction: Reduction
-) -> None:
-    """All layers agree; a single input does not."""
+def test_uncommitted_inputs_are_rejected(instances: int, reduction: Reduction) -> None:
+    """All layers agree except for a single input."""
     proven = Proven(M31_4, 5, layers=2, gates=5, instances=instances, reduction=reduction)
     verifier = proven.verifier()
     statement = Statement(proven.key, proven.circuit, proven.public, instances)
@@ -342,7 +340,7 @@ def test_other_inputs_than_those_of_the_commitment_are_refused(
 # --- faulty devices
 
 
-def test_a_device_that_does_nothing_is_noticed() -> None:
+def test_idle_device_is_detected() -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5)
     device: Any = Idle(open_device("cpu"))
     with pytest.raises(DeviceError, match="without computing the check"):
@@ -350,8 +348,8 @@ def test_a_device_that_does_nothing_is_noticed() -> None:
 
 
 @BOTH
-def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> None:
-    """Nor does a proof fail by it: the device does."""
+def test_skipped_kernels_never_accept_a_proof(reduction: Reduction) -> None:
+    """The device raises an error; the proof is not rejected either."""
     proven = Proven(M31_4, 5, layers=2, gates=5, reduction=reduction)
     publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
     device = SkippingDevice()
@@ -411,8 +409,8 @@ def test_wrong_arguments_are_refused() -> None:
     assert NAMED["m31"] is proven.circuit.field
 
 
-def test_nothing_is_shared_with_provers() -> None:
-    """Nor with the reference verifier: but for statements, keys and the steps of the protocol."""
+def test_checker_imports_no_prover_code() -> None:
+    """The checker shares only statements, keys and protocol steps with other code."""
     modules = set()
     for path in Path(checker_schedule.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""The prover by columns on every device, against a model on plain integers."""
+"""The data-parallel prover on every device, against a model on plain integers."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def test_sha_256_agrees_with_the_model(device: AnyDevice) -> None:
     check(device, FIELDS["m31.4"], 2, Hash.SHA_256, layers=2, instances=2, log_inputs=2)
 
 
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
+def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, EXTENSIONS["m31.4"], 3, powers=False, layers=2, instances=2, log_inputs=2)
 
 
 @pytest.mark.parametrize("instances", [pytest.param(1, marks=pytest.mark.thorough), 3])
-def test_circuits_without_rounds_read_no_memory_of_them(
+def test_circuits_without_rounds_read_no_round_memory(
     gpu_device: AnyDevice, instances: int
 ) -> None:
-    """One instance, and layers of sums alone: an interpreter tells of what is read beyond."""
+    """One instance, and layers of sums alone; the interpreter reports extra reads."""
     builder = CircuitBuilder(NAMED["m31"], log_inputs=1)
     layer = builder.layer(1)
     layer.add(0, 1, 2)
@@ -77,8 +77,8 @@ def test_circuits_without_rounds_read_no_memory_of_them(
 
 
 @pytest.mark.parametrize("instances", one_and_others([3, 16, 33, 100]))
-def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
-    """Shorter and longer than a vector, and so long that rows lie apart."""
+def test_every_instance_count_agrees_on_the_cpu(instances: int) -> None:
+    """Counts below and above a vector, and large enough for separate rows."""
     field = EXTENSIONS["m31.3" if instances > 32 else "m31.4"]
     circuit, inputs, public = satisfied(
         field.modulus, instances, instances=instances, layers=2, log_inputs=2, gates=6
@@ -102,8 +102,8 @@ def test_more_values_than_a_message_has_digests_of() -> None:
 
 
 @pytest.mark.parametrize("randoms", [pytest.param(False, marks=pytest.mark.thorough), True])
-def test_several_proofs_side_by_side(device: AnyDevice, randoms: bool) -> None:
-    """A batch gives what its proofs give one by one."""
+def test_batched_proofs_equal_single_proofs(device: AnyDevice, randoms: bool) -> None:
+    """A batch gives the same proofs as single calls."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(
         field.modulus, 7, instances=6, log_inputs=2, layers=2, randoms=randoms
@@ -127,7 +127,7 @@ def test_a_commitment_opens_one_claim() -> None:
 
 
 @pytest.mark.thorough
-def test_wrong_outputs_are_told() -> None:
+def test_wrong_outputs_are_reported() -> None:
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, 5, instances=3)
     public[1][2] = (public[1][2] + 7) % field.modulus.value
@@ -148,8 +148,8 @@ def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize(("seed", "instances"), one_and_others([(3, 1), (1, 5)]))
-def test_a_verifier_made_from_the_text_agrees(seed: int, instances: int) -> None:
-    """It agrees on proofs, and on proofs with another bit."""
+def test_verifier_written_from_the_specification_agrees(seed: int, instances: int) -> None:
+    """Both verifiers agree on proofs, and on proofs with a flipped bit."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, seed, instances=instances)
     key = VerifyingKey.of(circuit, field, reduction=Reduction.DATA_PARALLEL)
@@ -166,8 +166,8 @@ def test_a_verifier_made_from_the_text_agrees(seed: int, instances: int) -> None
         from_the_text.check(circuit, key.chain, public, proof + bytes(4))
 
 
-def test_the_text_has_challenges_and_gates_without_a_claim() -> None:
-    """Gates whose output nobody takes count for the degree, and for what is sent below."""
+def test_specification_covers_challenges_and_unclaimed_gates() -> None:
+    """Gates with unused outputs count for the degree and the values sent."""
     field = EXTENSIONS["m31.4"]
     builder = CircuitBuilder(field.modulus, log_inputs=2)
     first = builder.layer(2)

@@ -1,4 +1,4 @@
-"""Files of verifying keys, inputs and proofs of layered circuits: read back, or refused."""
+"""Files of verifying keys, inputs and proofs of layered circuits: round trips and errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def document(**changes: Any) -> bytes:
     return json.dumps({k: v for k, v in (fields | changes).items() if v is not None}).encode()
 
 
-def test_a_key_and_back(tmp_path: Path) -> None:
+def test_key_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     write_verifying_key(path, KEY, CIRCUIT)
     assert json.loads(path.read_bytes()) == json.loads(document())
@@ -131,14 +131,14 @@ def test_a_key_and_back(tmp_path: Path) -> None:
         ({"zeros": 0}, "section zeros"),
     ],
 )
-def test_what_is_no_key_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_invalid_keys_are_rejected(changes: dict[str, Any], said: str) -> None:
     assert parse_verifying_key(document(), "key.json").key == KEY
     with pytest.raises(InputError) as error:
         parse_verifying_key(document(**changes), "key.json")
     refused(error, "key.json", said)
 
 
-def test_a_key_by_columns_and_back(tmp_path: Path) -> None:
+def test_data_parallel_key_round_trips(tmp_path: Path) -> None:
     key = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], reduction=Reduction.DATA_PARALLEL)
     write_verifying_key(tmp_path / "key.json", key, CIRCUIT)
     data = (tmp_path / "key.json").read_bytes()
@@ -152,7 +152,7 @@ def test_a_key_by_columns_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reduction", Reduction)
 @pytest.mark.parametrize("instances", [1, 3])
 def test_the_length_of_proofs_is_known_before(reduction: Reduction, instances: int) -> None:
-    """And has the inputs themselves besides."""
+    """The raw commitment adds the inputs themselves."""
     circuit, rows, public = satisfied(M31, 3, instances=instances)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=reduction)
     inputs = 4 * len(rows[0]) * (1 << (instances - 1).bit_length())
@@ -161,7 +161,7 @@ def test_the_length_of_proofs_is_known_before(reduction: Reduction, instances: i
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff", document() * 2])
-def test_what_is_no_document_is_no_key(data: bytes) -> None:
+def test_invalid_documents_are_rejected_as_keys(data: bytes) -> None:
     with pytest.raises(InputError, match=r"key\.json"):
         parse_verifying_key(data, "key.json")
 
@@ -305,13 +305,13 @@ def test_inputs_of_one_and_of_many_instances() -> None:
         ({"inputs": [0, 0.5], "public": [4]}, InputError, "a fraction"),
     ],
 )  # fmt: skip
-def test_what_are_no_inputs_is_refused(document: object, kind: type[Exception], said: str) -> None:
+def test_invalid_inputs_are_rejected(document: object, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as error:
         inputs(document)
     refused(error, "inputs.json", said)
 
 
-def test_public_inputs_and_back(tmp_path: Path) -> None:
+def test_public_inputs_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "public.json"
     write_public_inputs(path, [[9], [M31.value - 1]])
     assert path.read_bytes() == b'[["9"], ["2147483646"]]\n'
@@ -326,7 +326,7 @@ def test_public_inputs_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m31", "baby_bear", "bn254.fr"])
-def test_inputs_and_back(name: str, tmp_path: Path) -> None:
+def test_inputs_round_trip(name: str, tmp_path: Path) -> None:
     """In every form that a prover takes."""
     field = NAMED[name]
     circuit, path = squares(field), tmp_path / "inputs.json"
@@ -362,7 +362,7 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
         (np.full((1, 2, 1), 2**31 - 1, np.uint32), [[9]], InputError, "below its prime"),
     ],
 )
-def test_what_is_no_input_is_not_written(
+def test_invalid_inputs_are_not_written(
     inputs: Any, public: Any, kind: type[Exception], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(kind, match=said):
@@ -371,7 +371,7 @@ def test_what_is_no_input_is_not_written(
 
 
 @pytest.mark.parametrize("name", ["m31", "baby_bear", "goldilocks", "bn254.fr"])
-def test_inputs_of_witnesses(name: str, tmp_path: Path) -> None:
+def test_inputs_from_witness_files(name: str, tmp_path: Path) -> None:
     field = NAMED[name]
     circuit = squares(field)
     rows = [[3, 0], [field.value - 2, 1], [7, field.value - 1]]
@@ -399,7 +399,7 @@ def test_inputs_of_witnesses(name: str, tmp_path: Path) -> None:
             read_inputs(path, other)
 
 
-def test_a_proof_and_back(tmp_path: Path) -> None:
+def test_proof_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "proof.qgkp"
     write_proof(path, KEY, 3, b"a proof")
     reread = read_proof(path)
@@ -446,7 +446,7 @@ def test_a_proof_and_back(tmp_path: Path) -> None:
     ],
     ids=["hash", "reduction", "commitment", "field"],
 )  # fmt: skip
-def test_a_proof_of_another_kind_is_told_by_its_head(
+def test_proof_of_another_kind_is_rejected_by_its_header(
     other: VerifyingKey, said: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "proof.qgkp"
@@ -458,8 +458,8 @@ def test_a_proof_of_another_kind_is_told_by_its_head(
         parse_proof(memoryview(data), "proof.qgkp").check(other, 1)
 
 
-def test_what_was_written_is_proved_and_verified(tmp_path: Path) -> None:
-    """All calls of the command line from Python, on a circuit of Expander."""
+def test_written_files_prove_and_verify(tmp_path: Path) -> None:
+    """The calls of all commands from Python, on a circuit of Expander."""
     write_circuit6(tmp_path / "circuit", to_circuit6(CIRCUIT))
     circuit = read_circuit(tmp_path / "circuit")
     key = VerifyingKey.of(circuit, usual_challenges(circuit))
@@ -505,7 +505,7 @@ DESCRIBED: list[tuple[str, Callable[[Path], object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("what", "write", "said"), DESCRIBED, ids=[row[0] for row in DESCRIBED])
-def test_what_files_are(
+def test_file_kinds_are_described(
     what: str, write: Callable[[Path], object], said: dict[str, object], tmp_path: Path
 ) -> None:
     path = tmp_path / "file"
@@ -518,7 +518,7 @@ def test_what_files_are(
     assert said.items() <= description.items()
 
 
-def test_other_files_are_none_of_these() -> None:
+def test_other_files_are_not_described() -> None:
     for data in (b"zkey\1\0\0\0", b"[1, 2]", b'{"pi_a": []}', b"", b'{"IC": "inputs"}'):
         assert describe_file(memoryview(data), "file") is None
     for data in (b"qcir", b"qgkp", b"CIRCUIT6", b'{"format": "quod gkr"}', b'{"inputs": 1}'):

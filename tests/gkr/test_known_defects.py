@@ -1,4 +1,4 @@
-"""Defects that were found in other provers and verifiers, each with the tests that Quod has it not.
+"""Defects found in other provers and verifiers, each with tests that Quod does not have it.
 
 `ROWS` says which are whose; tests of other files are named there as they are.
 """
@@ -23,7 +23,9 @@ from quod.layered.circuit import Gates, Layer
 from quod.transcript import Label, Transcript
 from tests.formats import test_circuit6 as circuit6_files
 from tests.gkr import test_files as files
-from tests.gkr import test_gkr as own
+from tests.gkr import test_gkr as agreement
+from tests.gkr import test_invalid as invalid
+from tests.gkr import test_soundness as soundness
 from tests.gkr import test_toy_fields as toy_fields
 from tests.layered import test_circuit6 as circuit6
 from tests.layered.gadgets import test_poseidon as poseidon
@@ -172,7 +174,7 @@ def digest_of_run(data: bytes) -> bytes:
     return hashlib.sha3_256(data + b"\0").digest()
 
 
-def test_the_statement_is_all_that_is_known_beforehand(case: Case, traced: Verifier) -> None:
+def test_statement_covers_everything_known_in_advance(case: Case, traced: Verifier) -> None:
     said = dict(traced(case)[: len(STATEMENT)])
     public = encode(CIRCUIT.field, [(value,) for row in case.public for value in row])
     assert said[Label.CIRCUIT] == CIRCUIT.digest == case.key.circuit
@@ -182,7 +184,7 @@ def test_the_statement_is_all_that_is_known_beforehand(case: Case, traced: Verif
     assert str(FIELD.modulus.value).encode() in bytes(said[Label.FIELD])
 
 
-def test_bytes_read_are_bytes_absorbed(case: Case, traced: Verifier) -> None:
+def test_all_proof_bytes_are_absorbed(case: Case, traced: Verifier) -> None:
     """The inputs as their digest, all that follows in its order: as it is, and by columns values by
     the digest of a run, filled up with zeros, in a message of three."""
     inputs, proof = case.input_bytes, case.proof
@@ -205,15 +207,15 @@ def test_bytes_read_are_bytes_absorbed(case: Case, traced: Verifier) -> None:
     assert at == len(proof)
 
 
-def test_random_coefficients_are_of_the_field_of_challenges(case: Case, traced: Verifier) -> None:
+def test_random_coefficients_are_in_the_challenge_field(case: Case, traced: Verifier) -> None:
     trace = traced(case)
     assert {what for what, value in trace if isinstance(value, tuple)} == {FIELD}
     assert all(challenges(trace)[0][1:])
     assert error_terms(CIRCUIT, FIELD)["random coefficients"] * 2**122 < 1
 
 
-def test_other_commitments_give_other_random_coefficients(case: Case, traced: Verifier) -> None:
-    """Inputs that no gate takes change them, too."""
+def test_random_coefficients_depend_on_the_commitment(case: Case, traced: Verifier) -> None:
+    """Inputs that no gate uses change them too."""
     coefficients = set()
     for value in range(8):
         inputs = [[*row[:3], value] for row in case.inputs]
@@ -222,8 +224,8 @@ def test_other_commitments_give_other_random_coefficients(case: Case, traced: Ve
     assert len(coefficients) == 8
 
 
-def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Verifier) -> None:
-    """No challenge is drawn twice of the same messages but where they are drawn together."""
+def test_claims_are_combined_with_later_challenges(case: Case, traced: Verifier) -> None:
+    """Each challenge follows new messages, except those drawn together."""
     trace = [what if isinstance(value, bytes) else None for what, value in traced(case)]
     chain = [Label.CHAIN] * case.key.chain
     begin = [*STATEMENT, *chain, None, *chain, *[None] * CIRCUIT.log_outputs]
@@ -239,8 +241,8 @@ def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Ve
 
 
 @pytest.mark.parametrize("reduction", Reduction)
-def test_fewer_layers_are_no_proof(reduction: Reduction) -> None:
-    """One layer's messages left out or doubled, and the proof of a circuit that has not all."""
+def test_missing_or_repeated_layers_are_rejected(reduction: Reduction) -> None:
+    """One layer's messages are omitted or doubled, or the circuit has fewer layers."""
     tall, short = circuit_of(layers=4), circuit_of(layers=3)
     key, of_short = (
         VerifyingKey.of(circuit, FIELD, reduction=reduction) for circuit in (tall, short)
@@ -269,10 +271,10 @@ def test_public_inputs_are_as_many_as_the_circuit_has() -> None:
 
 
 @pytest.mark.parametrize("reduction", Reduction)
-def test_provers_check_their_proofs_and_verdicts_are_errors(
+def test_provers_check_proofs_and_raise_on_failure(
     reduction: Reduction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device that computes wrongly; `verify` says yes by returning, no by raising alone."""
+    """A device computes wrongly; `verify` returns for valid proofs and raises for others."""
     circuit = circuit_of(layers=3)
     key = VerifyingKey.of(circuit, FIELD, reduction=reduction)
     with open_device("cpu") as device:
@@ -293,7 +295,7 @@ def test_provers_check_their_proofs_and_verdicts_are_errors(
 
 
 def test_a_circuit_is_its_digest() -> None:
-    """Whatever is changed in it makes another one, and whoever builds it again the same."""
+    """Every change gives another digest; rebuilding the circuit gives the same one."""
     digests = {CIRCUIT.digest}
     parts = {name: getattr(CIRCUIT, name) for name in ("field", "log_inputs", "coefficients")}
     sizes = {"public": CIRCUIT.public, "zeros": CIRCUIT.zeros}
@@ -345,52 +347,52 @@ def with_gates(number: int, changed: dict[str, list[Any]]) -> tuple[Layer, ...]:
 ROWS: dict[str, list[Callable[..., None]]] = {
     "Expander #315: public inputs are not in the transcript": [
         test_each_byte_that_is_absorbed_changes_the_next_challenge,
-        test_the_statement_is_all_that_is_known_beforehand,
-        own.test_every_part_of_the_statement_changes_the_first_challenge,
+        test_statement_covers_everything_known_in_advance,
+        soundness.test_every_part_of_the_statement_changes_the_first_challenge,
     ],
     "Expander's verifier does not compare outputs with 0": [
-        own.test_outputs_that_are_not_zero_are_refused,
+        soundness.test_outputs_that_are_not_zero_are_refused,
     ],
     "Expander draws random coefficients from the circuit's field": [
-        test_random_coefficients_are_of_the_field_of_challenges,
-        toy_fields.test_random_coefficients_cancel_as_often_as_their_degree_says,
+        test_random_coefficients_are_in_the_challenge_field,
+        toy_fields.test_random_coefficients_cancel_at_the_rate_of_their_degree,
     ],
     "ExpanderCompilerCollection draws them before the commitments": [
-        test_other_commitments_give_other_random_coefficients,
+        test_random_coefficients_depend_on_the_commitment,
     ],
     "Expander's loaders stop at counts and tags that are wrong": [
         circuit6_files.test_damaged_circuits_are_refused,
         circuit6_files.test_every_truncation_is_refused,
         circuit6_files.test_damaged_witnesses_are_refused,
-        circuit6.test_files_are_refused_for_what_cannot_be_proved,
-        files.test_what_is_no_key_is_refused,
+        circuit6.test_unprovable_files_are_rejected,
+        files.test_invalid_keys_are_rejected,
     ],
     "binius64 #1350: public inputs and rounds are not in the transcript": [
         test_each_byte_that_is_absorbed_changes_the_next_challenge,
-        own.test_other_statements_are_refused,
+        soundness.test_other_statements_are_refused,
     ],
     "provekit #321, #360, #363: values unabsorbed, no instance, lengths off by one": [
-        test_bytes_read_are_bytes_absorbed,
+        test_all_proof_bytes_are_absorbed,
         test_public_inputs_are_as_many_as_the_circuit_has,
-        own.test_inputs_that_are_none_are_refused,
+        invalid.test_invalid_inputs_are_rejected,
     ],
     "lambdaworks #1012: the verifier loops over the proof's layers": [
-        test_fewer_layers_are_no_proof,
-        own.test_mutated_proofs_are_refused,
+        test_missing_or_repeated_layers_are_rejected,
+        soundness.test_mutated_proofs_are_refused,
     ],
     "Plonky3 #2081, #2135: claims behind their factor, bytes that nothing reads": [
-        test_claims_are_combined_by_what_is_drawn_behind_them,
-        test_bytes_read_are_bytes_absorbed,
-        toy_fields.test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them,
-        toy_fields.test_lies_by_columns_pass_as_often_as_the_bound_says,
+        test_claims_are_combined_with_later_challenges,
+        test_all_proof_bytes_are_absorbed,
+        toy_fields.test_cancelling_false_claims_pass_at_the_expected_rate,
+        toy_fields.test_false_data_parallel_rounds_pass_at_the_bounded_rate,
     ],
     "lambda_vm #485: a look-up's column that nothing binds": [
         lookup.test_a_cheating_prover_is_refused,
-        lookup.test_false_multiplicities_pass_on_toy_fields_as_often_as_theory_says,
+        lookup.test_false_multiplicities_pass_on_toy_fields_at_the_bounded_rate,
     ],
     "ICICLE, risc0 #3798: a verdict that is overlooked, wrong proofs of GPUs": [
-        test_provers_check_their_proofs_and_verdicts_are_errors,
-        sumcheck.test_a_device_that_does_nothing_is_noticed,
+        test_provers_check_proofs_and_raise_on_failure,
+        sumcheck.test_idle_device_is_detected,
     ],
     "Ziren #524: too few partial rounds of Poseidon2": [
         poseidon.test_poseidon2_of_published_vectors,
@@ -398,19 +400,19 @@ ROWS: dict[str, list[Callable[..., None]]] = {
     ],
     "Expander #295: the product of sums for the sum of products": [
         sumcheck.test_agrees_with_the_model,
-        own.test_agrees_with_the_model,
+        agreement.test_agrees_with_the_model,
     ],
     "gnark #1512: a circuit under the name of another": [
         test_a_circuit_is_its_digest,
-        own.test_what_a_digest_is_of_does_not_change,
+        invalid.test_digested_circuit_is_immutable,
     ],
     "swanky #44: a random combination that is none": [
-        toy_fields.test_lies_in_all_rounds_pass_as_often_as_the_bound_says,
-        own.test_false_statements_pass_on_toy_fields_as_often_as_theory_allows,
+        toy_fields.test_false_rounds_pass_at_the_bounded_rate,
+        soundness.test_false_statements_pass_on_toy_fields_as_often_as_theory_allows,
     ],
 }
 
 
-def test_every_row_has_tests() -> None:
+def test_every_documented_defect_has_tests() -> None:
     assert all(rows and all(row.__name__.startswith("test_") for row in rows)
                for rows in ROWS.values())  # fmt: skip

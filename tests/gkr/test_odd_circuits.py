@@ -1,4 +1,4 @@
-"""Circuits at the edges of what there are, proved in batches of instances, against the model."""
+"""Unusual circuits, proved in batches of instances, against the model."""
 
 from __future__ import annotations
 
@@ -152,8 +152,10 @@ def test_odd_circuits_agree_with_the_model(
 
 
 @pytest.mark.parametrize("make", [sums_alone, gates_in_no_claim])
-def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus], Made]) -> None:
-    """There are no rounds."""
+def test_single_data_parallel_instance_agrees_with_the_model(
+    make: Callable[[Modulus], Made],
+) -> None:
+    """A single instance has no sumcheck rounds."""
     check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.DATA_PARALLEL, 1)
 
 
@@ -170,5 +172,5 @@ def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("field", [FIELDS[-1]], ids=lambda field: field.name)
-def test_other_fields_by_columns_agree_with_the_model(field: FieldSpec) -> None:
+def test_other_fields_agree_in_data_parallel_proofs(field: FieldSpec) -> None:
     check(field, gates_that_cancel(field.modulus), Reduction.DATA_PARALLEL)

@@ -1,4 +1,4 @@
-"""The steps of the protocol: their order and offsets, and that verifiers take each of them."""
+"""Protocol steps: order, offsets, and verifiers that take each of them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_steps_of_data_parallel_proofs() -> None:
     assert (steps.round_degrees, steps.combining_challenges) == (9 + 6, 5)
 
 
-def test_two_claims_are_combined_above_the_inputs() -> None:
+def test_two_input_claims_are_combined() -> None:
     builder = CircuitBuilder(FIELD.modulus, 2)
     for _ in range(2):
         builder.layer(2).multiply(0, 1, 2)
@@ -87,7 +87,7 @@ def test_two_claims_are_combined_above_the_inputs() -> None:
 
 @BOTH
 @pytest.mark.parametrize("log_instances", [0, 2])
-def test_offsets_follow_one_another(reduction: Reduction, log_instances: int) -> None:
+def test_offsets_are_consecutive(reduction: Reduction, log_instances: int) -> None:
     for seed in range(8):
         circuit, *_ = satisfied(FIELD.modulus, seed, layers=1 + seed % 4, randoms=seed % 2 == 0)
         steps = protocol_steps(circuit, reduction, log_instances)
@@ -104,7 +104,7 @@ def test_offsets_follow_one_another(reduction: Reduction, log_instances: int) ->
         assert all(steps.layer(layer.number) is layer for layer in steps.layers)
 
 
-def test_a_step_is_neither_left_out_nor_taken_twice() -> None:
+def test_every_step_is_taken_exactly_once() -> None:
     steps = protocol_steps(three_layers(randoms=True), Reduction.TWO_PHASE, 1)
     every = list(steps.steps)
     order = StepsInOrder(steps)
@@ -135,7 +135,7 @@ def test_a_verifier_reads_every_step(reduction: Reduction, monkeypatch: pytest.M
         verify(key, circuit, public, proof)
 
 
-def test_steps_are_made_once_a_circuit() -> None:
+def test_steps_are_cached_per_circuit() -> None:
     circuit = three_layers(randoms=False)
     steps: list[ProtocolSteps] = [
         protocol_steps(circuit, reduction, log_instances)

@@ -78,7 +78,7 @@ def test_provers_and_verifiers_agree(gpu_device: AnyDevice, reduction: Reduction
 
 
 @pytest.mark.parametrize("reduction", Reduction)
-def test_provers_on_the_processor_agree(reduction: Reduction) -> None:
+def test_provers_on_the_cpu_agree(reduction: Reduction) -> None:
     key = VerifyingKey.of(WITH, FIELD, reduction=reduction)
     proof = Prover("cpu", key, WITH, instances=2).prove(INPUTS)
     assert proof == prove(key, WITH, INPUTS)
@@ -119,15 +119,15 @@ def test_a_proof_with_one_delay_is_refused(reduction: Reduction) -> None:
     ],
     ids=str,
 )
-def test_proofs_without_random_coefficients_are_those_of_before(
+def test_proofs_without_random_coefficients_are_unchanged(
     reduction: Reduction, digest: str
 ) -> None:
     key = VerifyingKey.of(WITHOUT, FIELD, reduction=reduction)
     assert hashlib.sha256(prove(key, WITHOUT, INPUTS)).hexdigest() == digest
 
 
-def test_files_of_before_are_told(tmp_path: Path) -> None:
-    """Keys and proofs of circuits with random coefficients; those of others are as they were."""
+def test_files_of_older_versions_are_reported(tmp_path: Path) -> None:
+    """Only files of circuits with random coefficients have changed."""
     path = tmp_path / "key.json"
     key = VerifyingKey.of(WITH, FIELD)
     write_verifying_key(path, key, WITH)

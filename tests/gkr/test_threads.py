@@ -1,4 +1,4 @@
-"""Threads that have one prover or one verifier: each gets what it would get alone."""
+"""Threads that share one prover or verifier get the results of single-threaded use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def both(
         return running[0].result(), running[1].result()
 
 
-def test_threads_take_turns_at_a_prover(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_serialise_on_a_prover(monkeypatch: pytest.MonkeyPatch) -> None:
     prover = Prover("cpu", KEY, CIRCUIT)
     alone = prover.prove_many(INPUTS, PUBLIC)
     results = both(
@@ -63,7 +63,7 @@ def test_threads_take_turns_at_a_prover(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(results) == alone
 
 
-def test_threads_take_turns_at_a_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_serialise_on_a_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
     proof = Prover("cpu", KEY, CIRCUIT).prove(INPUTS[0], PUBLIC[0])
     false = proof[:-1] + bytes([proof[-1] ^ 1])
     verifier = Verifier("cpu", KEY, CIRCUIT)

@@ -1,4 +1,4 @@
-"""Rates at which false statements pass over fields of a few elements, against the theory.
+"""Acceptance rates of false statements over tiny fields, against the theory.
 
 A cheating prover gets as far as the theory allows and no further: a term that `error_terms` forgot
 would be seen, and so would a prover that lies too badly for a test of anything.
@@ -87,7 +87,7 @@ def of_all(terms: list[float]) -> float:
     ("p", "instances"),
     one_and_others([(17, 1), (31, 1), (31, 3), (127, 4), (127, 1)]),
 )
-def test_lies_in_all_rounds_pass_as_often_as_the_bound_says(p: int, instances: int) -> None:
+def test_false_rounds_pass_at_the_bounded_rate(p: int, instances: int) -> None:
     circuit = circuit_of(p, products=2, powers=instances == 1)
     terms = error_terms(circuit, circuit.field, instances=instances)
     most = of_all([min(1.0, float(term)) for term in terms.values()])
@@ -105,8 +105,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", one_and_others(FORMS, ["powers"]))
-def test_a_lie_in_one_round_passes_as_often_as_its_degree_says(name: str) -> None:
-    """And the bound has all rounds that there are."""
+def test_one_false_round_passes_at_the_rate_of_its_degree(name: str) -> None:
+    """The bound covers all rounds."""
     circuit, instances, degree = FORMS[name]
     p, trials = circuit.field.value, 300
     terms = error_terms(circuit, circuit.field, instances=instances)
@@ -128,7 +128,7 @@ def test_a_lie_in_one_round_passes_as_often_as_its_degree_says(name: str) -> Non
         assert agrees(measured, 0.9 * zeros / p, most, trials)
 
 
-def test_two_lies_for_one_pass_as_often_as_their_factor_cancels_them() -> None:
+def test_cancelling_false_claims_pass_at_the_expected_rate() -> None:
     circuit, trials = circuit_of(17, products=2), 400
     terms = error_terms(circuit, circuit.field)
     # The claims about the inputs are not combined.
@@ -158,8 +158,8 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 
 
 @pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["sums"]))
-def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
-    """Those in values alone, and those in all rounds, too."""
+def test_false_data_parallel_rounds_pass_at_the_bounded_rate(name: str) -> None:
+    """Lies in values alone, and in all rounds too."""
     circuit, instances, degree = COLUMNS[name]
     p, trials, reduction = circuit.field.value, 400, Reduction.DATA_PARALLEL
     terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
@@ -183,7 +183,7 @@ def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
 @pytest.mark.parametrize(
     "name", one_and_others([name for name in COLUMNS if COLUMNS[name][2]], ["four values"])
 )
-def test_a_lie_in_one_round_by_columns_passes_as_often_as_its_degree_says(name: str) -> None:
+def test_one_false_data_parallel_round_passes_at_its_degree_rate(name: str) -> None:
     circuit, instances, degree = COLUMNS[name]
     p, trials, reduction = circuit.field.value, 400, Reduction.DATA_PARALLEL
     terms = error_terms(circuit, circuit.field, instances=instances, reduction=reduction)
@@ -196,7 +196,7 @@ def test_a_lie_in_one_round_by_columns_passes_as_often_as_its_degree_says(name: 
 
 
 @pytest.mark.parametrize("instances", [1, 2])
-def test_random_coefficients_cancel_as_often_as_their_degree_says(instances: int) -> None:
+def test_random_coefficients_cancel_at_the_rate_of_their_degree(instances: int) -> None:
     """Outputs (a r + b)(c r + d), which is 0 for two challenges r."""
     p, trials = 17, 400
     builder = CircuitBuilder(Modulus("toy.17", p), log_inputs=2)

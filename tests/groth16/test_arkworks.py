@@ -40,7 +40,7 @@ def proved(request: pytest.FixtureRequest, circuit_files: Callable[[str], Made])
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_both_forms_are_read_again(proved: Set, compressed: bool) -> None:
+def test_both_forms_round_trip(proved: Set, compressed: bool) -> None:
     key, public, proof = proved
     data = proof_to_bytes(proof, compressed=compressed)
     size = 128 if key.curve == "bn254" else 192

@@ -1,4 +1,4 @@
-"""Batches give the verdicts of single verification, whatever is in them."""
+"""Batch verification gives the verdicts of single verification for any batch."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def wrong(claim: Claim) -> Claim:
 
 
 @pytest.mark.parametrize("curve", one_and_others(CURVES))
-def test_honest_and_wrong_proofs(
+def test_batch_returns_one_verdict_per_proof(
     proved: Callable[[str], Proved], pairing_device: AnyDevice, curve: str
 ) -> None:
     key, public, proofs = proved(curve)
@@ -101,7 +101,7 @@ def test_honest_and_wrong_proofs(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(bad=st.lists(st.booleans(), max_size=19))
-def test_the_bad_ones_are_found(proved: Callable[[str], Proved], bad: list[bool]) -> None:
+def test_invalid_proofs_are_found(proved: Callable[[str], Proved], bad: list[bool]) -> None:
     key, public, proofs = proved("bn254")
     honest: list[Claim] = [(key, public, proofs[at % _PROOFS]) for at in range(len(bad))]
     claims = [wrong(claim) if is_bad else claim for claim, is_bad in zip(honest, bad)]
@@ -112,14 +112,14 @@ def test_the_bad_ones_are_found(proved: Callable[[str], Proved], bad: list[bool]
     ("count", "bad", "most"),
     [(24, [], 1), (1, [0], 1), (24, [7], 9), (24, [23], 9), (24, range(24), 31), (2, [0, 1], 3)],
 )
-def test_how_many_equations_it_takes(
+def test_number_of_pairing_equations(
     proved: Callable[[str], Proved],
     monkeypatch: pytest.MonkeyPatch,
     count: int,
     bad: Iterable[int],
     most: int,
 ) -> None:
-    """By halving where few are bad, and little more than one by one where all are."""
+    """Bisection for few invalid proofs; about one equation a proof if all are invalid."""
     key, public, proofs = proved("bn254")
     claims: list[Claim] = [(key, public, proofs[at % _PROOFS]) for at in range(count)]
     for at in bad:
@@ -155,7 +155,7 @@ def test_several_keys_and_curves_in_any_order(
     assert str(expected[9]).startswith("MismatchError: the proof is over bls12_381")
 
 
-def test_a_key_is_not_taken_for_another(proved: Callable[[str], Proved]) -> None:
+def test_proofs_are_checked_under_their_own_key(proved: Callable[[str], Proved]) -> None:
     """Two keys over one curve: each proof is held against its own."""
     key, public, proofs = proved("bn254")
     law = affine_group(GROUPS["bn254.g1"])
@@ -233,7 +233,7 @@ def test_errors_do_not_cancel(proved: Callable[[str], Proved]) -> None:
         assert of(verify_batch(claims)) == expected
 
 
-def test_coefficients_are_the_systems_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coefficients_are_random_and_nonzero(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = [b"\0" * 16, b"\1" + b"\0" * 15, b"\0" * 16, b"\0" * 15 + b"\x80"]
 
     def urandom(count: int) -> bytes:
@@ -248,8 +248,8 @@ def test_coefficients_are_the_systems_and_not_zero(monkeypatch: pytest.MonkeyPat
     assert max(many) >> 120
 
 
-def test_they_are_drawn_when_all_is_fixed(proved: Callable[[str], Proved]) -> None:
-    """The iterable of claims has ended before, and later changes to its lists have no effect."""
+def test_coefficients_are_drawn_after_all_claims_are_fixed(proved: Callable[[str], Proved]) -> None:
+    """The claims are copied before the draw; later changes have no effect."""
     key, public, proofs = proved("bn254")
     publics = [list(public) for _ in proofs]
     draws: list[int] = []
@@ -281,12 +281,12 @@ def test_they_are_drawn_when_all_is_fixed(proved: Callable[[str], Proved]) -> No
         ([(None, [], None)], "claim 0 must be a verifying key, public inputs and a proof"),
     ],
 )
-def test_what_is_no_list_of_claims(claims: Any, message: str) -> None:
+def test_invalid_claim_lists_are_rejected(claims: Any, message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
         verify_batch(claims)
 
 
-def test_nothing_is_no_error() -> None:
+def test_empty_batch_is_accepted() -> None:
     assert verify_batch([]) == []
 
 
@@ -301,7 +301,7 @@ class Idle(CpuDevice):
             super().execute(kernel, groups, *arguments)
 
 
-def test_a_launch_that_is_left_out_verifies_nothing(proved: Callable[[str], Proved]) -> None:
+def test_skipped_launch_accepts_no_proof(proved: Callable[[str], Proved]) -> None:
     key, public, proofs = proved("bn254")
     device = Idle()
     key = on(device, key)

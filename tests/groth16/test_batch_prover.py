@@ -1,4 +1,4 @@
-"""Proofs of many witnesses in groups: their order, errors and ends, with sums of the processor."""
+"""Proofs of many witnesses in batches: order, errors and early exits, with sums on the CPU."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def all_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, _MOST, 2 * _MOST + 1])
-def test_the_bytes_are_those_of_one_after_the_other(proving_set: Made, count: int) -> None:
+def test_batched_proofs_equal_sequential_proofs(proving_set: Made, count: int) -> None:
     case = proving_set
     case.batches.sizes.clear()
     assert list(case.key.prove_many(case.witnesses[:count], seed=9)) == case.expected[:count]
@@ -146,7 +146,7 @@ def test_witnesses_of_any_iterable(proving_set: Made) -> None:
     [*(("wrong", place) for place in range(_MOST + 1)), ("of another circuit", 0),
      ("of another circuit", _MOST), ("missing", 1)],
 )  # fmt: skip
-def test_a_bad_witness_ends_the_proofs_behind_those_before_it(
+def test_invalid_witness_is_raised_after_earlier_proofs(
     proving_set: Made, kind: str, place: int
 ) -> None:
     bad, error = {
@@ -191,8 +191,8 @@ def test_an_iterable_that_raises_midway(proving_set: Made, before: int) -> None:
     assert proofs == proving_set.expected[:before]
 
 
-def test_proofs_that_are_not_asked_for(proving_set: Made) -> None:
-    """Proofs that were started finish, and no more witnesses are taken."""
+def test_unrequested_proofs_finish(proving_set: Made) -> None:
+    """Started proofs finish, and no more witnesses are taken."""
     taken: list[Path] = []
 
     def given() -> Iterator[Path]:
@@ -209,10 +209,8 @@ def test_proofs_that_are_not_asked_for(proving_set: Made) -> None:
     assert not proving_set.batches.open
 
 
-def test_witnesses_that_come_late_are_not_waited_for(
-    proving_set: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is proved alone, and given when the next one was begun."""
+def test_late_witnesses_are_not_awaited(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is proved alone, and yielded when the next one has begun."""
     monkeypatch.setattr(many, "_MAX_WAIT_SECONDS", 0.0)
     proving_set.batches.sizes.clear()
     taken: list[Path] = []
@@ -230,7 +228,7 @@ def test_witnesses_that_come_late_are_not_waited_for(
 
 
 @pytest.mark.parametrize("error", [DeviceError("lost"), MemoryError()])
-def test_a_device_that_fails(proving_set: Made, error: Exception) -> None:
+def test_device_failure_is_raised(proving_set: Made, error: Exception) -> None:
     proving_set.batches.error = error
     with pytest.raises(type(error)):
         list(proving_set.key.prove_many(proving_set.witnesses[:2]))
@@ -256,10 +254,10 @@ def test_sums_that_fail(proving_set: Made, monkeypatch: pytest.MonkeyPatch, part
     assert not proving_set.batches.open
 
 
-def test_a_scalar_that_is_none_is_found_one_by_one(
+def test_unreduced_scalar_is_found_by_single_proofs(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that a batch can tell is that one of its witnesses has it."""
+    """A batch only detects that one of its witnesses has such a scalar."""
     monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
     assert (
         list(proving_set.key.prove_many(proving_set.witnesses[:3], seed=9))
@@ -273,10 +271,10 @@ def test_a_scalar_that_is_none_is_found_one_by_one(
     assert proofs == proving_set.expected[:2]
 
 
-def test_what_finishes_proofs_begins_none(
+def test_finishing_thread_begins_no_proofs(
     proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would wait for the slots of proofs behind, which nobody but it gives back."""
+    """It would wait for slots that only it releases."""
 
     def begun(*arguments: Any, **keywords: Any) -> Any:
         names.append(threading.current_thread().name)
@@ -290,8 +288,10 @@ def test_what_finishes_proofs_begins_none(
     assert names == [threading.current_thread().name] * (_MOST + 1)
 
 
-def test_a_bad_point_is_the_keys(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is that of a single proof: C of the second is infinity."""
+def test_invalid_point_is_blamed_on_the_key(
+    proving_set: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error equals that of a single proof: C of the second is infinity."""
 
     def without_c(self: PendingBatch) -> list[Proof]:
         first, second = proofs(self)

@@ -1,4 +1,4 @@
-"""bellman's proofs and keys: Zcash's own verify, and nothing that was changed does."""
+"""bellman's proofs and keys: Zcash's proofs verify, and changed ones do not."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_points_outside_the_subgroup(proof: Proof) -> None:
             assert proof_from_bytes(data, check_subgroup=False) == other
 
 
-def test_what_is_not_encoded(proof: Proof) -> None:
+def test_invalid_proofs_are_not_encoded(proof: Proof) -> None:
     with pytest.raises(InputError, match="proofs of bellman are over bls12_381, not bn254"):
         proof_to_bytes(replace(proof, curve="bn254"))
     with pytest.raises(InputError, match="pi_c is the point at infinity"):
@@ -153,7 +153,7 @@ def test_square_roots(device: AnyDevice, modulus: Any) -> None:
         assert root is None or root * root % p == integer
 
 
-def test_square_roots_modulo_others() -> None:
+def test_square_roots_modulo_other_primes() -> None:
     from quod.device.discovery import open_device
 
     with pytest.raises(ValueError, match="is not 3 modulo 4"):
@@ -177,7 +177,7 @@ def test_many_points(device: AnyDevice) -> None:
 
 
 @pytest.mark.fixtures
-def test_mainnet_proofs_verify_alone_and_together(
+def test_mainnet_proofs_verify_singly_and_in_a_batch(
     outputs: Outputs, sapling_key: VerifyingKey
 ) -> None:
     assert len(outputs) == 24
@@ -193,9 +193,7 @@ def test_mainnet_proofs_verify_alone_and_together(
 
 
 @pytest.mark.fixtures
-def test_each_refuses_a_flipped_bit_in_any_field(
-    outputs: Outputs, sapling_key: VerifyingKey
-) -> None:
+def test_both_verifiers_reject_flipped_bits(outputs: Outputs, sapling_key: VerifyingKey) -> None:
     """Flip a bit of A, B, C and each public input of every proof, another bit in each proof."""
     claims: list[Any] = []
     malformed = 0

@@ -61,7 +61,7 @@ def files(
     return tmp_path / "c.params", *paths
 
 
-def test_the_circuit_is_worth_its_name(circuit: Circuit, points: Points) -> None:
+def test_example_circuit_leaves_some_wires_unused(circuit: Circuit, points: Points) -> None:
     assert circuit.satisfied(circuit.witness)
     wires = len(circuit.witness)
     # Neither A nor B uses every variable, and B not those whose terms cancel.
@@ -85,7 +85,7 @@ def test_a_proof(files: tuple[Path, Path, Path], circuit: Circuit, device: AnyDe
 
 
 @pytest.mark.thorough
-def test_the_proof_on_a_gpu_is_that_of_the_cpu(
+def test_gpu_proof_matches_the_cpu(
     files: tuple[Path, Path, Path], gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
@@ -96,7 +96,7 @@ def test_the_proof_on_a_gpu_is_that_of_the_cpu(
     key.close()
 
 
-def test_a_witness_that_does_not_satisfy(
+def test_unsatisfying_witness_is_rejected(
     files: tuple[Path, Path, Path], circuit: Circuit, tmp_path: Path
 ) -> None:
     params, r1cs, _ = files
@@ -197,7 +197,7 @@ def test_points_are_checked(files: tuple[Path, Path, Path], points: Points, name
         assert caught.value.path == str(params)
 
 
-def test_keys_with_which_anyone_can_forge(files: tuple[Path, Path, Path], points: Points) -> None:
+def test_forgeable_keys_are_rejected(files: tuple[Path, Path, Path], points: Points) -> None:
     """A key without phase 2: delta is gamma."""
     params, r1cs, _ = files
     write_bellman_parameters(params, points | {"gamma_g2": points["delta_g2"]})
@@ -260,7 +260,7 @@ def test_wrong_arguments(
         ProvingKey.from_bellman(**arguments)
 
 
-def test_points_found_good_are_not_looked_at_again(
+def test_validated_points_are_not_checked_again(
     files: tuple[Path, Path, Path],
     points: Points,
     tmp_path: Path,

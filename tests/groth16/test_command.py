@@ -92,7 +92,7 @@ def test_another_public_input(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "not valid for these public inputs" in error_of(capsys)
 
 
-def test_an_input_that_is_not_reduced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreduced_input_is_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     public = json.loads((folder / "public.json").read_text())
     public[0] = str(int(public[0]) + CURVES["bn254"].fr.value)
     (folder / "public.json").write_text(json.dumps(public))
@@ -101,7 +101,7 @@ def test_an_input_that_is_not_reduced(folder: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_another_count_of_inputs(
+def test_wrong_number_of_inputs_is_rejected(
     folder: Path, capsys: pytest.CaptureFixture[str], count: int
 ) -> None:
     (folder / "public.json").write_text(json.dumps(["1"] * count))
@@ -157,7 +157,7 @@ def test_a_test_key_is_refused_by_verifiers(
     assert not (folder / "site").exists()
 
 
-def test_a_prover_is_told_once_that_a_key_is_for_tests(
+def test_prover_warns_once_about_test_keys(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -194,7 +194,7 @@ def test_a_key_without_a_contribution(
 
 
 @pytest.mark.parametrize("left_out", [["curve"], ["curve", "protocol"]], ids=" ".join)
-def test_a_proof_as_rapidsnark_writes_it(folder: Path, left_out: list[str]) -> None:
+def test_proof_in_rapidsnark_format(folder: Path, left_out: list[str]) -> None:
     proof = json.loads((folder / "proof.json").read_text())
     for name in left_out:
         del proof[name]
@@ -213,7 +213,7 @@ def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (folder / "new.zkey").read_bytes() == before
 
 
-def test_ctrl_c_leaves_nothing_behind(folder: Path) -> None:
+def test_ctrl_c_leaves_no_files(folder: Path) -> None:
     """Interrupted while the kernels of a first proof are compiled, or the proof is made."""
     for name in ("proof.json", "public.json"):
         (folder / name).unlink()

@@ -1,4 +1,4 @@
-"""Proofs that are begun together: each goes on by itself, with sums of the processor."""
+"""Proofs begun together finish independently, with sums on the CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pending(proof_or_error: PendingOrError) -> Any:
     return proof_or_error
 
 
-def test_each_has_a_proof_of_its_own(proving_set: Made) -> None:
+def test_each_witness_gets_its_own_proof(proving_set: Made) -> None:
     proving_set.batches.sizes.clear()
     pending_proofs = [
         pending(proof_or_error)
@@ -68,7 +68,7 @@ def test_computed_and_verified_once(
     assert calls == [2]
 
 
-def test_what_one_of_them_lacks_is_told_of_it_alone(proving_set: Made) -> None:
+def test_witness_errors_affect_only_their_proof(proving_set: Made) -> None:
     good = opened(proving_set.witnesses[:1])[0]
     values = good.values.copy()
     values[-1] = 0xFFFFFFFF
@@ -96,7 +96,7 @@ def test_what_one_of_them_lacks_is_told_of_it_alone(proving_set: Made) -> None:
     assert not proving_set.batches.open
 
 
-def test_only_the_wrong_one_does_not_verify(proving_set: Made) -> None:
+def test_only_the_invalid_proof_fails_verification(proving_set: Made) -> None:
     wrong = Witness.open(proving_set.wrong)
     good, bad, other = (
         pending(proof)
@@ -111,7 +111,7 @@ def test_only_the_wrong_one_does_not_verify(proving_set: Made) -> None:
     assert not proving_set.batches.open
 
 
-def test_one_that_is_not_wanted_leaves_the_others(proving_set: Made) -> None:
+def test_cancelled_proof_does_not_stop_the_others(proving_set: Made) -> None:
     first, second = (
         pending(proof) for proof in proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     )
@@ -137,7 +137,7 @@ def test_one_that_is_not_wanted_leaves_the_others(proving_set: Made) -> None:
     assert not proving_set.batches.open
 
 
-def test_what_ended_before_it_was_cancelled_wants_nothing(proving_set: Made) -> None:
+def test_closing_a_finished_proof_does_not_cancel_the_batch(proving_set: Made) -> None:
     first, second = (
         pending(proof) for proof in proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     )
@@ -150,7 +150,9 @@ def test_what_ended_before_it_was_cancelled_wants_nothing(proving_set: Made) -> 
     second.close()
 
 
-def test_an_error_is_that_of_all(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_error_reaches_every_proof(
+    proving_set: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proving_set.batches.error = DeviceError("lost")
     errors = proving_set.key.begin_batch(opened(proving_set.witnesses[:2]))
     proving_set.batches.error = None
@@ -163,8 +165,8 @@ def test_an_error_is_that_of_all(proving_set: Made, monkeypatch: pytest.MonkeyPa
     assert not proving_set.batches.open
 
 
-def test_the_times_of_each(proving_set: Made) -> None:
-    """Copies come one behind the other; all are computed at the same time."""
+def test_time_spans_of_each_proof(proving_set: Made) -> None:
+    """Uploads are sequential; all proofs are computed in one span."""
     meter = BusyMeter()
     pending_proofs = proving_set.key.begin_batch(opened(proving_set.witnesses[:2]), meter=meter)
     first, second = (pending(proof) for proof in pending_proofs)
@@ -176,7 +178,7 @@ def test_the_times_of_each(proving_set: Made) -> None:
         proof.close()
 
 
-def test_how_many(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_is_limited(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[int] = []
     monkeypatch.setattr(proving_set.batches, "wait", lambda waiting: waits.append(waiting()))
     assert proving_set.key.max_batch == _MOST

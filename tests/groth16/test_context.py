@@ -30,7 +30,7 @@ def test_stages_of_other_threads_belong_to_the_proof() -> None:
     assert [(row.name, row.bytes, row.parent) for row in others] == [("sum", 7, first)] * 2
 
 
-def test_a_failure_stops_what_has_not_begun() -> None:
+def test_failure_cancels_tasks_that_have_not_begun() -> None:
     timeline, ran = or_null(None), list[int]()
     with timeline.stage("sums") as parent:
         context = ProofContext(timeline, parent)
@@ -64,7 +64,7 @@ def test_a_proof_that_is_wrong_or_malformed() -> None:
         check(malformed)
 
 
-def test_slots_are_made_at_need_and_waited_for() -> None:
+def test_slots_are_created_lazily_and_awaited() -> None:
     numbers: list[int] = []
 
     def make() -> int:
@@ -84,7 +84,7 @@ def test_slots_are_made_at_need_and_waited_for() -> None:
     assert numbers == [0, 1]
 
 
-def test_a_slot_that_cannot_be_made_may_be_tried_again() -> None:
+def test_slot_creation_is_retried_after_failure() -> None:
     full = False
 
     def make() -> object:

@@ -1,4 +1,4 @@
-"""Forged input is refused: files, Python values and keys."""
+"""Forged files, Python values and keys are rejected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def answer(files: Files) -> bool | str:
         return type(error).__name__ if "\n" not in str(error) else "an error of several lines"
 
 
-def test_files(files: Files) -> None:
+def test_hostile_files_give_the_documented_answers(files: Files) -> None:
     answers = {name: answer(change(files)) for name, change, _ in TABLE}
     assert len(answers) == len(TABLE)
     assert answers == {name: expected for name, _, expected in TABLE}
@@ -86,7 +86,7 @@ def unchecked(proof: Proof, **points: Any) -> Proof:
     return other
 
 
-def test_a_point_of_more_coordinates_adds_no_pairings(honest: Set) -> None:
+def test_extra_coordinates_add_no_pairings(honest: Set) -> None:
     """With arrays of two pairs for one, the forger's other pair would cancel what is wrong."""
     key, public, proof = honest
     g1 = affine_group(GROUPS[f"{key.curve}.g1"])
@@ -109,7 +109,7 @@ BAD_POINTS: list[Any] = [
 ]  # fmt: skip
 
 
-def test_anything_else_is_no_point(honest: Set) -> None:
+def test_invalid_points_are_rejected(honest: Set) -> None:
     for bad in BAD_POINTS:
         check_no_point(honest, bad)
 
@@ -133,8 +133,8 @@ def check_no_point(honest: Set, bad: Any) -> None:
         from_edwards_points(EDWARDS_BLS12, [bad])
 
 
-def test_a_list_that_changes_while_it_is_looked_at() -> None:
-    """Between the look at its length and the copy, by another thread: here by a tracer."""
+def test_list_changed_during_validation_is_safe() -> None:
+    """Another thread (here a tracer) changes the list between length check and copy."""
     pair: list[int] = [1, 2]
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
@@ -154,7 +154,7 @@ def test_a_list_that_changes_while_it_is_looked_at() -> None:
         sys.settrace(before)
 
 
-def test_values_of_other_types(honest: Set, circuit_files: Make) -> None:
+def test_values_of_wrong_types_are_rejected(honest: Set, circuit_files: Make) -> None:
     key, public, proof = honest
     for bad in (None, proof.to_json(), (proof.a, proof.b, proof.c)):
         with pytest.raises(InputError, match=r"^the proof must be a Proof, not"):
@@ -182,8 +182,8 @@ def test_values_of_other_types(honest: Set, circuit_files: Make) -> None:
         public_from_json_text("[]", curve="nope")
 
 
-def test_a_witness_of_other_words(circuit_files: Make) -> None:
-    """Kernels would read behind its end."""
+def test_witness_with_wrong_words_is_rejected(circuit_files: Make) -> None:
+    """Kernels would read beyond its end."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     values = Witness.open(files.wtns).values
@@ -208,7 +208,7 @@ def rebuilt(key: VerifyingKey, **changes: Any) -> VerifyingKey:
     return VerifyingKey(key.curve, **points, path="v.json", allow_insecure=True)
 
 
-def test_a_key_keeps_nothing_of_its_maker(honest: Set) -> None:
+def test_key_copies_its_arguments(honest: Set) -> None:
     key, public, proof = honest
     ic = [list(point) for point in key.ic if point is not None]
     rebuilt_key = rebuilt(key, ic=ic, gamma_g2=[list(pair) for pair in key.gamma_g2 or ()])
@@ -239,7 +239,7 @@ def test_public_inputs_are_read_once(honest: Set) -> None:
     assert not key.verify(Changing(wrong), proof)
 
 
-def test_public_inputs_as_json_has_them(honest: Set) -> None:
+def test_public_inputs_as_json_strings(honest: Set) -> None:
     key, public, proof = honest
     text = [str(value) for value in public]
     assert key.verify(text, proof)
@@ -296,7 +296,7 @@ def test_weak_keys_are_forged_and_refused(honest: Set) -> None:
 
 
 def test_a_test_key_is_known_by_its_verifying_key(honest: Set, tmp_path: Path) -> None:
-    """In a file that says nothing of its making."""
+    """The file itself does not mark the key as a test key."""
     key, public, proof = honest
     (tmp_path / "v.json").write_text(key.to_json())
     with pytest.raises(InsecureKeyError, match=r"v.json: anyone .* test key .* quod zkey contr"):
@@ -315,7 +315,7 @@ def test_a_marked_proving_key_gives_no_verifying_key(circuit_files: Make) -> Non
             ask()
 
 
-def test_a_key_with_contributions_is_taken() -> None:
+def test_contributed_key_is_accepted() -> None:
     assert ProvingKey.from_zkey(EXAMPLE / "circuit.zkey").weakness is None
     assert VerifyingKey.from_json(EXAMPLE / "verification_key.json").public == 3
 
@@ -332,7 +332,7 @@ def test_a_proving_key_with_infinity_does_not_open(
         ProvingKey(zkey)
 
 
-def test_documents_that_are_parsed_already(files: Files) -> None:
+def test_parsed_documents_are_accepted(files: Files) -> None:
     """Parsed JSON verifies as it is, and is read as strictly as its text."""
     key = VerifyingKey.from_json_text(files["key"])
     public, proof = json.loads(files["public"]), json.loads(files["proof"])

@@ -1,4 +1,4 @@
-"""A device that does nothing, or leaves out a launch, and says that all went well."""
+"""A device that does nothing, or skips a launch, and reports success is detected."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def opened(circuit_files: Make, curve: str, device: Idle, spare: int = 0) -> Any
 
 
 @pytest.mark.parametrize("spare", [0, 30], ids=["multiples", "an MSM"])
-def test_verification(circuit_files: Make, curve: str, spare: int) -> None:
+def test_idle_verification_is_detected(circuit_files: Make, curve: str, spare: int) -> None:
     device = Idle()
     build, public, proof = opened(circuit_files, curve, device, spare)
     key = build()
@@ -131,7 +131,7 @@ def test_verification(circuit_files: Make, curve: str, spare: int) -> None:
                 key.verify(inputs, proof)
 
 
-def test_keys(circuit_files: Make, curve: str) -> None:
+def test_idle_key_generation_is_detected(circuit_files: Make, curve: str) -> None:
     device = Idle()
     build, public, _ = opened(circuit_files, curve, device)
     for leaves in each_left_out(device, lambda: build().prepare()):
@@ -156,7 +156,7 @@ def test_checks_of_a_proving_key(circuit_files: Make, curve: str) -> None:
             key.check()
 
 
-def test_proofs(circuit_files: Make) -> None:
+def test_idle_proofs_are_detected(circuit_files: Make) -> None:
     files, device = circuit_files("bn254"), Idle()
     key = ProvingKey.from_zkey(files.zkey, device=device)
     key.prove(files.wtns)
@@ -169,7 +169,7 @@ def test_proofs(circuit_files: Make) -> None:
         key.prove(files.wtns, self_check=False)
 
 
-def test_msm() -> None:
+def test_idle_msm_is_detected() -> None:
     group, device = GROUPS["bn254.g1"], Idle()
     points = from_points(group, [group.parameters.generator] * 40)
     scalars, others = (random_elements(group.scalars, 40, seed=seed) for seed in (1, 2))
@@ -184,8 +184,8 @@ def test_msm() -> None:
     assert msm(device, group, bases, scalars) == right
 
 
-def test_a_part_of_the_digits_of_an_msm() -> None:
-    """Sizes of buckets that lack some would drop these points from the sum."""
+def test_idle_msm_digits_are_detected() -> None:
+    """Missing bucket sizes would drop points from the sum."""
     group, device = GROUPS["bn254.g1"], Half()
     points = from_points(group, [group.parameters.generator] * 40)
     scalars = random_elements(group.scalars, 40, seed=1)
@@ -199,7 +199,7 @@ def test_a_part_of_the_digits_of_an_msm() -> None:
 
 
 @pytest.mark.thorough
-def test_operations() -> None:
+def test_idle_curve_operations_are_detected() -> None:
     group, device = GROUPS["bls12_381.g1"], Idle()
     generator = group.parameters.generator
     points = from_points(group, [generator, None, generator])
@@ -229,7 +229,7 @@ def test_operations() -> None:
     ("ordering", "inverse"),
     one_and_others([("NR", True), ("NN", False), ("RN", False), ("RR", True)]),
 )
-def test_transforms(ordering: Ordering, inverse: bool) -> None:
+def test_idle_transforms_are_detected(ordering: Ordering, inverse: bool) -> None:
     device = Idle()
     values = random_elements(BN254_FR, 48, seed=1)
 
@@ -254,8 +254,10 @@ def test_transforms(ordering: Ordering, inverse: bool) -> None:
     [("NN", None, 2), ("NN", 5, 7), ("NR", 5, 13), ("NR", None, 7), ("RN", 5, 2),
      ("RN", None, 13), ("RR", None, 2), ("RR", 5, 7)],
 )  # fmt: skip
-def test_transforms_in_place(ordering: Ordering, coset: int | None, log2_size: int) -> None:
-    """Transforms in place, also of zeros, which are their own transform."""
+def test_idle_in_place_transforms_are_detected(
+    ordering: Ordering, coset: int | None, log2_size: int
+) -> None:
+    """In-place transforms, also of zeros, whose transform is zero."""
     device = Idle()
     plan = NttPlan(device, BN254_FR, log2_size)
     values = random_elements(BN254_FR, 2 * plan.size, seed=1)
@@ -278,7 +280,7 @@ def test_transforms_in_place(ordering: Ordering, coset: int | None, log2_size: i
                     work()
 
 
-def test_a_part_of_a_transform_in_place() -> None:
+def test_partly_idle_in_place_transform_is_detected() -> None:
     device = Half()
     plan = NttPlan(device, BN254_FR, 12)
     values = random_elements(BN254_FR, plan.size, seed=1)
@@ -289,7 +291,7 @@ def test_a_part_of_a_transform_in_place() -> None:
 
 
 @pytest.mark.parametrize("quotient", [coset_quotient, quotient_coefficients])
-def test_the_quotient_in_place(quotient: Callable[..., None]) -> None:
+def test_idle_in_place_quotient_is_detected(quotient: Callable[..., None]) -> None:
     device = Idle()
     plan = NttPlan(device, BN254_FR, 6)
     values = random_elements(BN254_FR, 3 * plan.size, seed=1)
@@ -304,7 +306,7 @@ def test_the_quotient_in_place(quotient: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("inverse", [False, True], ids=["forward", "inverse"])
-def test_transforms_of_arrays_on_a_gpu(inverse: bool) -> None:
+def test_idle_gpu_array_transforms_are_detected(inverse: bool) -> None:
     """All launches are left out, and then the copies as well."""
     values = random_elements(BN254_FR, 16, seed=1)
     devices: list[Any] = [IdleGpu(), StandingGpu()]
@@ -325,7 +327,7 @@ def test_transforms_of_arrays_on_a_gpu(inverse: bool) -> None:
         device.close()
 
 
-def test_a_transform_that_leaves_its_last_element() -> None:
+def test_transform_missing_its_last_element_is_detected() -> None:
     """X[7] = a + b*w^7 is x[7] = 0 here."""
     device = IdleGpu()
     plan = NttPlan(device, BN254_FR, 3)
@@ -343,7 +345,7 @@ def test_a_transform_that_leaves_its_last_element() -> None:
     device.close()
 
 
-def test_a_point_that_looks_unwritten_is_finite() -> None:
+def test_unwritten_marker_is_not_a_valid_point() -> None:
     """The answer for a finite point may be any number but zero, the one before it as well."""
     group = GROUPS["bn254.g1"]
     points = np.zeros((3, *group.shape), np.uint32)
@@ -351,7 +353,7 @@ def test_a_point_that_looks_unwritten_is_finite() -> None:
     assert operations.is_finite(CpuDevice(), group, points).tolist() == [True, False, True]
 
 
-def test_a_gpu() -> None:
+def test_idle_gpu_is_detected() -> None:
     group, device = GROUPS["bn254.g1"], IdleGpu()
     points = from_points(group, [group.parameters.generator, None])
     scalars = random_elements(group.scalars, 2, seed=1)
@@ -370,8 +372,8 @@ def test_a_gpu() -> None:
     device.close()
 
 
-def test_sums_of_an_earlier_submission() -> None:
-    """They are on the host still where a GPU does nothing at all."""
+def test_stale_sums_are_detected() -> None:
+    """An idle GPU leaves the sums of the previous proof on the host."""
     group, device = GROUPS["bn254.g1"], StandingGpu()
     points = from_points(group, [group.parameters.generator] * 2)
     options = MsmOptions(window_bits=3, precompute_factor=1, scalar_bits=8)
@@ -414,7 +416,7 @@ def test_a_pairing_outside_the_target_group(wrong: int, monkeypatch: pytest.Monk
         product_is(device, parameters, values, expected)
 
 
-def test_marks() -> None:
+def test_unwritten_markers_are_detected() -> None:
     device = CpuDevice()
     for dtype in (np.uint16, np.uint32, np.uint64):
         array = np.zeros((3, 4), dtype)

@@ -64,7 +64,7 @@ def test_a_mapped_key_notices_that_its_file_changed(
 
 
 def test_no_verifying_key_of_another_file(path: Path) -> None:
-    """Whoever overwrites the file would choose what is accepted."""
+    """Overwriting the file would otherwise change what the verifier accepts."""
     key = ProvingKey.from_zkey(path, allow_insecure=True)
     scribble(path)
     with pytest.raises(InputError, match="has changed since it was opened"):
@@ -91,7 +91,7 @@ def test_an_owned_key_does_not_depend_on_its_file(
     key.close()
 
 
-def test_wires_that_change_in_the_file_lead_nowhere(circuit_files: Make, path: Path) -> None:
+def test_wire_indices_changed_in_the_file_are_safe(circuit_files: Make, path: Path) -> None:
     expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     key = ProvingKey.from_zkey(path)
     before = path.stat()
@@ -127,10 +127,8 @@ def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
     assert not Zkey.open(path).a.flags.writeable
 
 
-def test_arrays_of_a_caller_are_not_followed_where_they_lead_later(
-    circuit_files: Make, path: Path
-) -> None:
-    """Kernels follow the indices of entries; whose arrays they are, he may write to them."""
+def test_later_changes_to_caller_arrays_are_ignored(circuit_files: Make, path: Path) -> None:
+    """Kernels follow entry indices, which the caller could change later."""
     expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     mapped = Zkey.open(path)
     coefficients = mapped.coefficients.copy()

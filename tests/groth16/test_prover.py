@@ -1,4 +1,4 @@
-"""Proofs: of every complete set, equal to the reference model's, refused when they are wrong."""
+"""Proofs of every complete set match the reference model; wrong ones are rejected."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_circom_set_proves(
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", ["bn254-multiplier2", "quod-bls12_381-mulchain"])
-def test_the_reference_verifier_takes_the_proof(
+def test_reference_verifier_accepts_the_proof(
     shared_fixtures: Path, device: AnyDevice, name: str
 ) -> None:
     folder = shared_fixtures / "circom" / name
@@ -97,7 +97,7 @@ def test_the_reference_verifier_takes_the_proof(
     [pytest.param(name, marks=() if name in SEEN_BY_SNARKJS else pytest.mark.thorough)
      for name in CIRCOM_SETS],
 )  # fmt: skip
-def test_snarkjs_takes_the_proof(
+def test_snarkjs_accepts_the_proof(
     shared_fixtures: Path, device: AnyDevice, tmp_path: Path, name: str
 ) -> None:
     folder = shared_fixtures / "circom" / name
@@ -114,7 +114,7 @@ def test_snarkjs_takes_the_proof(
 
 @pytest.mark.thorough
 @pytest.mark.node
-def test_snarkjs_takes_the_proof_of_our_own_key(circuit_files: Make, tmp_path: Path) -> None:
+def test_snarkjs_accepts_a_proof_under_a_quod_key(circuit_files: Make, tmp_path: Path) -> None:
     files = circuit_files("bls12_381")
     key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
     proof, public = key.prove(files.wtns)
@@ -131,7 +131,9 @@ def test_snarkjs_takes_the_proof_of_our_own_key(circuit_files: Make, tmp_path: P
 
 @pytest.mark.crossed("device", "curve")
 @pytest.mark.parametrize("curve", one_and_others(CURVES))
-def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, curve: str) -> None:
+def test_proof_matches_the_reference_model(
+    circuit_files: Make, device: AnyDevice, curve: str
+) -> None:
     files = circuit_files(curve)
     key = ProvingKey.from_zkey(files.zkey, device=device)
     witness = Witness.open(files.wtns)
@@ -149,7 +151,7 @@ def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, cu
 @pytest.mark.parametrize(
     "name", ["bn254-poseidon", pytest.param("bls12_381-poseidon", marks=pytest.mark.thorough)]
 )
-def test_a_circom_set_equal_to_the_reference_model(
+def test_circom_proof_matches_the_reference_model(
     shared_fixtures: Path, device: AnyDevice, name: str
 ) -> None:
     zkey, wtns = (shared_fixtures / "circom" / name / file
@@ -194,9 +196,7 @@ def test_trivial_circuits(device: AnyDevice, name: str, tmp_path: Path) -> None:
 # --- blinding
 
 
-def test_a_seed_fixes_the_proof_and_nothing_else_does(
-    circuit_files: Make, device: AnyDevice
-) -> None:
+def test_only_a_seed_makes_proofs_deterministic(circuit_files: Make, device: AnyDevice) -> None:
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey, device=device)
     first, _ = key.prove(files.wtns, seed=1)
@@ -209,7 +209,7 @@ def test_a_seed_fixes_the_proof_and_nothing_else_does(
 
 @pytest.mark.device("ifma")
 @pytest.mark.parametrize("curve", CURVES)
-def test_both_ways_of_holding_elements_give_one_proof(circuit_files: Make, curve: str) -> None:
+def test_ifma_and_scalar_strategies_give_one_proof(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     texts = set()
     for strategy in ("ifma", "scalar"):
@@ -238,7 +238,7 @@ def test_blinding_depends_on_everything() -> None:
 
 
 def test_the_derivation_of_the_blinding_is_fixed() -> None:
-    """As the docstring of `blinding` states it, computed here with nothing of Quod."""
+    """The derivation in the docstring of `blinding`, computed without Quod."""
     import hashlib
 
     fr = CURVES["bn254"].fr
@@ -250,10 +250,8 @@ def test_the_derivation_of_the_blinding_is_fixed() -> None:
     assert blinding(fr, 42, b"key", integers_to_words(fr, [1, 5])) == expected
 
 
-def test_one_seed_and_witness_blind_differently_under_two_keys(
-    circuit_files: Make, tmp_path: Path
-) -> None:
-    """Else the difference of the proofs would be that of sums that a guessed witness gives."""
+def test_blinding_differs_between_keys(circuit_files: Make, tmp_path: Path) -> None:
+    """With equal blinding, two proofs would confirm a guessed witness."""
     files = circuit_files("bn254")
     generate_key(files.r1cs, tmp_path / "other.zkey", 2)
     keys = [ProvingKey.from_zkey(path) for path in (files.zkey, tmp_path / "other.zkey")]
@@ -262,7 +260,7 @@ def test_one_seed_and_witness_blind_differently_under_two_keys(
     assert len(drawn) == 2
 
 
-def test_the_digest_of_a_key_is_that_of_its_points(circuit_files: Make, tmp_path: Path) -> None:
+def test_key_digest_covers_its_points(circuit_files: Make, tmp_path: Path) -> None:
     """BLAKE2b of the curve, alpha, beta, gamma, delta and IC as the file has them."""
     import hashlib
 
@@ -401,7 +399,7 @@ def test_a_good_key_passes_the_check(circuit_files: Make, device: AnyDevice) -> 
 
 
 @pytest.mark.parametrize("padding", [1, 4])
-def test_sections_may_begin_anywhere_in_the_file(
+def test_sections_may_be_unaligned(
     circuit_files: Make, device: AnyDevice, padding: int, tmp_path: Path
 ) -> None:
     """A contribution with a name of odd length, in a section before the others."""
@@ -457,7 +455,7 @@ def test_proofs_may_share_a_key_and_a_witness_may_be_open(circuit_files: Make) -
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError("no room")], ids=repr)
-def test_when_one_part_fails_the_others_are_given_up(
+def test_failure_of_one_sum_cancels_the_others(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
     files = circuit_files("bn254")
@@ -482,7 +480,7 @@ def test_when_one_part_fails_the_others_are_given_up(
 def test_a_failure_stops_the_launches_of_other_parts(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One part computes for ever, the next one fails."""
+    """One sum runs forever, and the next one fails."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     expected = key.prove(files.wtns, seed=1)
@@ -508,7 +506,7 @@ def test_a_failure_stops_the_launches_of_other_parts(
     assert key.prove(files.wtns, seed=1) == expected
 
 
-def test_memory_is_asked_for_first(circuit_files: Make) -> None:
+def test_memory_budget_is_checked_first(circuit_files: Make) -> None:
     files = circuit_files("bn254")
     device = CpuDevice()
     key = ProvingKey.from_zkey(files.zkey, device=device)
@@ -558,7 +556,7 @@ def exit_code_of_child(work: Callable[[], object], *, seconds: int) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_key_that_was_used_before_a_fork(circuit_files: Callable[[str], Made]) -> None:
-    """Threads that checked proofs are not there in the child, which must not wait for them."""
+    """The parent's self-check threads do not exist in the child."""
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     key.prove(files.wtns, seed=1)
@@ -576,7 +574,7 @@ def test_a_fork_in_the_middle_of_a_proof(circuit_files: Callable[[str], Made]) -
         assert exit_code_of_child(lambda: key.prove(files.wtns, seed=1), seconds=120) == 0
 
 
-def test_what_is_no_seed(circuit_files: Make, tmp_path: Path) -> None:
+def test_invalid_seeds_are_rejected(circuit_files: Make, tmp_path: Path) -> None:
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey)
     asks: list[Callable[[Any], object]] = [

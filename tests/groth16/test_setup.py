@@ -34,7 +34,7 @@ TRIVIAL = {
     "curve",
     one_and_others(["bn254", "bls12_381", "bls12_377"]),
 )
-def test_the_reference_prover_takes_the_key(circuit_files: Make, curve: str) -> None:
+def test_reference_prover_accepts_the_key(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     key, witness = circom.read_zkey(files.zkey), circom.read_wtns(files.wtns)
     proof, public = groth16.prove(key, witness, 12345, 67890)
@@ -55,7 +55,7 @@ def test_trivial_circuits(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("curve", one_and_others(CURVES))
-def test_what_the_key_says_of_the_circuit(circuit_files: Make, curve: str) -> None:
+def test_key_describes_the_circuit(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     zkey = Zkey.open(files.zkey)
     zkey.check_points()
@@ -67,7 +67,7 @@ def test_what_the_key_says_of_the_circuit(circuit_files: Make, curve: str) -> No
     assert zkey.contributions == 0
 
 
-def test_the_rows_that_tie_the_public_variables(circuit_files: Make) -> None:
+def test_public_variable_rows(circuit_files: Make) -> None:
     files = circuit_files("bn254")
     entries = circom.read_zkey(files.zkey).coefficients
     rows = len(files.circuit.a)
@@ -82,7 +82,7 @@ def test_the_rows_that_tie_the_public_variables(circuit_files: Make) -> None:
     assert entries[:-3] == expected
 
 
-def test_the_domain_is_the_least_that_holds_constraints_and_public_rows(tmp_path: Path) -> None:
+def test_domain_is_the_smallest_that_fits(tmp_path: Path) -> None:
     # 32 rows are needed for 28 steps: one constraint each, one empty, three that tie.
     for steps, size in ((28, 32), (29, 64)):
         circuit = recurrence("bn254", steps)
@@ -102,7 +102,7 @@ def test_equal_seeds_make_equal_keys(
         assert (getattr(other, name) != getattr(first, name)).any(), name
 
 
-def test_the_key_says_that_it_is_insecure(circuit_files: Make) -> None:
+def test_key_is_tagged_as_insecure(circuit_files: Make) -> None:
     circuit_hash = Zkey.open(circuit_files("bn254").zkey).circuit_hash
     assert circuit_hash is not None
     assert circuit_hash.startswith(INSECURE_TAG)
@@ -113,7 +113,7 @@ def test_the_key_says_that_it_is_insecure(circuit_files: Make) -> None:
 
 
 @pytest.mark.fixtures
-def test_a_key_of_snarkjs_does_not_say_so(shared_fixtures: Path) -> None:
+def test_snarkjs_key_is_not_tagged_as_insecure(shared_fixtures: Path) -> None:
     key = ProvingKey.from_zkey(shared_fixtures / "circom" / "bn254-multiplier2" / "circuit.zkey")
     assert not key.insecure
 
@@ -127,7 +127,7 @@ def test_stages_are_reported(circuit_files: Make, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_bad_files(circuit_files: Make, tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(circuit_files: Make, tmp_path: Path) -> None:
     files = circuit_files("bn254")
     with pytest.raises(InputError, match="r1cs"):
         generate_key(files.zkey, tmp_path / "c.zkey", 1)

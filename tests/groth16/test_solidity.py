@@ -281,7 +281,7 @@ def test_aliased_inputs(name: str, ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("name", CONTRACTS[::3])
-def test_too_little_gas_is_never_a_valid_proof(name: str, ran: Ran) -> None:
+def test_insufficient_gas_rejects_the_proof(name: str, ran: Ran) -> None:
     _, calls = ran[name]
     tried = [calls[gas_call] for gas_call in calls if gas_call.startswith("gas ")]
     assert len(tried) > 9
@@ -290,7 +290,7 @@ def test_too_little_gas_is_never_a_valid_proof(name: str, ran: Ran) -> None:
         assert (answer(gas_call) == VALID) == (18_000 * place >= enough)
 
 
-def test_a_chain_without_the_precompiles_refuses_all(ran: Ran) -> None:
+def test_missing_precompiles_reject_every_proof(ran: Ran) -> None:
     _, calls = ran["bls12_381 without precompiles"]
     assert answer(calls["valid"]) == REFUSED
     assert answer(calls["required"]) == INVALID
@@ -323,7 +323,7 @@ def test_keys_without_a_ceremony_are_refused() -> None:
     assert "INSECURE" not in solidity_verifier(circuit.key)
 
 
-def test_what_no_contract_is_for() -> None:
+def test_unsupported_keys_are_rejected() -> None:
     other = Circuit("bls12_377", 1)
     with pytest.raises(InputError, match="no chain has precompiles for bls12_377"):
         solidity_verifier(other.key)
@@ -356,7 +356,7 @@ def test_what_no_contract_is_for() -> None:
         solidity_verifier(many)
 
 
-def test_calldata_of_what_is_no_proof() -> None:
+def test_calldata_of_invalid_proofs_is_rejected() -> None:
     circuit = Circuit("bn254", 1)
     proof = circuit.proof([7])
     for wrong in (-1, circuit.r, "x", "01x", 1.0, True, None):

@@ -129,7 +129,7 @@ def test_entries_outside_the_matrices(owned: bool) -> None:
     assert (safe_entries(array, 2, 3, owned=owned)["signal"] < 3).all()
 
 
-def test_entries_that_change_in_the_file_later_are_not_followed(device: AnyDevice) -> None:
+def test_later_changes_to_file_entries_are_ignored(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = coefficients(fr, [(0, 0, 0, 3), (1, 0, 1, 2), (0, 1, 2, 3)])
     matrix = HostMatrix.from_coefficients(device, fr, entries, 2, 3)
@@ -138,7 +138,7 @@ def test_entries_that_change_in_the_file_later_are_not_followed(device: AnyDevic
     assert to_integers(fr, multiplied(matrix, [5, 6, 7])) == [15, 21, 12, 0]
 
 
-def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
+def test_entries_at_an_unaligned_file_offset(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = [(0, 0, 0, 3), (1, 0, 1, fr.value - 2), (0, 1, 2, 3)]
     aligned = coefficients(fr, entries)

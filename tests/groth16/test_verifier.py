@@ -1,4 +1,4 @@
-"""The verifier takes honest proofs and nothing else."""
+"""The verifier accepts honest proofs only."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def test_a_device_without_pairings_is_refused(
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", CIRCOM_SETS)
-def test_proofs_of_snarkjs(shared_fixtures: Path, pairing_device: AnyDevice, name: str) -> None:
+def test_snarkjs_proofs_are_accepted(
+    shared_fixtures: Path, pairing_device: AnyDevice, name: str
+) -> None:
     folder = shared_fixtures / "circom" / name
     key = VerifyingKey.from_json(
         folder / "verification_key.json", device=pairing_device, allow_insecure=True
@@ -152,8 +154,8 @@ def test_public_inputs_of_every_kind(
 
 
 @pytest.mark.parametrize("curve", one_and_others(CURVES, ["bn254", "bls12_381"]))
-def test_the_inverse_of_what_a_proof_must_make_up(pairing_device: AnyDevice, curve: str) -> None:
-    """It differs from it in the signs of half of its coefficients."""
+def test_inverse_pairing_product_is_rejected(pairing_device: AnyDevice, curve: str) -> None:
+    """The inverse differs in the sign of half of its coefficients."""
     g1, g2 = (affine_group(GROUPS[f"{curve}.g{degree}"]) for degree in (1, 2))
     alpha, beta, gamma, delta, ic, c = 2, 3, 5, 7, 11, 1
     key = VerifyingKey(
@@ -168,7 +170,7 @@ def test_the_inverse_of_what_a_proof_must_make_up(pairing_device: AnyDevice, cur
 
 
 @ON_BN254
-def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
+def test_points_must_be_passed_in_order(proved: Proved) -> None:
     key, public, proof = proved
     with pytest.raises(InputError, match="needs A and B before C"):
         key.begin(public).finish(proof.c)
@@ -178,7 +180,7 @@ def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
 
 
 @EACH_CURVE
-def test_a_point_changed_for_another_of_the_group(proved: Proved) -> None:
+def test_other_group_points_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
         law = law_of(proof, name)
@@ -188,7 +190,7 @@ def test_a_point_changed_for_another_of_the_group(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_points_in_each_others_place(proved: Proved) -> None:
+def test_swapped_points_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     assert verify(key, public, replace(proof, a=proof.c, c=proof.a)) is False
 
@@ -203,7 +205,7 @@ def test_two_negations_that_cancel_are_the_same_statement(proved: Proved) -> Non
 
 
 @ON_BN254
-def test_every_coordinate_changed(proved: Proved) -> None:
+def test_changed_coordinates_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
         q = CURVES[proof.curve].fq.value
@@ -217,7 +219,7 @@ def test_every_coordinate_changed(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_coordinates_that_are_not_reduced(proved: Proved) -> None:
+def test_unreduced_coordinates_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
         q = CURVES[proof.curve].fq.value
@@ -272,7 +274,7 @@ def test_public_inputs_changed(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
+def test_unreduced_public_inputs_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     r = CURVES[key.curve].fr.value
     for bad in (public[1] + r, public[1] - r, -1, r, 1 << 300):
@@ -283,7 +285,7 @@ def test_public_inputs_that_are_not_reduced(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_another_count_of_public_inputs(proved: Proved) -> None:
+def test_wrong_number_of_public_inputs_is_rejected(proved: Proved) -> None:
     key, public, proof = proved
     for bad in ([], public[:1], [*public, 0], [*public, *public]):
         with pytest.raises(MismatchError, match=f"2 public inputs and {len(bad)} were given"):
@@ -291,7 +293,7 @@ def test_another_count_of_public_inputs(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_public_inputs_that_are_no_integers(proved: Proved) -> None:
+def test_non_integer_public_inputs_are_rejected(proved: Proved) -> None:
     key, public, proof = proved
     for bad in (1.0, None, True, np.int64(1), np.uint64(1), b"1", [1]):
         with pytest.raises(InputError, match=r"^public input 0 must be an int or a dec"):
@@ -326,7 +328,7 @@ JSON_NAMES = {
 
 
 @ON_BN254
-def test_a_key_made_of_the_same_points(proved: Proved) -> None:
+def test_rebuilt_key_accepts_the_proof(proved: Proved) -> None:
     key, public, proof = proved
     assert rebuilt(key).verify(public, proof)
 
@@ -371,7 +373,7 @@ def test_a_key_with_a_bad_ic(proved: Proved) -> None:
 
 
 @ON_BN254
-def test_an_ic_may_be_infinity_and_its_input_then_counts_for_nothing(proved: Proved) -> None:
+def test_infinite_ic_point_ignores_its_input(proved: Proved) -> None:
     key, public, proof = proved
     longer = rebuilt(key, ic=(*key.ic, None))
     assert longer.verify([*public, 0], proof)
@@ -379,7 +381,7 @@ def test_an_ic_may_be_infinity_and_its_input_then_counts_for_nothing(proved: Pro
     assert not longer.verify([public[0] ^ 1, public[1], 0], proof)
 
 
-def test_a_key_over_no_curve() -> None:
+def test_unknown_curve_is_rejected() -> None:
     with pytest.raises(InputError, match="must be one of bn254, bls12_381"):
         VerifyingKey("bw6", (1, 2), None, None, None, ((1, 2),))
 
@@ -395,7 +397,7 @@ def test_json_of_a_key(proved: Proved, tmp_path: Path) -> None:
 
 
 @ON_BN254
-def test_what_a_file_says_of_the_pairing_is_not_relied_on(proved: Proved, tmp_path: Path) -> None:
+def test_precomputed_pairing_in_a_file_is_not_trusted(proved: Proved, tmp_path: Path) -> None:
     key, public, proof = proved
     document = json.loads(key.to_json())
     document["vk_alphabeta_12"][0][0][0] = "1"
@@ -411,7 +413,7 @@ def test_what_a_file_says_of_the_pairing_is_not_relied_on(proved: Proved, tmp_pa
 @pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_both_verifiers_refuse_what_is_tampered_with(
+def test_both_verifiers_reject_tampered_proofs(
     circuit_files: Make, curve: str, tmp_path: Path
 ) -> None:
     files = circuit_files(curve)
@@ -471,8 +473,8 @@ def bn254_proof(circuit_files: Make) -> Proved:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_nothing_else_is_accepted(bn254_proof: Proved, data: st.DataObject) -> None:
-    """Any part replaced by anything: refused, or an InputError, and never another exception."""
+def test_arbitrary_proofs_are_never_accepted(bn254_proof: Proved, data: st.DataObject) -> None:
+    """Any part may be replaced: the proof is rejected, or InputError is raised."""
     key, public, proof = bn254_proof
     parts: dict[str, Any] = {"a": POINTS, "b": TWIST_POINTS, "c": POINTS}
     chosen = data.draw(st.sets(st.sampled_from(["a", "b", "c", "public"]), min_size=1))

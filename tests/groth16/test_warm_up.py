@@ -1,4 +1,4 @@
-"""The kernels compiled ahead of a self-check are those that the self-check runs."""
+"""The kernels compiled before a self-check are those that the self-check runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.groth16 import ProvingKey, prover, warm_up
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
 
-def test_nothing_is_compiled_ahead_that_a_proof_does_not_take(
+def test_warm_up_compiles_only_kernels_a_proof_uses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[tuple[Any, ...]] = []

@@ -12,7 +12,7 @@ from quod.hash.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 255, 256, 257, 5000])
-def test_digests_are_those_of_hashlib(length: int) -> None:
+def test_digests_match_hashlib(length: int) -> None:
     data = np.random.default_rng(length).bytes(length)
     for piece in (1, 37, 128, 4096):
         state = Blake2b()
@@ -24,7 +24,7 @@ def test_digests_are_those_of_hashlib(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 100, 128, 129, 640])
-def test_a_state_goes_on_where_it_was_taken(length: int) -> None:
+def test_restored_state_continues_the_hash(length: int) -> None:
     data = bytes(range(256)) * 3
     state = Blake2b(data[:length]).state()
     assert len(state) == STATE_BYTES
@@ -33,7 +33,7 @@ def test_a_state_goes_on_where_it_was_taken(length: int) -> None:
     assert restored.update(data[length:]).digest() == hashlib.blake2b(data).digest()
 
 
-def test_arrays_are_taken_as_their_bytes() -> None:
+def test_arrays_are_hashed_as_bytes() -> None:
     array = np.arange(100, dtype=np.uint32).reshape(10, 10)
     assert Blake2b(array).digest() == hashlib.blake2b(array.tobytes()).digest()
 
@@ -48,6 +48,6 @@ def test_arrays_are_taken_as_their_bytes() -> None:
         bytes(STATE_BYTES - 1) + b"\1",
     ],
 )
-def test_what_is_no_state_is_refused(state: bytes) -> None:
+def test_invalid_states_are_rejected(state: bytes) -> None:
     with pytest.raises(InputError, match="state of BLAKE2b"):
         Blake2b.from_state(state)

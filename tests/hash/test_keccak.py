@@ -7,7 +7,7 @@ import hashlib
 from quod.hash import keccak
 
 
-def test_on_the_host() -> None:
+def test_keccak_256_matches_published_digests() -> None:
     """FIPS 202's constants, and Keccak-256 of nothing and of a block and more."""
     assert keccak.round_constants()[-1] == 0x8000000080008008
     assert [bits for _, bits, _ in sorted(keccak.moves())][1:6] == [1, 62, 28, 27, 36]

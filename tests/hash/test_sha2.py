@@ -84,6 +84,6 @@ def test_padding(device: AnyDevice) -> None:
     ("constants", "first", "last"),
     [(start_words(), 0x6A09E667, 0x5BE0CD19), (round_constants(), 0x428A2F98, 0xC67178F2)],
 )
-def test_constants_are_those_of_the_standard(constants: list[int], first: int, last: int) -> None:
+def test_constants_match_fips_180_4(constants: list[int], first: int, last: int) -> None:
     """FIPS 180-4, sections 4.2.2 and 5.3.3."""
     assert (constants[0], constants[-1]) == (first, last)

@@ -1,4 +1,4 @@
-"""A new hash is a file and a row: transcripts, digests and verifiers take it from the table."""
+"""A new hash is a file and a table row, used by transcripts, digests and verifiers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOY = member("toy", "TOY")
 HOST_ONLY = member("toy-host", "HOST_ONLY")
 
 
-def test_on_the_host() -> None:
+def test_toy_hash_on_the_host() -> None:
     data = bytes(range(200)) * 30
     assert TOY.digest(data) == toy(data)
     runs = [data[:4096], data[4096:]]
@@ -101,7 +101,7 @@ def test_a_hash_of_the_host_alone_is_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("hash", Hash)
-def test_every_row_is_of_its_name(hash: Hash) -> None:
+def test_every_hash_is_consistent_and_distinct(hash: Hash) -> None:
     """Each row loads, and its digests differ from those of all others."""
     assert len(hash.digest(b"abc")) == 32
     others = [other for other in Hash if other is not hash]

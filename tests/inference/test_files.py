@@ -1,4 +1,4 @@
-"""Files of keys and proven inferences: read back, or refused with the place."""
+"""Files of keys and inference proofs: round trips, and errors with offsets."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_verifier_needs_both_files_and_the_images(
 
 
 def test_the_bytes_of_a_key(key: VerifyingKey, key_bytes: bytes) -> None:
-    """As the documentation of the format says, built without it."""
+    """The bytes follow the documented format, and are built independently."""
     import hashlib
 
     kind, version, sections = split(key_bytes)
@@ -107,7 +107,7 @@ def test_the_bytes_of_a_key(key: VerifyingKey, key_bytes: bytes) -> None:
     assert proof == hashlib.sha3_256(key.weights_proof).digest() + key.weights_proof
 
 
-def test_numbers_at_their_limits(key: VerifyingKey) -> None:
+def test_extreme_numbers_round_trip(key: VerifyingKey) -> None:
     most = (1 << 31) - 1
     odd = replace(
         key, biases=((-(1 << 31), most, 0, -1), *key.biases[1:]), root=bytes(range(32)),
@@ -116,8 +116,8 @@ def test_numbers_at_their_limits(key: VerifyingKey) -> None:
     assert parse_verifying_key(memoryview(written(key_writer(odd))), "key") == odd
 
 
-def test_any_bit_counts(key: VerifyingKey, key_bytes: bytes) -> None:
-    """No byte of a key's file may be another one, and none may be missing."""
+def test_every_flipped_bit_is_rejected(key: VerifyingKey, key_bytes: bytes) -> None:
+    """Every byte of a key file is significant."""
     generator = random.Random(3)
     for place in [*range(400), *generator.sample(range(400, len(key_bytes)), 100)]:
         wrong = bytearray(key_bytes)
@@ -158,7 +158,7 @@ def test_a_damaged_proof_is_refused_by_the_reader_or_the_verifier(
         (40, b"\xff" * 8, 40, "element 0 is not below the modulus"),
     ],
 )
-def test_errors_say_where_in_the_file_a_proof_is_none(
+def test_proof_errors_report_the_file_offset(
     at: int, change: bytes, offset: int, said: str, key: VerifyingKey, proof_bytes: bytes
 ) -> None:
     data = bytearray(split(proof_bytes)[2][2][1])
@@ -170,7 +170,7 @@ def test_errors_say_where_in_the_file_a_proof_is_none(
     assert error.value.offset == len(proof_bytes) - len(data) + offset
 
 
-def test_a_file_is_verified_as_what_it_claims(key: VerifyingKey, proof_bytes: bytes) -> None:
+def test_proof_file_verifies_its_own_claim(key: VerifyingKey, proof_bytes: bytes) -> None:
     proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
     proof_file.verify(key, IMAGES)
     with pytest.raises(VerificationError, match=r"^proof\.qinp: "):
@@ -217,7 +217,7 @@ _COUNT_AT = -(32 + 32 + 4 * 6)
         (0, 1 << 13, "the protocol has 8192 bytes, more than the limit of 4096"),
     ],
 )
-def test_headers_that_are_none(key_bytes: bytes, at: int, value: int, said: str) -> None:
+def test_invalid_headers_are_rejected(key_bytes: bytes, at: int, value: int, said: str) -> None:
     place = at % len(header_of(key_bytes))
     wrong = with_header(key_bytes, place, struct.pack("<I", value))
     with pytest.raises(InputError) as error:
@@ -249,7 +249,7 @@ def test_a_key_of_another_protocol(key_bytes: bytes) -> None:
         ({4: bytes(32)}, "the proof is not of this digest"),
     ],
 )
-def test_sections_that_are_none(
+def test_invalid_sections_are_rejected(
     key_bytes: bytes, changes: dict[int, bytes | None], said: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -271,7 +271,7 @@ def test_sections_that_are_none(
         ({4: b"more"}, "section 4"),
     ],
 )
-def test_proofs_that_are_none(
+def test_invalid_proofs_are_rejected(
     proof_bytes: bytes, changes: dict[int, bytes | None], said: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -279,7 +279,9 @@ def test_proofs_that_are_none(
     refused(error, "proof.qinp", said)
 
 
-def test_a_proof_of_another_key_or_number_of_images(key: VerifyingKey, proof_bytes: bytes) -> None:
+def test_proof_of_another_key_or_image_count_is_rejected(
+    key: VerifyingKey, proof_bytes: bytes
+) -> None:
     proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
     other = replace(key, root=bytes(32))
     with pytest.raises(MismatchError, match=r"proof\.qinp: the proof was made with another key"):
@@ -305,7 +307,7 @@ def test_logits_that_are_not_written(tmp_path: Path, key: VerifyingKey, logits: 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_prover_takes_the_key_that_it_made(
+def test_prover_accepts_its_own_key(
     prover: Prover, key_bytes: bytes, inference: Inference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_key = parse_verifying_key(memoryview(key_bytes), "key")
@@ -320,7 +322,7 @@ def test_a_prover_takes_the_key_that_it_made(
         Prover("cpu", prover.perceptron, key=other)
 
 
-def test_what_files_are(
+def test_file_kinds_are_described(
     tmp_path: Path, key: VerifyingKey, key_bytes: bytes, proof_bytes: bytes,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -372,7 +374,7 @@ def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_proofs_of_fewer_bits_are_refused(
     prover: Prover, inference: Inference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A key that was recorded below the bound is read, and taken by name alone."""
+    """A key recorded below the bound is read, and used only with allow_bits."""
     small = {"the hash": Fraction(1, 1 << 99)}
     monkeypatch.setattr("quod.inference.statement.terms_of", lambda *_: small)
     write_verifying_key(tmp_path / "key.qivk", prover.key)

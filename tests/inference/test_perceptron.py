@@ -1,4 +1,4 @@
-"""Perceptrons: what they compute is what plain integers say; their files; what is refused."""
+"""Perceptrons: results equal integer arithmetic; files; invalid arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain_logits(perceptron: Perceptron, image: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("widths", [(1, 1, 1), (9, 5, 4, 3), (63, 65, 2), (33, 7, 64, 10)])
-def test_logits_are_those_of_plain_integers(device: AnyDevice, widths: tuple[int, ...]) -> None:
+def test_logits_match_integer_arithmetic(device: AnyDevice, widths: tuple[int, ...]) -> None:
     perceptron, images = perceptron_of(widths, seed=3), image_rows(7, widths[0], seed=4)
     activations = run(device, perceptron, images)
     assert activations.logits.tolist() == [plain_logits(perceptron, row) for row in images.tolist()]
@@ -70,8 +70,8 @@ def test_the_largest_activations_and_weights() -> None:
     assert perceptron.table_bits == ((largest[1] * 100_000 + 2**23) >> 24).item().bit_length() + 1
 
 
-def test_it_stays_as_it_was_checked() -> None:
-    """Whatever becomes of the arrays that it was made of."""
+def test_perceptron_copies_its_arrays() -> None:
+    """Later changes to the source arrays have no effect."""
     first, last = layer_of(3, 4), layer_of(2, 3, last=True)
     perceptron, images = Perceptron((first, last)), image_rows(2, 4, seed=1)
     expected = run("cpu", perceptron, images).logits
@@ -82,20 +82,20 @@ def test_it_stays_as_it_was_checked() -> None:
         perceptron.layers[0].weights[0, 0] = 1
 
 
-def test_more_numbers_than_a_kernel_counts() -> None:
+def test_element_counts_beyond_kernel_limits_are_rejected() -> None:
     images = np.broadcast_to(np.zeros(1, np.int64), (1 << 19, 1 << 12))
     with pytest.raises(InputError, match=r"524288 images .*are too many"):
         network._sums(resolve_device("cpu"), layer_of(1, 1 << 12, last=True), images)
 
 
-def test_sums_that_were_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncomputed_sums_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     perceptron = perceptron_of((4, 3, 2), seed=1)
     monkeypatch.setattr(CpuDevice, "launch", lambda *_, **__: None)
     with pytest.raises(DeviceError, match="without computing the sums of a layer"):
         run("cpu", perceptron, image_rows(2, 4, seed=1))
 
 
-def test_a_file_has_what_was_written(tmp_path: Path) -> None:
+def test_written_file_round_trips(tmp_path: Path) -> None:
     perceptron = perceptron_of((9, 5, 3), seed=2)
     perceptron.write(tmp_path / "a.gguf")
     read = Perceptron.open(tmp_path / "a.gguf")

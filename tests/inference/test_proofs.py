@@ -1,4 +1,4 @@
-"""Proofs of inferences: true ones are taken on every device, and no others."""
+"""Inference proofs: honest ones are accepted on every device, others are rejected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def proof(shared_prover: Prover, images: Any) -> bytes:
     return shared_prover.prove(images).proof
 
 
-def test_a_proof_is_taken(shared_prover: Prover, images: Any, logits: Any, proof: bytes) -> None:
+def test_honest_proof_is_accepted(
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
     verify(shared_prover.key, images, logits, proof)
     shared_prover.key.check_weights()
     assert sum(error_terms(shared_prover.key, COUNT).values()) < 2**-100
@@ -184,7 +186,7 @@ CHEATS: dict[str, Callable[[Activations], Activations]] = {
 def test_a_cheating_prover(
     name: str, shared_prover: Prover, images: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on as if what it claims were true; what comes of it is refused."""
+    """The prover continues from a false claim, and its proof is rejected."""
     lie = CHEATS[name](run("cpu", shared_prover.perceptron, images))
     original = prover.lookups.multiplicities
 
@@ -246,20 +248,20 @@ def test_another_perceptron_under_the_same_key(shared_prover: Prover, images: An
             other.prove(images)
 
 
-def test_a_device_that_makes_a_wrong_key(
+def test_wrong_key_from_a_device_is_detected(
     shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own fault, not that of a key that somebody gave."""
+    """The error blames the device, not the key."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key.weights_proof
     monkeypatch.setattr(prover, "prove_committed", lambda *_, **__: other)
     with pytest.raises(DeviceError):
         Prover("cpu", shared_prover.perceptron)
 
 
-def test_weights_of_more_bits(
+def test_weights_beyond_8_bits_are_rejected(
     shared_prover: Prover, images: Any, logits: Any, proof: bytes
 ) -> None:
-    """A root that binds other numbers has no proof that they are of eight bits."""
+    """The range proof does not match the root of the weights."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key
     mixed = replace(shared_prover.key, weights_proof=other.weights_proof)
     with pytest.raises(VerificationError, match="does not match the key's"):
@@ -281,7 +283,7 @@ def drawn(count: int) -> Any:
     return transcript.challenges(FIELD, count)
 
 
-def test_the_table_of_pairs() -> None:
+def test_pair_table_evaluation_matches_its_definition() -> None:
     for bits in (8, 9, 12):
         point = drawn(bits)
         numbers = list(range(-(1 << (bits - 1)), 1 << (bits - 1)))
@@ -313,7 +315,7 @@ def test_a_matrix_at_a_point() -> None:
      {"biases": ()}, {"biases": ((0,) * 5, (0,) * 4, (0,) * 2)}, {"multipliers": ((1,) * 5,)},
      {"multipliers": ((-1,) * 5, (1,) * 4)}, {"widths": (9, 5, 4, 5000)}, {"widths": (1,) * 11}],
 )  # fmt: skip
-def test_keys_that_are_none(shared_prover: Prover, wrong: dict[str, Any]) -> None:
+def test_invalid_keys_are_rejected(shared_prover: Prover, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         replace(shared_prover.key, **wrong)
 
@@ -337,7 +339,7 @@ def test_a_key_of_numbers_of_numpy(
     verify(same, images, logits, proof)
 
 
-def test_offsets_are_those_of_the_proof(
+def test_error_offsets_count_from_the_proof_start(
     shared_prover: Prover, images: Any, logits: Any, proof: bytes
 ) -> None:
     """Errors in the second part, behind 4 + 32 bytes of the commitment and a length."""
@@ -378,10 +380,10 @@ def test_every_opening_is_among_the_errors(
     assert len(opened) == {3: 4, 6: 5, 10: 6}[len(widths)]
 
 
-def test_more_images_than_a_proof_takes(
+def test_too_many_images_are_rejected(
     shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many images are refused by their number, before a device reads them."""
+    """The image count is checked before a device reads the images."""
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
         error_terms(shared_prover.key, most)

@@ -1,4 +1,4 @@
-"""Analyses of kernels, each made to have one defect, and what is said of it."""
+"""Analyses of kernels, each kernel with one defect, and the findings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def copying(index: Callable[[Builder, Value, Value, Value], Value], count: int =
         (lambda k, i, n, x: (i * 2654435761) ^ n, 1, 32, 4, "not followed"),
         (lambda k, i, n, x: i * n, 1, 32, 4, "known at run time only"),
         (lambda k, i, n, x: x[i], 1, 32, 4, "scattered: the address depends on data loaded"),
-        (lambda k, i, n, x: k.shuffle(i, 3), 1, 32, 4, "other lanes have"),
+        (lambda k, i, n, x: k.shuffle(i, 3), 1, 32, 4, "takes values of other lanes"),
         (lambda k, i, n, x: i ^ 5, 1, 4, 4, "4 would do$"),
         (lambda k, i, n, x: 4096 - k.local_id(), 1, 5, 4, "-4 bytes apart"),
         (lambda k, i, n, x: (i & 15) * 8, 1, 16, 2, "at uneven distances"),
@@ -112,7 +112,7 @@ def test_a_grid_stride_loop_is_coalesced() -> None:
     assert "one warp or few" in branch.text
 
 
-def test_carried_pointers_keep_their_distances() -> None:
+def test_loop_carried_pointers_keep_their_strides() -> None:
     @kernel
     def walk(k: Builder, n: U32, x: Pointer[U32], out: Pointer[U32]) -> None:
         start = (k.pointer_add(x, k.global_id()), k.constant(0, t.u32))
@@ -134,7 +134,7 @@ def test_carried_pointers_keep_their_distances() -> None:
     assert not any(finding.good for finding in findings(drift, "memory"))
 
 
-def test_what_a_function_touches_is_seen_at_each_call() -> None:
+def test_function_accesses_are_analysed_per_call() -> None:
     @function
     def fetch(k: Builder, x: Value, i: Value) -> Value:
         return x[i] + x[i + 1024]
@@ -194,7 +194,7 @@ def test_bank_conflicts(
         assert finding.text.endswith(f"32nd part {swizzled}")
 
 
-def test_banks_by_data() -> None:
+def test_data_dependent_banks() -> None:
     @kernel
     def look_up(k: Builder, x: Pointer[U32], out: Pointer[U32]) -> None:
         room = k.shared(t.u32, 256)
@@ -280,7 +280,7 @@ def test_loops_of_several_lengths() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 20])
-def test_pressure(count: int) -> None:
+def test_register_pressure(count: int) -> None:
     """All loaded words are live until the last is there: the product needs them in reverse."""
 
     @kernel
@@ -328,7 +328,7 @@ def _span(definition: Callable[..., Any]) -> tuple[int, int]:
     return start, start + len(lines)
 
 
-def test_mix() -> None:
+def test_instruction_mix() -> None:
     @kernel
     def work(k: Builder, n: U32, x: Pointer[U32], out: Pointer[U32]) -> None:
         a, b = k.load(x, k.global_id() * 2, 2)
@@ -371,7 +371,7 @@ def indices(draw: Callable[[Any], Any]) -> list[tuple[str, int]]:
 
 @given(indices(), st.sampled_from([1, 64, 128, 3]))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_distances_are_those_of_a_run(steps: list[tuple[str, int]], scale: int) -> None:
+def test_derived_strides_match_execution(steps: list[tuple[str, int]], scale: int) -> None:
     """Distances derived for an index, over lanes and any workgroup, hold when the kernel runs."""
 
     def index(k: Builder) -> Value:

@@ -39,7 +39,7 @@ def method_of(row: OpDefinition) -> str:
     return METHODS.get(row.name, row.name)
 
 
-def test_every_public_name_is_an_op_or_is_listed() -> None:
+def test_every_builder_name_is_an_op_or_documented() -> None:
     of_ops = {method_of(row) for row in OPS.values()} & PUBLIC
     assert of_ops.isdisjoint(OTHERS)
     assert of_ops | OTHERS == PUBLIC
@@ -47,7 +47,7 @@ def test_every_public_name_is_an_op_or_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, row in OPS.items() if not row.pure))
-def test_what_does_more_than_compute_has_a_method(name: str) -> None:
+def test_ops_with_effects_have_a_method(name: str) -> None:
     row = OPS[name]
     if name == "yield":
         assert row.unwritten  # regions end with it by themselves
@@ -58,11 +58,11 @@ def test_what_does_more_than_compute_has_a_method(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, row in OPS.items() if row.special))
-def test_what_cannot_be_emitted_has_a_method(name: str) -> None:
+def test_special_ops_have_a_method(name: str) -> None:
     assert name == "yield" or method_of(OPS[name]) in PUBLIC
 
 
-def test_the_guide_lists_what_k_has() -> None:
+def test_guide_lists_every_builder_name() -> None:
     table = PAGE.partition("## All that `k` has\n")[2].partition("\n## ")[0]
     listed = re.findall(r"`k\.(\w+)`", "\n".join(re.findall(r"^\|.*\|$", table, re.MULTILINE)))
     assert len(listed) == len(set(listed))
@@ -70,5 +70,5 @@ def test_the_guide_lists_what_k_has() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC - {"machine"}))
-def test_every_public_name_says_what_it_does(name: str) -> None:
+def test_every_builder_name_has_a_docstring(name: str) -> None:
     assert (getattr(Builder, name).__doc__ or "").split()

@@ -1,4 +1,4 @@
-"""Variables outside a kernel that it was traced with, and that change later."""
+"""Variables outside a kernel that change after it was traced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reads(k: Builder, y: Pointer[U32]) -> None:
     y[k.local_id()] = helper(y[k.local_id()]) * FACTOR
 
 
-def test_a_variable_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_global_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     device = open_device("cpu")
     device.compile(reads, lanes=8)
     monkeypatch.setitem(globals(), "FACTOR", int("3"))
@@ -61,7 +61,7 @@ def test_a_variable_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
         device.compile(reads, lanes=8)
 
 
-def test_a_captured_variable_that_changes() -> None:
+def test_changed_closure_variable_is_reported() -> None:
     factor = 3
 
     @function
@@ -120,7 +120,7 @@ def chained() -> Bare:
         (by_default, lambda v: v(), lambda v: v.__kwdefaults__.update(offset=1)),
     ],
 )
-def test_an_object_that_changes_in_place(
+def test_object_mutated_in_place_is_reported(
     value: Any, read: Callable[[Any], int], change: Callable[[Any], None]
 ) -> None:
     @kernel
@@ -134,7 +134,7 @@ def test_an_object_that_changes_in_place(
         reading.trace(EIGHT)
 
 
-def test_an_equal_value_in_its_place() -> None:
+def test_equal_replacement_value_is_accepted() -> None:
     value: Any = np.uint32(2)
 
     @kernel
@@ -149,7 +149,7 @@ def test_an_equal_value_in_its_place() -> None:
         again.trace(EIGHT)
 
 
-def test_what_a_kernel_itself_changes_is_not_held() -> None:
+def test_variables_changed_by_the_kernel_are_ignored() -> None:
     traces: list[int] = []
 
     @kernel
@@ -163,7 +163,7 @@ def test_what_a_kernel_itself_changes_is_not_held() -> None:
     assert traces == [1, 2]
 
 
-def test_looking_up_costs_little() -> None:
+def test_captured_variable_checks_are_fast() -> None:
     device, calls = open_device("cpu"), 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -180,8 +180,8 @@ def test_looking_up_costs_little() -> None:
     assert 0 < calls < 240
 
 
-def test_files_are_read_for_this(tmp_path: Path) -> None:
-    """A kernel of a module that is loaded from a file is looked at, too."""
+def test_kernels_in_modules_loaded_from_files_are_checked(tmp_path: Path) -> None:
+    """Kernels of a module loaded from a file are checked too."""
     file = tmp_path / "mine.py"
     file.write_text(
         "from quod.kernel import *\n@kernel\ndef mine(k: Builder, n: U32) -> None:\n"
@@ -193,7 +193,7 @@ def test_files_are_read_for_this(tmp_path: Path) -> None:
         names["mine"].trace(EIGHT)
 
 
-def test_what_others_have_written_is_not_held(
+def test_installed_packages_are_not_tracked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A package beside the author's own modules, as ``pip install --target .`` leaves it."""
@@ -229,7 +229,7 @@ def test_what_others_have_written_is_not_held(
         b"a" * 200_000 + b",,\n", b'"', b"\0,\0", None,
     ],
 )  # fmt: skip
-def test_damaged_lists_of_installed_files(record: bytes | None, tmp_path: Path) -> None:
+def test_damaged_record_files_are_tolerated(record: bytes | None, tmp_path: Path) -> None:
     about = tmp_path / "a-1.0.dist-info"
     about.mkdir()
     if record is None:
@@ -245,7 +245,7 @@ def test_damaged_lists_of_installed_files(record: bytes | None, tmp_path: Path) 
     assert not f"{tmp_path}/mine.py".startswith(prefixes)
 
 
-def test_entries_of_the_path_that_are_no_folders(
+def test_invalid_sys_path_entries_are_tolerated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -264,8 +264,8 @@ def test_entries_of_the_path_that_are_no_folders(
     assert outside._is_authors(str(tmp_path / "mine.py"))
 
 
-def test_the_authors_own_are_not_taken_for_installed(tmp_path: Path) -> None:
-    """Beside scripts elsewhere, and in a folder that several have modules in."""
+def test_user_modules_are_not_treated_as_installed(tmp_path: Path) -> None:
+    """Modules beside scripts, and in namespace packages."""
     (tmp_path / "a-1.0.dist-info").mkdir()
     (tmp_path / "a-1.0.dist-info" / "RECORD").write_text(
         "../../bin/a,,\n/usr/share/a.py,,\ncompany/theirs/__init__.py,,\ncompany/theirs/b/c.py,,\n"

@@ -103,7 +103,7 @@ def test_items_are_printed_in_their_order(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "emulated:wgsl"])
-def test_other_devices_do_not(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_devices_ignore_checks(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with open_device(name) as device:
         x = np.array([5, 2], np.uint32)
         halve.on(device, lanes=8)(2, x)
@@ -115,7 +115,7 @@ def without_names(definition: KernelDefinition, machine: Machine) -> str:
     return to_text(definition.trace(machine)).replace(definition.name, "kernel")
 
 
-def test_they_cost_nothing_elsewhere() -> None:
+def test_checks_emit_nothing_on_other_devices() -> None:
     for machine in (EIGHT, ptx_machine(32), PORTABLE.machine(8)):
         assert without_names(halve, machine) == without_names(plain, machine)
     assert without_names(halve, CHECKING) != without_names(plain, CHECKING)
@@ -130,7 +130,7 @@ def test_text_and_targets() -> None:
         assert emit(halve.trace(checking), checking).splitlines()[1:]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_checks_are_rejected() -> None:
     def element(k: Builder, x: Pointer[U32]) -> None:
         k.print("x", 3)  # type: ignore[arg-type]  # here
 

@@ -1,4 +1,4 @@
-"""Vector clocks of subgroups against sets of all that comes before, on random schedules."""
+"""Vector clocks of subgroups against sets of predecessors, on random schedules."""
 
 from __future__ import annotations
 
@@ -232,8 +232,8 @@ class Schedule:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_random_schedules(at_once: bool) -> None:
-    """Refused is what is not ordered, and nothing else."""
+def test_random_schedules_report_exactly_the_races(at_once: bool) -> None:
+    """Exactly the unordered accesses are reported."""
     counts = {True: 0, False: 0}
     for seed in range(150):
         schedule = Schedule(seed, at_once=at_once)
@@ -340,7 +340,7 @@ def traced(roles: list[Role]) -> Kernel:
 
 
 def test_random_kernels() -> None:
-    """Both interpreters refuse kernels that are wrong, and no others."""
+    """Both interpreters reject exactly the incorrect kernels."""
     counts = {True: 0, False: 0}
     for seed in range(40):
         roles = random_roles(random.Random(seed))

@@ -1,4 +1,4 @@
-"""The search for garbage rests while kernels are traced, and only then."""
+"""Garbage collection pauses only while kernels are traced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _restored() -> Iterator[None]:
         gc.disable()
 
 
-def test_paused_while_a_kernel_is_traced() -> None:
+def test_garbage_collection_pauses_while_tracing() -> None:
     seen: list[bool] = []
 
     @kernel
@@ -43,7 +43,7 @@ def test_paused_while_a_kernel_is_traced() -> None:
     assert seen == [False, False]
 
 
-def test_the_last_of_several_threads_ends_the_pause() -> None:
+def test_last_thread_resumes_garbage_collection() -> None:
     started, go_on = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -61,7 +61,7 @@ def test_the_last_of_several_threads_ends_the_pause() -> None:
     assert gc.isenabled()
 
 
-def test_whoever_has_disabled_it_finds_it_so() -> None:
+def test_disabled_garbage_collection_stays_disabled() -> None:
     gc.disable()
     with paused():
         pass

@@ -34,7 +34,7 @@ def stops(definition: KernelDefinition, message: str, size: int = 32) -> None:
 UNSET = "0 of workgroup 0 loads from ROOM what was not set"
 
 
-def test_a_copy_is_waited_for() -> None:
+def test_unawaited_copy_is_reported() -> None:
     @kernel
     def no_wait(k: Builder, x: Pointer[U32]) -> None:
         room = k.shared(u32, 8)
@@ -113,7 +113,7 @@ def test_each_instance_waits_for_its_own() -> None:
     )
 
 
-def test_a_copy_changes_what_others_use() -> None:
+def test_copy_races_with_other_instances() -> None:
     @kernel
     def read_before(k: Builder, x: Pointer[U32]) -> None:
         room = k.shared(u32, 8)
@@ -135,8 +135,8 @@ def test_a_copy_changes_what_others_use() -> None:
     stops(written_before, changes.format("stored") + "between")
 
 
-def test_nothing_is_stored_where_a_copy_is_on_its_way() -> None:
-    """Which of them comes last is not known, and a barrier does not wait for copies."""
+def test_stores_to_a_pending_copy_target_are_rejected() -> None:
+    """The order of store and copy is undefined; barriers do not wait for copies."""
 
     @kernel
     def stored(k: Builder, x: Pointer[U32]) -> None:
@@ -200,7 +200,7 @@ def test_nothing_is_stored_where_a_copy_is_on_its_way() -> None:
     assert words.tolist() == list(range(1, 9))
 
 
-def test_where_a_copy_goes_and_comes_from() -> None:
+def test_copy_source_and_target_are_checked() -> None:
     @kernel
     def odd_source(k: Builder, x: Pointer[U32]) -> None:
         room = k.shared(u32, 32)
@@ -228,7 +228,7 @@ def test_where_a_copy_goes_and_comes_from() -> None:
     stops(target_outside, "7 of workgroup 0 copies to element 31 of ROOM, which has 31 of type u32")
 
 
-def test_copies_that_are_never_waited_for_do_no_harm() -> None:
+def test_unused_unawaited_copies_are_harmless() -> None:
     @kernel
     def forgotten(k: Builder, x: Pointer[U32]) -> None:
         room = k.shared(u32, 8)
@@ -315,7 +315,7 @@ def test_atomics_count_as_stores() -> None:
     assert (uses.stored, uses.atomic) == ((1, 2), (1, 2))
 
 
-def test_contended_atomics_come_one_after_the_other() -> None:
+def test_contended_atomics_are_serialised() -> None:
     @kernel
     def chain(k: Builder, x: Pointer[U32], w: Pointer[U64]) -> None:
         i = k.local_id()

@@ -1,4 +1,4 @@
-"""Kernels that begin while the launches before them end: what they may do, and what they become."""
+"""Kernels that overlap with earlier launches: rules, and emitted code."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def with_memory_of_its_own(k: Builder, w: Value, x: Value) -> None:
     "body",
     [in_a_function, on_both_sides, before_a_loop_is_left, more_than_once, with_memory_of_its_own],
 )
-def test_all_ways_wait(body: Callable[[Builder, Value, Value], None]) -> None:
+def test_dependency_wait_on_every_path(body: Callable[[Builder, Value, Value], None]) -> None:
     traced_kernel = traced(body).trace(MACHINE)
     assert pointer_uses(traced_kernel).early == (0,)
     again = parse(to_text(traced_kernel))
@@ -124,7 +124,7 @@ def test_all_ways_wait(body: Callable[[Builder, Value, Value], None]) -> None:
     assert (again.constant, to_text(again)) == (("w",), to_text(traced_kernel))
 
 
-def test_constant_arrays_beside_parameters_of_several_words() -> None:
+def test_constant_arrays_with_multiword_parameters() -> None:
     """An element comes before, of four words; what is early is a slot of the launch."""
 
     @kernel(constant=("w",))
@@ -237,7 +237,7 @@ SOME_WAYS = (
         (prefetch_before, f"prefetch {REACHED}"),
     ],
 )
-def test_what_may_meet_the_launches_before_is_refused(
+def test_accesses_before_the_dependency_wait_are_rejected(
     body: Callable[[Builder, Value, Value], None], message: str
 ) -> None:
     with pytest.raises(VerificationFailure, match=re.escape(message)) as caught:
@@ -261,7 +261,7 @@ def test_a_constant_array_is_only_read() -> None:
         (None, "constant=None is neither a parameter name nor a tuple"),
     ],
 )
-def test_what_is_constant_is_an_array(constant: Any, message: str) -> None:
+def test_constant_parameters_must_be_arrays(constant: Any, message: str) -> None:
     with pytest.raises(TraceError, match=message):
 
         @kernel(constant=constant)
@@ -283,8 +283,8 @@ def test_the_text_names_parameters() -> None:
 # --- what they become
 
 
-def test_interpreters_say_when_instances_wait() -> None:
-    """Stores of the launches before arrive at the wait, and not a moment earlier."""
+def test_interpreters_report_the_dependency_wait() -> None:
+    """Stores of earlier launches become visible at the wait."""
     traced_kernel = weighted.trace(MACHINE)
     w, expected = np.arange(5, 45, dtype=np.uint32), np.arange(40, dtype=np.uint32)
     text = ptx.emit(traced_kernel, MACHINE)
@@ -312,7 +312,7 @@ def test_interpreters_say_when_instances_wait() -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_assembled(arch: str) -> None:
-    """Loads of what is constant stand before the wait, those of the rest behind it."""
+    """Loads of constant arrays precede the wait; other loads follow it."""
     machine = ptx_machine(WIDTH, arch)
     text = ptx.emit(weighted.trace(machine), machine)
     instructions = re.findall("LDG|PREEXIT|ACQBULK", "\n".join(sass(assemble(text, arch)[0])))

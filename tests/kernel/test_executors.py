@@ -1,4 +1,4 @@
-"""The differential harness notices what it is there to notice."""
+"""The differential test harness detects wrong executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import executors as harness
 from tests.support.executors import Executor, assert_same_bits, run_everywhere
 
 
-def test_same_bits() -> None:
+def test_executors_compare_bits() -> None:
     nan = np.array([1, 2, np.nan, 4], np.float32)
     other = nan.copy()
     other.view(np.uint32)[2] ^= 0x80000001
@@ -43,7 +43,7 @@ def _executor(machine: Any, name: str, *, wrong: bool) -> Executor:
     return Executor(name, machine, run)
 
 
-def test_a_wrong_executor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_executor_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(16, dtype=np.uint32)
     arguments: list[Any] = [16, x, x, np.zeros(16, np.uint32)]
     right, wrong = _executor(EIGHT, "right", wrong=False), _executor(ONE, "wrong", wrong=True)
@@ -55,7 +55,7 @@ def test_a_wrong_executor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         run_everywhere(examples.vector_add, 2, arguments)
 
 
-def test_machines_that_disagree_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disagreeing_machines_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     @kernel
     def size(k: Builder, y: Pointer[U32]) -> None:
         y[k.global_id()] = k.workgroup_size
@@ -77,7 +77,7 @@ def test_machines_that_disagree_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         ("ld.global.u32 %r6", "ld.global.u16 %r6", AssertionError),
     ],
 )
-def test_a_mistake_of_the_emitter_is_noticed(
+def test_emitter_mistakes_are_detected(
     emitted: str, mistaken: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = ptx.translate

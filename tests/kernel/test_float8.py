@@ -119,8 +119,8 @@ def words_of(bits: Array) -> Array:
     return np.ascontiguousarray(np.stack(rolled(bits), axis=1)).view(np.uint32).reshape(-1)
 
 
-def test_the_specification() -> None:
-    """Its table of values, section 5: the greatest, the least normal, the least one above zero."""
+def test_encoding_matches_the_specification() -> None:
+    """The table of section 5: largest, smallest normal and smallest subnormal values."""
     assert [value_of(b, e4m3) for b in (0x7E, 0x08, 0x01)] == [448, 2.0**-6, 2.0**-9]
     assert [value_of(b, e5m2) for b in (0x7B, 0x04, 0x01)] == [57344, 2.0**-14, 2.0**-16]
     assert math.isnan(value_of(0x7F, e4m3))
@@ -131,7 +131,7 @@ def test_the_specification() -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
-def test_in_numpy(element: Type) -> None:
+def test_numpy_conversions(element: Type) -> None:
     values, bits = numbers(element)
     assert np.array_equal(float8.nearest(element, values), bits)
     every = np.arange(256, dtype=np.uint8)
@@ -223,8 +223,8 @@ def test_every_number_on_a_device(device: AnyDevice, element: Type) -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
-def test_in_memory(device: AnyDevice, element: Type) -> None:
-    """In all kinds of memory, at odd places; what lies beside stays."""
+def test_elements_in_memory(device: AnyDevice, element: Type) -> None:
+    """In all memory spaces, at unaligned addresses; adjacent bytes are unchanged."""
     compiled = device.compile(in_memory(element))
     count = 2 * compiled.lanes
     values = np.random.default_rng(9).normal(0, 3, EACH * count)
@@ -247,7 +247,7 @@ def test_in_memory(device: AnyDevice, element: Type) -> None:
 # --- what is written
 
 
-def test_instructions() -> None:
+def test_ptx_instructions() -> None:
     machine = ptx_machine(64, "sm_89")
     for element in FLOATS8:
         text = ptx.emit(packing(element).trace(machine), machine)
@@ -261,7 +261,7 @@ def test_instructions() -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
-def test_an_old_gpu_makes_them_of_integers(element: Type) -> None:
+def test_old_gpus_emulate_conversions_with_integers(element: Type) -> None:
     machine = ptx_machine(64, "sm_80")
     text = ptx.emit(in_memory(element).trace(machine), machine)
     assert "satfinite" not in text
@@ -272,7 +272,7 @@ def test_an_old_gpu_makes_them_of_integers(element: Type) -> None:
 # --- what is refused
 
 
-def test_refusals() -> None:
+def test_invalid_operands_are_rejected() -> None:
     def number(k: Builder, y: Pointer[F32]) -> None:
         y[0].cast(e4m3)  # here
 
@@ -305,7 +305,7 @@ def test_verification() -> None:
             verify(parse(f"{head}{body}\nyield\n}}"), EIGHT)
 
 
-def test_instructions_need_their_machine() -> None:
+def test_instructions_require_machine_support() -> None:
     traced = packing(e4m3).trace(ptx_machine(64, "sm_89"))
     with pytest.raises(KernelError, match="pack_e4m3 needs sm_89 or newer"):
         ptx.emit(traced, ptx_machine(64, "sm_80"))

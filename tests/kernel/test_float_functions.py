@@ -89,7 +89,7 @@ def function(name: str) -> KernelDefinition:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_errors_are_within_what_is_stated(name: str) -> None:
+def test_errors_are_within_the_documented_bounds(name: str) -> None:
     x = inputs()
     if name == "exp2":
         # The op, in PTX, is another thing than the function: neither is compared with the other.
@@ -189,7 +189,7 @@ def test_powers_of_two_without_subnormal_numbers() -> None:
     assert np.array_equal(y, expected, equal_nan=True)
 
 
-def test_a_portable_machine_has_none() -> None:
+def test_portable_wgsl_has_no_exp2_instruction() -> None:
     assert "exp2" not in {op.name for op in function("exp2").trace(PORTABLE.machine()).block.ops}
 
 
@@ -217,7 +217,7 @@ def test_other_types_are_refused() -> None:
 # --- the tool that measures all numbers
 
 
-def test_the_tool_measures_on_the_processor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tool_measures_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert float_errors.main(["--every", "1048573", "--threads", "1"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["function", "target", "operands", "stated", "measured", "at"]
@@ -230,7 +230,7 @@ def test_the_tool_measures_on_the_processor(capsys: pytest.CaptureFixture[str]) 
         assert 0.25 < float(measured) <= float(bound)
 
 
-def test_the_tool_tells_what_is_above(
+def test_tool_reports_errors_above_the_bound(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(EXACT, "sqrt", lambda a: np.sqrt(a) * (1 + 1e-7))

@@ -96,7 +96,7 @@ def hostile_floats(element: Type, count: int) -> Array:
     return np.resize(np.concatenate([special, exact, middle, *beside, any_bits]), count)
 
 
-def test_the_model_is_that_of_numpy_and_of_struct() -> None:
+def test_model_matches_numpy_and_struct() -> None:
     for value in hostile_floats(f16, 3000).tolist():
         if not math.isnan(value):
             with np.errstate(over="ignore"):
@@ -221,7 +221,7 @@ def as_elements(bits: Array, element: Type) -> Array:
 
 
 @pytest.mark.parametrize("element", HALVES, ids=str)
-def test_on_every_executor(element: Type) -> None:
+def test_conversions_on_every_executor(element: Type) -> None:
     count, n = 32, 29
     bits = contents(element, EACH * count)
     y, loaded = expected_of(element, bits, n)
@@ -236,7 +236,7 @@ def test_on_every_executor(element: Type) -> None:
 
 
 @pytest.mark.parametrize("element", HALVES, ids=str)
-def test_on_a_device(device: AnyDevice, element: Type) -> None:
+def test_conversions_on_a_device(device: AnyDevice, element: Type) -> None:
     compiled = device.compile(in_memory(element))
     count = 2 * compiled.lanes
     bits = contents(element, EACH * count)
@@ -252,7 +252,7 @@ def test_on_a_device(device: AnyDevice, element: Type) -> None:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_on_drivers(driver: str) -> None:
+def test_conversions_on_wgsl_drivers(driver: str) -> None:
     try:
         wgsl_runner = runner(driver)
     except DriverError as error:
@@ -272,7 +272,7 @@ def test_on_drivers(driver: str) -> None:
 # --- what is written
 
 
-def test_instructions() -> None:
+def test_ptx_instructions() -> None:
     machine = ptx_machine(64)
     text = ptx.emit(packing(f16).trace(machine), machine)
     assert text.count("cvt.rn.f16x2.f32") == 1
@@ -286,14 +286,14 @@ def test_instructions() -> None:
 
 
 @pytest.mark.parametrize("element", HALVES, ids=str)
-def test_an_old_gpu_makes_them_of_integers(element: Type) -> None:
+def test_old_gpus_emulate_conversions_with_integers(element: Type) -> None:
     machine = ptx_machine(64, "sm_75")
     text = ptx.emit(in_memory(element).trace(machine), machine)
     assert "16x2" not in text
     assert assemble(text, "sm_75")
 
 
-def test_llvm_converts_where_the_processor_does() -> None:
+def test_llvm_uses_cpu_conversion_instructions() -> None:
     native = Machine("llvm", 8, frozenset({"u64", "f16"}))
     assert "fptrunc <8 x float>" in llvm.emit(packing(f16).trace(native), native)
     assert "half" not in llvm.emit(packing(f16).trace(EIGHT), EIGHT)
@@ -301,7 +301,7 @@ def test_llvm_converts_where_the_processor_does() -> None:
     assert device.machine(8).has("f16") == host_processor().has_f16
 
 
-def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
+def test_emitted_wgsl_is_valid(tint: Tint, naga: Callable[[str], list[str]]) -> None:
     machine = PORTABLE.machine(64)
     text = wgsl.translate(in_memory(f16).trace(machine), machine, dialect="tint").text
     assert tint.errors(text) == naga(text) == []
@@ -310,7 +310,7 @@ def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
 # --- what is refused
 
 
-def test_refusals() -> None:
+def test_invalid_operands_are_rejected() -> None:
     def number(k: Builder, y: Pointer[F32]) -> None:
         y[0].cast(f16)  # here
 

@@ -1,4 +1,4 @@
-"""The interpreter: what kernels leave in memory, and what it refuses, with file and line."""
+"""The interpreter: memory after a kernel, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.kernel.refusals import line_of
 
 @pytest.mark.parametrize("machine", [ONE, FOUR, EIGHT], ids=lambda m: str(m.workgroup_size))
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case, machine: Machine) -> None:
+def test_examples_match_expectations(case: Case, machine: Machine) -> None:
     if case.per_workgroup and machine is not EIGHT:
         # What such a kernel computes depends on the size; that it runs is checked all the same.
         machine = EIGHT
@@ -82,7 +82,7 @@ def refused(
     assert str(caught.value) == f"{__file__}:{line_of(definition, line)}: {message}"
 
 
-def test_load_outside() -> None:
+def test_out_of_bounds_load() -> None:
     @kernel
     def gather(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         i = k.global_id()
@@ -109,7 +109,7 @@ def test_inactive_instances_do_nothing() -> None:
     assert y.tolist() == [1, 2, 3]
 
 
-def test_store_outside() -> None:
+def test_out_of_bounds_store() -> None:
     @kernel
     def scatter(k: Builder, y: Pointer[U32]) -> None:
         k.store(y, k.global_id() * 2, k.global_id(), k.global_id())  # here
@@ -128,7 +128,7 @@ def test_huge_index() -> None:
     refused(huge, [np.zeros(9, np.uint64)], f"{message} of type u64")
 
 
-def test_atomic_outside() -> None:
+def test_out_of_bounds_atomic() -> None:
     @kernel
     def count(k: Builder, y: Pointer[U32]) -> None:
         k.atomic_add(y, k.global_id(), 1)  # here
@@ -198,7 +198,7 @@ def test_conflicting_stores_of_two_workgroups() -> None:
         interpret(conflict.trace(EIGHT), 3, [np.zeros(4, np.uint32)], groups_at_once=3)
 
 
-def test_equal_stores_are_no_conflict() -> None:
+def test_equal_stores_do_not_conflict() -> None:
     @kernel
     def agree(k: Builder, y: Pointer[U32]) -> None:
         y[k.local_id() >> 1] = k.local_id() >> 1
@@ -287,7 +287,7 @@ def test_write_after_write_needs_a_barrier() -> None:
     refused(racy, [], f"instance 0 of workgroup 0 {message}")
 
 
-def test_a_place_read_by_many_is_not_written_by_one_of_them() -> None:
+def test_shared_read_and_write_is_a_race() -> None:
     @kernel
     def racy(k: Builder, y: Pointer[U32]) -> None:
         room = k.shared(u32, 1)
@@ -304,7 +304,7 @@ def test_a_place_read_by_many_is_not_written_by_one_of_them() -> None:
     refused(racy, [np.zeros(8, np.uint32)], f"instance 7 of workgroup 0 {message}")
 
 
-def test_strange_bool() -> None:
+def test_invalid_bool() -> None:
     @kernel
     def strange(k: Builder, x: Pointer[U8], y: Pointer[U32]) -> None:
         flag = x.cast(bool_)[k.local_id()]  # here
@@ -406,7 +406,7 @@ def test_no_workgroups() -> None:
         interpret(outside.trace(EIGHT), -1, [np.zeros(1, np.uint32)])
 
 
-def test_identities() -> None:
+def test_integer_identities() -> None:
     @kernel
     def identities(k: Builder, y: Pointer[U32]) -> None:
         i = k.global_id()
@@ -453,7 +453,7 @@ def test_a_thousand_instances() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3, 100])
-def test_additions_to_one_place_come_in_the_order_of_the_instances(places: int) -> None:
+def test_atomic_adds_run_in_instance_order(places: int) -> None:
     @kernel
     def tally(
         k: Builder, at: Pointer[U32], values: Pointer[U32], y: Pointer[U32], previous: Pointer[U32]

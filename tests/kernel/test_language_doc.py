@@ -1,4 +1,4 @@
-"""docs/language.md, running-kernels.md and kernel-ops.md: snippets run and show what is so."""
+"""docs/language.md, running-kernels.md and kernel-ops.md: snippets run, and show real output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(source: str, line: int, namespace: dict[str, Any], page: str = "a page")
     ("name", "least"),
     [("language.md", 30), ("running-kernels.md", 10), ("fields-and-curves-in-kernels.md", 3)],
 )
-def test_pages(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documentation_snippets_run(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     page = PAGES[name]
     blocks = [
         (match.group(1), match.group(2), page.count("\n", 0, match.start(2)))
@@ -65,7 +65,7 @@ def test_pages(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert output == expected, f"docs/{name}:{line + 1}"
 
 
-def test_lines_of_the_pages() -> None:
+def test_documentation_lines_are_short() -> None:
     for page in PAGES.values():
         assert all(
             len(line) <= 110 or "mistake.py:" in line or line.startswith("|")
@@ -73,12 +73,12 @@ def test_lines_of_the_pages() -> None:
         )
 
 
-def test_ops_page_is_current() -> None:
+def test_ops_page_is_up_to_date() -> None:
     """To write it again: python -m quod.kernel.ops.reference > docs/kernel-ops.md"""
     assert (REPOSITORY / "docs" / "kernel-ops.md").read_text() == render()
 
 
-def test_a_snippet_that_fails_is_noticed() -> None:
+def test_failing_snippets_are_detected() -> None:
     with pytest.raises(AssertionError):
         run("assert 1 == 2", 0, {})
     assert (

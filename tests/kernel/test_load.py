@@ -77,7 +77,7 @@ def test_analyze_of_a_file(path: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "mine.py" in report["live_at"]
 
 
-def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
+def test_missing_names_are_rejected(path: str, tmp_path: Path) -> None:
     for name, message in [
         (f"{path}:add_amont", "there is no kernel add_amont in .*; did you mean add_amount"),
         (f"{path}:zzz", "it has add_amount, add_any"),
@@ -90,7 +90,7 @@ def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
             catalogue.find(name)
 
 
-def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "wrong.py"
     for source, message in [
         ("1 / 0", "ZeroDivisionError"),

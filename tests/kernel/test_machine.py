@@ -1,4 +1,4 @@
-"""Capabilities of machines are listed once, and nothing else can be asked for."""
+"""Machine capabilities are listed once, and unknown ones are rejected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.kernel import machine as module
 from quod.kernel.machine import Capability, Machine
 
 
-def test_a_capability_is_its_name() -> None:
+def test_capabilities_equal_their_names() -> None:
     named = Machine("ptx", 32, frozenset({"u64", "carry32"}))
     listed = Machine("ptx", 32, frozenset({Capability.U64, Capability.MAD_CARRY_32}))
     assert named == listed
@@ -27,7 +27,7 @@ def test_a_capability_is_its_name() -> None:
     assert not named.has(Capability.CARRY)
 
 
-def test_what_is_none_is_refused() -> None:
+def test_unknown_capabilities_are_rejected() -> None:
     machine = Machine("llvm", 1, frozenset())
     with pytest.raises(KernelError, match="has the capability 'carry64'; did you mean carry"):
         machine.has("carry64")
@@ -37,7 +37,7 @@ def test_what_is_none_is_refused() -> None:
         replace(machine, features=frozenset({"subgroups"}))
 
 
-def test_what_targets_have() -> None:
+def test_capabilities_of_each_target() -> None:
     assert not ptx_machine().has(Capability.SHORT_KERNELS)
     portable = PORTABLE.machine()
     assert not portable.has(Capability.U64)
@@ -48,7 +48,7 @@ def test_what_targets_have() -> None:
     assert portable.features - extended.features == {Capability.SLOW_SUBGROUPS}
 
 
-def test_every_row_says_what_it_means() -> None:
+def test_every_capability_has_a_description() -> None:
     tree = ast.parse(Path(module.__file__).read_text())
     rows = next(
         node.body for node in tree.body

@@ -155,7 +155,7 @@ def test_products_of_8_bits(tensor_device: AnyDevice, pair: tuple[Type, Type]) -
     assert np.array_equal(sums.reshape(2, 16, 16), expected)
 
 
-def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevice) -> None:
+def test_integer_products_wrap_modulo_2_to_the_32(tensor_device: AnyDevice) -> None:
     random = np.random.default_rng(4)
     a, b = random.integers(-128, 128, (2, 16, 32)), random.integers(-128, 128, (2, 32, 16))
     a[0], b[0] = -128, -128
@@ -171,7 +171,7 @@ def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevi
 
 
 @pytest.mark.parametrize("name", present("emulated", "emulated:ptx", "cuda"))
-def test_numbers_that_are_no_small_ones(name: str) -> None:
+def test_subnormal_infinite_and_rounded_operands(name: str) -> None:
     """Subnormal halves count, f32 loses what tf32 has no place for, what is no number spreads."""
     a, b = np.zeros((2, 16, 16)), np.zeros((2, 16, 16))
     a[0, 3], b[0, :, 5] = 2.0**-24, 0.5
@@ -209,7 +209,7 @@ def filled(k: Builder, count: U32, x: Pointer[U32], y: Pointer[U32]) -> None:
 
 
 def test_copies_fill_with_zeros(tensor_device: AnyDevice) -> None:
-    """Nothing is read where the condition does not hold: what is there may end."""
+    """Masked elements are not read, because memory may end there."""
     x, y = np.arange(1, 101, dtype=np.uint32), np.full(256, 7, np.uint32)
     device = tensor_device
     memory = device.upload(x), device.upload(y)
@@ -219,7 +219,7 @@ def test_copies_fill_with_zeros(tensor_device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_they_are_assembled(arch: str) -> None:
+def test_matrix_products_assemble_without_spills(arch: str) -> None:
     machine = ptx_machine(64, arch)
     for element in (*HALVES, f32):
         traced = products.trace(machine, element=element, transposed=element is not f32)
@@ -247,7 +247,7 @@ def stops(body: Any, message: str, size: int = 512) -> None:
     assert str(caught.value) == f"{place}: instance 0 of workgroup 0 {expected}"
 
 
-def test_matrices_are_stored_before() -> None:
+def test_matrix_loads_require_completed_stores() -> None:
     def not_waited(k: Builder, x: Pointer[U32]) -> None:
         room, i = k.shared(u32, 256), k.local_id()
         k.copy_async(room, 4 * i, x, 4 * i, 4)
@@ -298,7 +298,7 @@ def test_matrices_are_stored_before() -> None:
     stops(outside, "loads element 4 of ROOM, which has 4 of type u32")
 
 
-def test_subgroups_are_whole_and_together() -> None:
+def test_matrix_ops_require_full_uniform_subgroups() -> None:
     def some(k: Builder, x: Pointer[U32]) -> None:
         room, i = k.shared(u32, 256), k.local_id()
         with k.if_(x[0] == i):
@@ -364,7 +364,7 @@ def test_operands_that_are_refused() -> None:
         refuses(body, error, message, machine=GPU)
 
 
-def test_other_targets_say_why_not() -> None:
+def test_unsupported_targets_report_the_reason() -> None:
     from quod.codegen.llvm import emitter as llvm
 
     traced = filled.trace(EIGHT)

@@ -73,7 +73,7 @@ def tensor_device(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(("count", "transposed"), FORMS)
-def test_rows_are_where_instances_point(
+def test_rows_are_stored_at_instance_addresses(
     tensor_device: AnyDevice, count: int, transposed: bool
 ) -> None:
     x = np.random.default_rng(5).integers(0, 1 << 32, 256, np.uint32)
@@ -96,7 +96,7 @@ def there_and_back(k: Builder, x: Pointer[U32], *, transposed: bool) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_what_is_stored_is_loaded(tensor_device: AnyDevice, transposed: bool) -> None:
+def test_stored_matrices_load_unchanged(tensor_device: AnyDevice, transposed: bool) -> None:
     x = np.random.default_rng(6).integers(0, 1 << 32, 256, np.uint32)
     words = x.copy()
     compiled = tensor_device.compile(there_and_back, lanes=64, transposed=transposed)
@@ -105,14 +105,14 @@ def test_what_is_stored_is_loaded(tensor_device: AnyDevice, transposed: bool) ->
 
 
 @pytest.mark.parametrize(("count", "transposed"), FORMS)
-def test_the_text_is_read_back(count: int, transposed: bool) -> None:
+def test_text_round_trips(count: int, transposed: bool) -> None:
     text = to_text(stored.trace(GPU, count=count, transposed=transposed))
     assert f"[transposed = {str(transposed).lower()}]" in text
     assert to_text(parse(text)) == text
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES[1:])
-def test_they_are_assembled(arch: str) -> None:
+def test_matrix_stores_assemble(arch: str) -> None:
     machine = ptx_machine(64, arch)
     for count, transposed in FORMS:
         text = ptx.emit(stored.trace(machine, count=count, transposed=transposed), machine)
@@ -131,7 +131,7 @@ def test_an_analysis_counts_rows() -> None:
 # --- mistakes
 
 
-def test_others_load_it_behind_a_barrier() -> None:
+def test_loads_of_stored_matrices_require_a_barrier() -> None:
     def own_row(k: Builder, x: Pointer[U32]) -> None:
         """The row that it points to is stored by others of the subgroup, too."""
         room, i = k.shared(u32, 256), k.local_id()
@@ -237,7 +237,7 @@ TAKES = "store_matrices takes (ptr<u32, shared>, u32, u32), not (ptr<u32, "
         ),
     ],
 )  # fmt: skip
-def test_what_is_refused(
+def test_invalid_stores_are_rejected(
     body: Callable[[Builder, Value, Value], None], error: type[KernelError], message: str,
     machine: Machine,
 ) -> None:  # fmt: skip
@@ -247,7 +247,7 @@ def test_what_is_refused(
     assert str(caught.value).startswith(place + message)
 
 
-def test_processors_say_why_not() -> None:
+def test_cpu_target_reports_the_reason() -> None:
     traced = stored.trace(GPU, count=1, transposed=False)
     with pytest.raises(KernelError, match=r"LLVM has no rule .* instances store their own elem"):
         llvm.emit(traced, replace(EIGHT, workgroup_size=64))

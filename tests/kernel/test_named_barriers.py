@@ -1,4 +1,4 @@
-"""Subgroups that go their own ways and meet at named barriers: results, and mistakes."""
+"""Subgroups that diverge and meet at named barriers: results and mistakes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def device(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 7])
-def test_a_ring(device: AnyDevice, rounds: int) -> None:
+def test_ring_buffer_with_named_barriers(device: AnyDevice, rounds: int) -> None:
     many = 200 if device.kind == "cuda" else 2
     x = np.random.default_rng(2).integers(0, 1 << 32, rounds * WORKERS, np.uint32)
     y = np.zeros(many * WORKERS, np.uint32)
@@ -148,7 +148,7 @@ def test_a_ring(device: AnyDevice, rounds: int) -> None:
     assert (y.reshape(many, WORKERS) == expected).all()
 
 
-def test_turns(device: AnyDevice) -> None:
+def test_ping_pong_with_named_barriers(device: AnyDevice) -> None:
     many, rounds = (200, 50) if device.kind == "cuda" else (2, 5)
     y = np.zeros(many * 128, np.uint32)
     device.launch(device.compile(in_turns), many, rounds, y)
@@ -159,7 +159,7 @@ def test_turns(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("definition", [ring, in_turns])
-def test_text_and_assembler(definition: KernelDefinition) -> None:
+def test_text_round_trips_and_assembles(definition: KernelDefinition) -> None:
     machine = ptx_machine(definition.workgroup or 0)
     text = to_text(definition.trace(machine))
     assert "named_barrier [number = 1, count = " in text
@@ -281,13 +281,13 @@ def shuffle_without_roles(k: Builder, room: Value, x: Value) -> None:
         (of_the_workgroup, "cluster_barrier needs the whole workgroup, but its subgroups have"),
     ],
 )
-def test_what_is_refused(body: Body, message: str) -> None:
+def test_invalid_named_barriers_are_rejected(body: Body, message: str) -> None:
     with pytest.raises(VerificationFailure, match=re.escape(message)) as caught:
         traced(body)
     assert caught.value.location.line == line_of(body, "# here")
 
 
-def test_other_refusals() -> None:
+def test_invalid_barrier_arguments_are_rejected() -> None:
     with pytest.raises(VerificationFailure, match="named_barrier stands in the function meets"):
         traced(in_a_function)
     for number, count, message in (
@@ -379,7 +379,7 @@ def unset_meanwhile(k: Builder, room: Value, x: Value) -> None:
         (unset_meanwhile, "loads from", False),
     ],
 )
-def test_mistakes_are_found(body: Body, message: str, both: bool) -> None:
+def test_barrier_mistakes_are_detected(body: Body, message: str, both: bool) -> None:
     traced_kernel = traced(body)
     with pytest.raises(InterpreterError, match=message) as caught:
         interpret(traced_kernel, 1, [np.zeros(LANES, np.uint32)])
@@ -388,7 +388,7 @@ def test_mistakes_are_found(body: Body, message: str, both: bool) -> None:
         interpret_ptx(ptx.emit(traced_kernel, MACHINE), 1, [np.zeros(LANES, np.uint32)])
 
 
-def test_what_is_said_to_be_uniform_is_that_in_all_parts() -> None:
+def test_declared_uniform_values_are_checked_in_all_warps() -> None:
     def differs(k: Builder, room: Value, x: Value) -> None:
         bound = k.uniform(x[k.subgroup_id()])
         with k.range(0, bound), k.if_(k.subgroup_id() < 2):
@@ -402,14 +402,14 @@ def test_what_is_said_to_be_uniform_is_that_in_all_parts() -> None:
         interpret(traced_kernel, 1, [words])
 
 
-def test_an_error_ends_all_parts() -> None:
+def test_error_ends_all_warps() -> None:
     before = threading.active_count()
     with pytest.raises(InterpreterError):
         interpret(traced(waits_for_ever), 1, [np.zeros(LANES, np.uint32)])
     assert threading.active_count() == before
 
 
-def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
+def test_subgroup_values_are_uniform_in_one_subgroup_workgroups() -> None:
     """A sum over the subgroup is that of all; the interpreter takes it so as the verifier does."""
     machine = ptx_machine(32)
 
@@ -427,7 +427,7 @@ def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
 
 
 def test_functions_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Places in a function's text are none of the barriers, whose text is the kernel's."""
+    """Lines of a function's text are not barriers of the kernel."""
     monkeypatch.setattr(inline, "INLINE_OPS", 0)
     machine = ptx_machine(64)
     traced_kernel = calling.trace(machine)

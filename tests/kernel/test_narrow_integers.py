@@ -103,7 +103,7 @@ def expected_of(element: Type, x: Array, n: int) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("element", NARROW, ids=str)
-def test_on_every_executor(element: Type) -> None:
+def test_conversions_on_every_executor(element: Type) -> None:
     count, n = 32, 29
     x = hostile(element, EACH * count)
     y, loaded = expected_of(element, x, n)
@@ -129,7 +129,7 @@ def counted(k: Builder, n: U32, x: Pointer[I16], y: Pointer[I32]) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 31])
-def test_side_by_side(n: int) -> None:
+def test_adjacent_narrow_elements_keep_their_values(n: int) -> None:
     x = hostile(i16, 32)
     outputs = run_everywhere(counted, 4, [n, x, np.zeros(32, np.int32)], lowered=True)
     wanted = np.where(np.arange(32) < n, x.astype(np.int32) // 2, 0)
@@ -174,17 +174,17 @@ def run_on(device: AnyDevice, element: Type) -> None:
 
 
 @pytest.mark.parametrize("element", [i8, i16], ids=str)
-def test_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
+def test_conversions_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
     run_on(gpu_device, element)
 
 
 @pytest.mark.parametrize("element", [i8, i16], ids=str)
-def test_on_processors(device: AnyDevice, element: Type) -> None:
+def test_conversions_on_cpus(device: AnyDevice, element: Type) -> None:
     run_on(device, element)
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
-def test_an_array_of_bytes_may_begin_anywhere(start: int) -> None:
+def test_byte_arrays_may_be_unaligned(start: int) -> None:
     device = CpuDevice(threads=1)
     kernel_of_it = device.compile(in_memory(i8))
     count = kernel_of_it.lanes
@@ -202,7 +202,7 @@ def test_an_array_of_bytes_may_begin_anywhere(start: int) -> None:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_on_drivers(driver: str) -> None:
+def test_conversions_on_wgsl_drivers(driver: str) -> None:
     try:
         wgsl_runner = runner(driver)
     except DriverError as error:
@@ -221,14 +221,14 @@ def test_on_drivers(driver: str) -> None:
 # --- what is written
 
 
-def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
+def test_emitted_wgsl_is_valid(tint: Tint, naga: Callable[[str], list[str]]) -> None:
     machine = PORTABLE.machine(64)
     text = wgsl.translate(in_memory(i8).trace(machine), machine, dialect="tint").text
     assert tint.errors(text) == naga(text) == []
 
 
 @pytest.mark.parametrize("element", [i8, i16], ids=str)
-def test_ptx_extends_by_the_sign(element: Type) -> None:
+def test_ptx_sign_extends(element: Type) -> None:
     machine = ptx_machine(64)
     text = ptx.emit(in_memory(element).trace(machine), machine)
     for space in ("global", "shared", "local"):
@@ -237,14 +237,14 @@ def test_ptx_extends_by_the_sign(element: Type) -> None:
     assert assemble(text, "sm_90a")
 
 
-def test_llvm_extends_by_the_sign() -> None:
+def test_llvm_sign_extends() -> None:
     text = llvm.emit(in_memory(i8).trace(EIGHT), EIGHT)
     assert "sext <8 x i8>" in text
     assert "zext <8 x i8>" not in text
     assert "zext <8 x i8>" in llvm.emit(in_memory(u8).trace(EIGHT), EIGHT)
 
 
-def test_text() -> None:
+def test_text_round_trips() -> None:
     traced = in_memory(i16).trace(EIGHT)
     again = parse(to_text(traced))
     verify(again, EIGHT)
@@ -254,7 +254,7 @@ def test_text() -> None:
 # --- what is refused
 
 
-def test_refusals() -> None:
+def test_invalid_operands_are_rejected() -> None:
     def number(k: Builder, y: Pointer[I32]) -> None:
         y[0].cast(i8)  # here
 

@@ -1,4 +1,4 @@
-"""The op table is the single source: its rows are whole, true and used; no other list is kept."""
+"""The op table is the single source: rows are complete, correct and used."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_every_row_has_its_traits(row: OpDefinition) -> None:
     assert row.effect != "carry" or "cc" in (*row.operands, *row.results)
 
 
-def test_a_trait_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_traits_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_table, "OPS", {})
     with pytest.raises(TypeError, match="arguments"):
         op_table.define("Bits", "swap", "T -> T", "In reverse.", T=types.UNSIGNED, cots="other")
 
 
 @parametrized(ROWS)
-def test_every_op_means_something_to_the_interpreter(row: OpDefinition) -> None:
+def test_interpreter_implements_every_op(row: OpDefinition) -> None:
     computes = row.evaluate is not None or row.evaluate_as is not None
     steps: Any = interpreter_control if row.regions else interpreter_steps
     handler = getattr(steps, row.interpreter_function or row.name, None)
@@ -122,7 +122,7 @@ BINARY = [row for row in ROWS if row.pure and row.evaluate is not None and len(r
 
 
 @parametrized(BINARY)
-def test_an_op_commutes_if_it_says_so(row: OpDefinition) -> None:
+def test_commutative_flags_match_evaluation(row: OpDefinition) -> None:
     pairs = [(a, b) for a in _WHOLE for b in _WHOLE]
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     same = [
@@ -133,7 +133,7 @@ def test_an_op_commutes_if_it_says_so(row: OpDefinition) -> None:
 
 
 @parametrized([row for row in BINARY if row.results == row.operands[:1]])
-def test_identities_and_absorbers_are_those_of_the_row(row: OpDefinition) -> None:
+def test_identities_and_absorbers_match_evaluation(row: OpDefinition) -> None:
     kinds = integers(row)
 
     def holds(constant: int, first: bool) -> bool:
@@ -160,7 +160,7 @@ def test_no_other_op_has_an_identity() -> None:
 
 
 @pytest.mark.parametrize("emitter", [llvm_emitter, ptx_emitter], ids=["LLVM", "PTX"])
-def test_every_op_has_a_rule_or_the_target_says_why_not(emitter: ModuleType) -> None:
+def test_every_op_has_a_rule_or_a_documented_reason(emitter: ModuleType) -> None:
     ruled = [name for table in emitter.TABLES for name in table]
     absent = emitter.RULES.absent
     assert len(ruled) == len(set(ruled))
@@ -176,7 +176,7 @@ LOWERED = {**wgsl_lowering.RULES, **int64_pairs.RULES}
 WRITTEN = {name for table in wgsl_emitter.TABLES for name in table}
 
 
-def test_every_op_has_a_rule_of_wgsl_or_becomes_others() -> None:
+def test_every_op_has_a_wgsl_rule_or_a_lowering() -> None:
     assert len(LOWERED) == len(wgsl_lowering.RULES) + len(int64_pairs.RULES)
     assert {*LOWERED, *WRITTEN, *wgsl_emitter.RULES.absent, "yield"} == set(OPS)
     assert wgsl_emitter.RULES.absent.keys().isdisjoint({*LOWERED, *WRITTEN})
@@ -203,7 +203,7 @@ _OF_EACH = {case.name: case for case in reversed(OP_CASES) if types.f64 not in c
 
 
 @pytest.mark.parametrize("name", sorted(_OF_EACH))
-def test_wgsl_writes_every_op_that_computes(name: str) -> None:
+def test_wgsl_has_an_expression_for_every_pure_op(name: str) -> None:
     machine = PORTABLE.machine()
     assert wgsl_emitter.emit(op_kernel([_OF_EACH[name]]).trace(machine), machine)
 
@@ -261,7 +261,7 @@ def collections_of_ops(source: str, *, rules: bool = False) -> Iterator[tuple[st
             yield tuple(sorted(set(names)))
 
 
-def test_no_other_module_keeps_a_collection_of_ops() -> None:
+def test_no_other_module_lists_ops() -> None:
     collections = {
         (path.relative_to(PACKAGE).as_posix(), names)
         for path in HELD
@@ -282,12 +282,12 @@ def test_no_other_module_keeps_a_collection_of_ops() -> None:
         "y = x == 'add' or x == 'sub'",
     ],
 )
-def test_a_collection_is_found(source: str) -> None:
+def test_op_collections_are_detected(source: str) -> None:
     assert list(collections_of_ops(source)) == [("add", "sub")]
     assert list(collections_of_ops(source, rules=True)) == [("add", "sub")]
 
 
-def test_a_table_of_rules_is_no_list_of_ops() -> None:
+def test_rule_tables_are_not_op_collections() -> None:
     source = "RULES = {'add': _same('add'), 'sub': _sub}"
     assert list(collections_of_ops(source)) == [("add", "sub")]
     assert not list(collections_of_ops(source, rules=True))
@@ -303,7 +303,7 @@ def records_ops(path: Path) -> bool:
     return folder != "codegen" and (folder != "kernel" or is_language)
 
 
-def test_every_op_is_used_or_says_what_it_is_kept_for() -> None:
+def test_every_op_is_used_or_documented_as_unused() -> None:
     used: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         if not records_ops(path):
@@ -327,8 +327,8 @@ def test_the_row_of_the_guide_is_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
     row = rows["add_sat"]
     monkeypatch.setitem(OPS, row.name, row)
     test_every_row_has_its_traits(row)
-    test_an_op_commutes_if_it_says_so(row)
-    test_identities_and_absorbers_are_those_of_the_row(row)
+    test_commutative_flags_match_evaluation(row)
+    test_identities_and_absorbers_match_evaluation(row)
 
     def compute(k: Builder, operands: list[Value]) -> list[Value]:
         a, b = operands

@@ -218,7 +218,7 @@ def test_every_op_has_a_model() -> None:
 
 
 @pytest.mark.parametrize("case", OP_CASES, ids=str)
-def test_op(case: OpCase) -> None:
+def test_ops_match_their_model(case: OpCase) -> None:
     arrays = hostile_arrays(list(case.operand_types), limit=2048)
     count = len(arrays[0]) // 1024 * 1024 or len(arrays[0])
     arrays = [np.resize(array, -(-count // 1024) * 1024) for array in arrays]
@@ -281,7 +281,7 @@ def test_bitcast() -> None:
     assert results[:8].view(np.uint32).tolist() == bits.tolist()
 
 
-def test_each_op_says_what_it_does() -> None:
+def test_every_op_has_documentation() -> None:
     for name, definition in OPS.items():
         assert definition.doc.endswith("."), name
         assert definition.special or definition.evaluate or not definition.pure or name in (

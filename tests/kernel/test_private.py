@@ -1,4 +1,4 @@
-"""Memory of each instance alone."""
+"""Private memory of each instance."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def arguments() -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     return [x, places.astype(np.uint32), np.zeros_like(x)], expected
 
 
-def test_each_instance_has_its_own() -> None:
+def test_private_memory_is_per_instance() -> None:
     traced = turn.trace(MACHINE)
     arrays, expected = arguments()
     interpret(traced, 2, arrays)
@@ -85,7 +85,7 @@ def test_each_instance_has_its_own() -> None:
     assert np.array_equal(arrays[2], expected)
 
 
-def test_on_every_executor() -> None:
+def test_private_memory_on_every_executor() -> None:
     arrays, expected = arguments()
     outputs = run_everywhere(turn, 2, arrays, lowered=True)
     assert np.array_equal(outputs[2], expected)
@@ -118,7 +118,7 @@ def test_narrow_elements_on_every_executor() -> None:
         assert result == (octets[value % 4] + octets[0] + halves[3] + bits) % (1 << 32)
 
 
-def test_ptx() -> None:
+def test_private_memory_in_ptx() -> None:
     machine = ptx_machine(64)
     text = ptx.emit(turn.trace(machine), machine)
     assert f"  .local .align 16 .b8 private0[{8 * (LENGTH + 1)}];" in text
@@ -127,7 +127,7 @@ def test_ptx() -> None:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_on_drivers(driver: str) -> None:
+def test_private_memory_on_wgsl_drivers(driver: str) -> None:
     try:
         wgsl_runner = runner(driver)
     except DriverError as error:
@@ -140,7 +140,7 @@ def test_on_drivers(driver: str) -> None:
         assert np.array_equal(arrays[2], expected)
 
 
-def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
+def test_emitted_wgsl_is_valid(tint: Tint, naga: Callable[[str], list[str]]) -> None:
     text = wgsl.translate(turn.trace(MACHINE), MACHINE, dialect="tint").text
     assert f"var<private> private0: array<u32, {2 * (LENGTH + 1)}>;" in text
     # A function knows where memory begins that it is given whole.
@@ -148,14 +148,14 @@ def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
     assert tint.errors(text) == naga(text) == []
 
 
-def test_text() -> None:
+def test_text_round_trips() -> None:
     traced = turn.trace(MACHINE)
     again = parse(to_text(traced))
     verify(again, MACHINE)
     assert to_text(again) == to_text(traced)
 
 
-def test_unset() -> None:
+def test_unset_private_memory_is_reported() -> None:
     @kernel
     def unset(k: Builder, y: Pointer[U32]) -> None:
         room = k.private(u32, 3)
@@ -168,7 +168,7 @@ def test_unset() -> None:
         interpret(unset.trace(MACHINE), 1, [np.zeros(8, np.uint32)])
 
 
-def test_outside() -> None:
+def test_out_of_bounds_access_is_reported() -> None:
     @kernel
     def outside(k: Builder, y: Pointer[U32]) -> None:
         k.private(u32, 3)[k.local_id()] = 1
@@ -177,7 +177,7 @@ def test_outside() -> None:
         interpret(outside.trace(MACHINE), 1, [np.zeros(8, np.uint32)])
 
 
-def test_refusals() -> None:
+def test_invalid_private_memory_is_rejected() -> None:
     def too_much(k: Builder, y: Pointer[U32]) -> None:
         k.private(u32, 2000)
         k.private(u32, 49)  # here

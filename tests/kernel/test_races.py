@@ -127,7 +127,7 @@ def behind_a_named_barrier(body: Body) -> Body:
 
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("body", RACES)
-def test_races_are_found(body: Body, is_named: bool) -> None:
+def test_races_are_detected(body: Body, is_named: bool) -> None:
     with pytest.raises(InterpreterError) as caught:
         run(behind_a_named_barrier(body) if is_named else body)
     assert caught.value.location.line == line_of(body, "# here")
@@ -135,11 +135,11 @@ def test_races_are_found(body: Body, is_named: bool) -> None:
 
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("body", ORDERED)
-def test_what_is_in_order_is_no_race(body: Body, is_named: bool) -> None:
+def test_ordered_accesses_are_not_races(body: Body, is_named: bool) -> None:
     run(behind_a_named_barrier(body) if is_named else body)
 
 
-def test_products_hide_no_loads() -> None:
+def test_matrix_products_do_not_hide_races() -> None:
     """Waiting for products does not order the loads of an instance."""
     accesses = SinceBarrier(1, 8)
     places, first, second = np.array([[3]]), np.array([0]), np.array([1])

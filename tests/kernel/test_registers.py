@@ -1,4 +1,4 @@
-"""Registers that roles give up and get."""
+"""Register counts that roles change with setmaxnreg."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.ptx_assembler import assemble
 
 
 @pytest.mark.parametrize("name", present("emulated", "emulated:ptx", "cuda"))
-def test_registers_change_no_result(name: str) -> None:
+def test_setmaxnreg_does_not_change_results(name: str) -> None:
     with open_for_test(name) as opened:
         x = np.zeros(256, np.uint32)
         opened.launch(opened.compile(in_roles), 1, x)
@@ -30,7 +30,7 @@ def test_registers_change_no_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100a", "sm_120", "sm_120a"])
-def test_where_registers_move(arch: str) -> None:
+def test_setmaxnreg_is_emitted_where_supported(arch: str) -> None:
     machine = ptx_machine(LANES, arch)
     module = ptx.translate(in_roles.trace(machine), machine)
     moves = arch.endswith("a")
@@ -48,8 +48,8 @@ def test_where_registers_move(arch: str) -> None:
         (384, 2, 80),
     ],
 )  # fmt: skip
-def test_what_instances_begin_with(size: int, resident: int, wanted: int) -> None:
-    """As the assembler gives a kernel that could use more."""
+def test_initial_register_count(size: int, resident: int, wanted: int) -> None:
+    """The count the assembler assigns to a kernel that could use more."""
     assert at_entry(size, resident) == wanted
 
 
@@ -63,14 +63,14 @@ def test_what_instances_begin_with(size: int, resident: int, wanted: int) -> Non
         ("dec.sync.aligned", "dec.sync", "moves no registers in a way that is known here"),
     ],
 )
-def test_what_texts_may_not_ask(old: str, new: str, message: str) -> None:
+def test_invalid_register_requests_in_text_are_rejected(old: str, new: str, message: str) -> None:
     text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
     assert text.count(old) == 1
     with pytest.raises(InterpreterError, match=message):
         interpret_ptx(text.replace(old, new), 1, [np.zeros(256, np.uint32)])
 
 
-def test_warps_come_together_for_registers() -> None:
+def test_setmaxnreg_requires_whole_warpgroups() -> None:
     text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
     for old, new in (
         ("%r2, 4;", "%r2, 3;"), ("%r1, 128;", "%r1, 96;"), ("%r1, 127;", "%r1, 31;"),

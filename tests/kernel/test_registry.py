@@ -22,7 +22,7 @@ from quod.kernel.ir.text import to_text
 from tests.kernel.machines import FOUR
 
 
-def test_rows() -> None:
+def test_registered_kernels_are_listed() -> None:
     rows = catalogue.kernels()
     assert [row.name for row in rows] == sorted(row.name for row in rows)
     (row,) = [row for row in rows if row.name == "examples.saxpy"]
@@ -30,7 +30,7 @@ def test_rows() -> None:
     assert row.doc == "For each i < n: y[i] = a * x[i] + y[i]."
 
 
-def test_every_registered_kernel_says_what_it_does_and_prints() -> None:
+def test_every_registered_kernel_has_a_docstring_and_text() -> None:
     for row in catalogue.kernels():
         if row.name.startswith("examples."):
             assert row.doc.endswith("."), row.name

@@ -1,4 +1,4 @@
-"""Mistakes of roles with tiles: those refused, and those that both interpreters find."""
+"""Mistakes of roles with tiles: rejected by the verifier, or found by both interpreters."""
 
 from __future__ import annotations
 
@@ -178,13 +178,13 @@ def registers_behind_a_barrier(k: Builder, ring: Ring, c: Value) -> None:
         (registers_beyond, "have 66560 registers in all, and a workgroup of 384 begins with 168"),
     ],
 )
-def test_what_is_refused(body: Body, message: str) -> None:
+def test_invalid_roles_are_rejected(body: Body, message: str) -> None:
     with pytest.raises(VerificationFailure, match=re.escape(message)) as caught:
         traced(body)
     assert caught.value.location.line == line_of(body, "# here")
 
 
-def test_other_refusals() -> None:
+def test_invalid_role_arguments_are_rejected() -> None:
     with pytest.raises(VerificationFailure, match="expects 8 arrivals and gets 4"):
         traced(one_consumer)
     for count, message in ((20, "24 to 256"), (264, "24 to 256"), (44, "a multiple of 8, not 44")):
@@ -395,7 +395,7 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
         (seen_instead, "may take the end of phase 0 of an mbarrier for that of phase 2"),
     ],
 )
-def test_mistakes_are_found(body: Body, message: str, as_text: bool) -> None:
+def test_role_mistakes_are_detected(body: Body, message: str, as_text: bool) -> None:
     traced_kernel = traced(body, arrivals=4 if body is seen_too_late else 4 * CONSUMERS)
     with pytest.raises(InterpreterError, match=message) as caught:
         run(traced_kernel, as_text=as_text)

@@ -1,4 +1,4 @@
-"""Races between subgroups that meet at named barriers: what is one, and what is none."""
+"""Races between subgroups that meet at named barriers, and ordered accesses."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def matrices_stored(k: Builder, room: Value, x: Value) -> None:
         within_a_subgroup, atomics, store_then_atomics, copies, matrices_loaded, matrices_stored,
     ],
 )  # fmt: skip
-def test_races_are_found(body: Body) -> None:
-    """At the access of the two that comes later in the order in which roles are interpreted."""
+def test_role_races_are_detected(body: Body) -> None:
+    """The error is at the later of the two accesses in interpretation order."""
     with pytest.raises(InterpreterError) as caught:
         run(body)
     assert caught.value.location.line == line_of(body, "# here")
@@ -199,7 +199,7 @@ def and_others_wait_elsewhere(k: Builder, room: Value, x: Value) -> None:
 @pytest.mark.parametrize(
     "body", [it_alone, one_of_a_role, while_others_wait, and_others_wait_elsewhere]
 )
-def test_who_may_come_again_too_early(body: Body) -> None:
+def test_early_repeated_arrivals_are_detected(body: Body) -> None:
     with pytest.raises(InterpreterError) as caught:
         run(body, "may come to .* again before the others")
     assert caught.value.location.line == line_of(body, "# here")
@@ -304,5 +304,5 @@ def matrices_in_turns(k: Builder, room: Value, x: Value) -> None:
         copies_in_turns, matrices_in_turns,
     ],
 )  # fmt: skip
-def test_what_is_in_order_is_no_race(body: Body) -> None:
+def test_ordered_accesses_are_not_races(body: Body) -> None:
     run(body)

@@ -54,7 +54,7 @@ def multiplied(
 
 @IN_TEXTS_TOO
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_a_product_of_roles(tiling: Any, steps: int) -> None:
+def test_warp_specialised_product(tiling: Any, steps: int) -> None:
     a, b, wanted = operands(steps)
     memory = [tiling.upload(x.view(np.uint16)) for x in (a, b)]
     maps = tiling.tensor_maps(
@@ -74,7 +74,7 @@ def test_a_product_of_roles(tiling: Any, steps: int) -> None:
         assert compiled.registers == 168
 
 
-def test_text_and_assembler() -> None:
+def test_text_round_trips_and_assembles() -> None:
     traced = multiplied.trace(MACHINE)
     text = to_text(traced)
     assert "mbarrier_init" in text
@@ -103,7 +103,7 @@ def test_text_and_assembler() -> None:
         )
 
 
-def test_mbarriers_are_known_after_a_barrier() -> None:
+def test_mbarriers_require_a_barrier_after_initialisation() -> None:
     @kernel(workgroup=64)
     def unknown(k: Builder, x: Pointer[U32]) -> None:
         bars = k.shared(u64, 1)
@@ -115,7 +115,7 @@ def test_mbarriers_are_known_after_a_barrier() -> None:
         interpret(traced_kernel, 1, [np.zeros(1, np.uint32)])
 
 
-def test_mbarriers_that_a_loop_makes() -> None:
+def test_mbarriers_initialised_in_a_loop() -> None:
     @kernel(workgroup=64)
     def made(k: Builder, x: Pointer[U32]) -> None:
         room, bars, local = k.shared(u32, 64), k.shared(u64, 4), k.local_id()
@@ -138,7 +138,7 @@ def test_mbarriers_that_a_loop_makes() -> None:
         assert np.array_equal(x, np.arange(32))
 
 
-def test_what_an_mbarrier_tells() -> None:
+def test_mbarrier_orders_memory() -> None:
     """Stores before an arrival are there after the wait; those behind it are not."""
 
     def made(k: Builder, x: Value, *, late: bool) -> None:

@@ -1,4 +1,4 @@
-"""Control flow that Python would let pass without a word: each mistake is an error at its line."""
+"""Control flow that Python would silently accept: each mistake is an error with its line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
 
-def test_effects_between_a_branch_and_its_otherwise() -> None:
+def test_effects_between_if_and_otherwise_are_rejected() -> None:
     def plain(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
             y[0] = n
@@ -45,7 +45,7 @@ def test_effects_between_a_branch_and_its_otherwise() -> None:
     refuses(giving, TraceError, f"a load {text}{hint}")
 
 
-def test_what_only_computes_may_stand_between() -> None:
+def test_pure_ops_between_if_and_otherwise_are_accepted() -> None:
     @kernel
     def between(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         i = k.local_id()
@@ -167,7 +167,7 @@ def never(what: str, spelling: str) -> str:
     return f"the result of {what} was never entered, so it has no effect; write `with {spelling}:`"
 
 
-def test_forms_that_are_never_entered() -> None:
+def test_control_flow_forms_never_entered_are_rejected() -> None:
     branch = never("k.if_", "k.if_(condition)")
     loop = never("k.range", "k.range(start, stop) as loop")
 
@@ -204,7 +204,7 @@ def test_forms_that_are_never_entered() -> None:
         refuses(body, TraceError, message)
 
 
-def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
+def test_control_flow_forms_are_entered_once_in_their_region() -> None:
     def twice(k: Builder, n: U32, y: Pointer[U32]) -> None:
         branch = k.if_(n < 3)
         with branch:
@@ -231,7 +231,7 @@ def test_forms_are_entered_once_and_told_in_their_own_region() -> None:
 
 
 def test_an_error_that_is_caught_outside_its_region() -> None:
-    """The region would be missing, with the stores in it."""
+    """The region and its stores would be missing."""
 
     def branch(k: Builder, y: Pointer[U32]) -> None:
         with suppress(ZeroDivisionError), k.if_(y[0] < 3):  # here
@@ -309,7 +309,7 @@ def test_a_body_that_raises_can_be_called_again() -> None:
 
 
 def test_functions_of_one_name() -> None:
-    """The second was the first, without a word."""
+    """The second function would silently replace the first."""
 
     def scaled(factor: int) -> Callable[[Builder, Value], Value]:
         return lambda _, a: a * factor

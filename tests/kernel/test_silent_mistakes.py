@@ -1,4 +1,4 @@
-"""Mistakes that Python would let pass without a word: each is an error at its line."""
+"""Mistakes that Python would silently accept: each is an error with its line."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_comparisons_of_elements_and_points() -> None:
     refuses(order, TraceError, f"which of these is less {when}; {affine}")
 
 
-def test_the_forms_that_compare() -> None:
+def test_comparison_functions_are_accepted() -> None:
     @kernel
     def compare(k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U32]) -> None:
         i = k.local_id()
@@ -153,7 +153,7 @@ def test_the_forms_that_compare() -> None:
         (lambda k, f, x: k.shared(types.u32, x[0]), "the size of shared memory is fixed while"),
     ],
 )
-def test_what_python_writes_and_the_language_has_not(
+def test_unsupported_python_operations_are_rejected(
     use: Callable[[Any, Any, Any], object], message: str
 ) -> None:
     @kernel
@@ -247,7 +247,7 @@ def test_kernels_for_other_targets() -> None:
         emit_registered(catalogue.find("msm.accumulate[bn254.g1]"), "wgsl")
 
 
-def test_kernels_for_no_target() -> None:
+def test_kernels_for_unknown_targets_are_rejected() -> None:
     @kernel
     def wrong(k: Builder, n: U32, x: Pointer[U32]) -> None:
         if k.global_id() < n:
@@ -259,7 +259,7 @@ def test_kernels_for_no_target() -> None:
         assert str(caught.value).startswith("the kernel wrong cannot be traced: ")
 
 
-def test_subgroups_in_texts_for_processors() -> None:
+def test_subgroup_ops_in_cpu_texts_are_rejected() -> None:
     @kernel
     def total(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         y[k.global_id()] = k.subgroup_sum(x[k.global_id()])
@@ -296,7 +296,7 @@ def test_an_op_without_a_rule_names_its_line() -> None:
 # --- two fields of one name
 
 
-def test_two_moduli_of_one_name() -> None:
+def test_moduli_with_equal_names_are_distinguished() -> None:
     first, second = Modulus("same", BN254_FR.value), Modulus("same", BN254_FQ.value)
 
     @kernel
@@ -329,7 +329,7 @@ def test_two_moduli_of_one_name() -> None:
 
 
 def test_equal_static_arguments_of_other_types() -> None:
-    """Python finds them equal, and a kernel need not."""
+    """Python compares them equal, but kernels may differ."""
 
     @function
     def told(k: Builder, value: Value, *, what: object) -> Value:
@@ -367,7 +367,7 @@ class Fixed:
 # --- what is no kernel, or is not used as one
 
 
-def test_bodies_that_record_nothing() -> None:
+def test_bodies_without_recorded_ops_are_rejected() -> None:
     def gives(k: Builder, y: Pointer[U32]) -> Value:  # here
         return y[0]
 
@@ -388,7 +388,7 @@ def test_bodies_that_record_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:checked", "emulated"])
-def test_what_is_compiled_and_launched(name: str) -> None:
+def test_only_kernels_are_compiled_and_launched(name: str) -> None:
     def plain(k: Builder, y: Pointer[U32]) -> None:
         y[0] = 1
 

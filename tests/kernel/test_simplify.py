@@ -118,7 +118,7 @@ def test_floats_are_not_simplified() -> None:
     assert ops_of(floats) == {"const": 3, "add": 1, "mul": 2, "store": 1}
 
 
-def test_zeros_of_both_signs_and_bools_are_apart() -> None:
+def test_signed_zeros_and_bools_are_distinguished() -> None:
     def signs(k: Builder, y: Pointer[F32]) -> None:
         k.store(y, 0, k.constant(0.0, types.f32), k.constant(-0.0, types.f32))
 
@@ -140,7 +140,7 @@ def test_equal_ops_are_shared() -> None:
     }  # fmt: skip
 
 
-def test_what_a_region_made_is_not_shared_outside() -> None:
+def test_ops_in_a_region_are_not_shared_outside() -> None:
     @kernel
     def regions(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.if_(n < 3) as branch:
@@ -188,7 +188,7 @@ def test_dead_code_is_removed() -> None:
     assert [f.name for f in traced.functions] == ["writes"]
 
 
-def test_what_is_needed_stays() -> None:
+def test_ops_with_effects_are_kept() -> None:
     def needed(k: Builder, n: U32, y: Pointer[U32]) -> None:
         with k.while_(n) as loop:
             loop.check(loop.carried < 3)
@@ -202,7 +202,7 @@ def test_what_is_needed_stays() -> None:
         assert op_counts[name] == 1
 
 
-def test_what_is_needed_stays_with_its_carry() -> None:
+def test_carry_chains_of_used_ops_are_kept() -> None:
     def chain(k: Builder, n: U32, y: Pointer[U32]) -> None:
         _, carry = k.emit_many("add_cc", (n, n))
         y[1] = k.emit("addc", (n, n, carry))

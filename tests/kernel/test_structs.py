@@ -147,7 +147,7 @@ def test_structs_in_loops_and_functions() -> None:
     assert out.tolist() == [0, 3, 8]
 
 
-def test_arguments_that_do_not_fit() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     words, out = np.zeros(8, np.uint32), np.zeros(2, np.uint32)
     with open_device("cpu") as device:
         compiled = device.compile(evaluate, spec=M31)
@@ -197,7 +197,7 @@ def store_alike(
             out[at] = number
 
 
-def test_fields_named_as_slots_of_others() -> None:
+def test_fields_named_like_other_slots() -> None:
     out = np.zeros(6, np.uint32)
     alike = Alike(Single(2), 3, 1, 4)
     with open_device("cpu") as device:
@@ -248,7 +248,7 @@ class Numbers(Struct):
     n: U32
 
 
-def test_declarations_that_are_wrong() -> None:
+def test_invalid_declarations_are_rejected() -> None:
     with pytest.raises(TraceError, match="line has the field r, which is a field element"):
         evaluate.parameters_for({"spec": 17})
 

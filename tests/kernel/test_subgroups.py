@@ -1,4 +1,4 @@
-"""Subgroups and uniform values: what they mean for every size, and what is refused."""
+"""Subgroups and uniform values: results for every size, and invalid uses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WARPS = machine(64, 32)
 @pytest.mark.parametrize("at_once", one_and_others([3, 1]))
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.subgroup}-of-{s.workgroup}")
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
-def test_exchange(exchange: Exchange, shape: Shape, at_once: int) -> None:
+def test_exchange_ops_match_the_interpreter(exchange: Exchange, shape: Shape, at_once: int) -> None:
     arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
     traced = exchange.definition.trace(machine(shape.workgroup, shape.subgroup))
     size = shape.subgroup
@@ -62,7 +62,7 @@ def test_exchange(exchange: Exchange, shape: Shape, at_once: int) -> None:
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
-def test_text(exchange: Exchange) -> None:
+def test_text_round_trips(exchange: Exchange) -> None:
     traced = exchange.definition.trace(WARPS)
     again = parse(to_text(traced))
     assert again.subgroup_size == 32
@@ -113,7 +113,7 @@ def test_a_machine_without_subgroups() -> None:
         verify(traced, EIGHT)
 
 
-def test_sizes_that_do_not_fit() -> None:
+def test_invalid_subgroup_sizes_are_rejected() -> None:
     @kernel
     def votes(k: Builder, y: Pointer[U32]) -> None:
         y[0] = k.ballot(y[0] == 1)
@@ -133,7 +133,7 @@ UNDER = (
 )
 
 
-def test_where_not_every_instance_comes() -> None:
+def test_subgroup_ops_in_divergent_code_are_rejected() -> None:
     @function
     def exchange(k: Builder, value: Value) -> Value:
         return k.shuffle(value, 0)  # deep
@@ -225,7 +225,7 @@ def stops(definition: Any, arguments: list[Any], message: str, machine: Machine 
         assert str(caught.value) == f"{__file__}:{line_of(definition, '# here')}: {message}"
 
 
-def test_a_value_that_is_not_uniform() -> None:
+def test_non_uniform_value_is_reported() -> None:
     @kernel
     def promise(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
         y[k.workgroup_id()] = k.uniform(x[k.global_id()])  # here
@@ -254,7 +254,7 @@ def test_uniform_values_are_compared_bit_by_bit() -> None:
     stops(promise, [np.concatenate([zero, zero]), np.zeros(1, np.uint32)], message)
 
 
-def test_a_shuffle_from_an_instance_that_is_not_there() -> None:
+def test_shuffle_from_a_missing_instance_is_reported() -> None:
     @kernel
     def shift(k: Builder, x: Pointer[U32]) -> None:
         i = k.global_id()
@@ -267,8 +267,8 @@ def test_a_shuffle_from_an_instance_that_is_not_there() -> None:
     stops(shift, [np.zeros(32, np.uint32)], message, machine(16, 32))
 
 
-def test_workgroups_in_step_may_part() -> None:
-    """A barrier that only some of the workgroups reach that run together."""
+def test_lockstep_workgroups_may_diverge() -> None:
+    """Only some of the workgroups that run together reach the barrier."""
 
     @kernel
     def halves(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:

@@ -1,4 +1,4 @@
-"""Tables: arrays that are part of a kernel, of which an index picks at run time."""
+"""Tables: constant arrays of a kernel, indexed at run time."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def expected(at: int) -> int:
     return (odd if at % 2 else even) ^ (number & 0xFFFFFFFF) ^ number >> 32
 
 
-def test_on_every_executor() -> None:
+def test_tables_on_every_executor() -> None:
     x = np.random.default_rng(5).integers(0, 1 << 32, 64, np.uint32)
     (_, words) = run_everywhere(look_up, 8, [x, np.zeros_like(x)], lowered=True)
     assert words.tolist() == [expected(at) for at in x.tolist()]
 
 
-def test_on_devices(device: AnyDevice) -> None:
+def test_tables_on_devices(device: AnyDevice) -> None:
     x = np.arange(64, dtype=np.uint32)
     y = np.zeros_like(x)
     device.launch(device.compile(look_up, lanes=8), 8, x, y)
@@ -117,7 +117,7 @@ def test_elements_in_a_table(modulus: Modulus) -> None:
     assert from_integers(modulus, [4])[0].tolist() != []
 
 
-def test_refusals() -> None:
+def test_invalid_tables_are_rejected() -> None:
     def stored(k: Builder, x: Pointer[U32]) -> None:
         k.table(u32, [1])[0] = x[0]  # here
 
@@ -153,7 +153,7 @@ def test_refusals() -> None:
         refuses(body, TraceError, message)
 
 
-def test_outside() -> None:
+def test_out_of_bounds_access_is_reported() -> None:
     @kernel
     def beyond(k: Builder, y: Pointer[U32]) -> None:
         y[k.local_id()] = k.table(u32, [1, 2, 3])[k.local_id()]

@@ -289,14 +289,14 @@ LONG = "9" * 5000
         (HEAD + f"  yield [a = {LONG}]", 2, "an integer of 5000 digits is too long"),
     ],
 )
-def test_texts_that_go_deep_or_on_for_long(text: str, line: int, message: str) -> None:
+def test_deep_or_long_texts_are_rejected(text: str, line: int, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(text, "broken.ir")
     assert caught.value.line == line
     assert str(caught.value).endswith(f": {message}")
 
 
-def test_the_deepest_regions_that_are_read() -> None:
+def test_deepest_accepted_regions() -> None:
     text = HEAD + "  %0: bool = const true\n" + "  if %0 {\n" * 63 + "  }\n" * 63 + "}\n"
     read = parse(text)
     assert to_text(parse(to_text(read))) == to_text(read)
@@ -305,7 +305,7 @@ def test_the_deepest_regions_that_are_read() -> None:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_damaged_text_is_refused_or_read(data: st.DataObject) -> None:
-    """Whatever a text has become, the parser says so as a ParseError or gives a kernel."""
+    """Damaged text raises ParseError or gives a kernel."""
     text = (GOLDEN / "walk.ir").read_text()
     start = data.draw(st.integers(0, len(text)))
     length = data.draw(st.integers(0, 12))

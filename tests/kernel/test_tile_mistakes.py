@@ -1,4 +1,4 @@
-"""Kernels that take sums of products, tiles and mbarriers for what they are not."""
+"""Kernels that misuse accumulators, tiles and mbarriers."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_sums_have_registers_of_their_own(body: Body, message: str) -> None:
     assert str(caught.value.location).startswith(__file__)
 
 
-def test_loops_carry_sums_under_way() -> None:
+def test_pending_accumulators_are_loop_carried() -> None:
     """A loop with a check too, one whose products are one group with what follows, and one whose
     sums are of several types of as many bits."""
 
@@ -414,20 +414,20 @@ def waited_for_by_another(k: Builder, room: Value, bars: Value, x: TiledArray) -
         (waited_for_by_another, "workgroup 1 copies over a tile that a product is still reading"),
     ],
 )  # fmt: skip
-def test_mistakes_of_tiles_are_found(body: Ring, message: str) -> None:
+def test_tile_mistakes_are_detected(body: Ring, message: str) -> None:
     with pytest.raises(InterpreterError, match=message) as caught:
         run(body)
     assert str(caught.value.location).startswith(__file__)
 
 
-def test_room_for_tiles_begins_where_they_may() -> None:
+def test_tile_memory_alignment_is_checked() -> None:
     run(multiplied(24))
     run(multiplied(0, along=True))
     with pytest.raises(InterpreterError, match="begins at a multiple of 16 bytes"):
         run(arrived, alignment=16)
 
 
-def test_mbarriers_are_known_after_a_barrier_of_the_cluster() -> None:
+def test_mbarriers_require_a_cluster_barrier() -> None:
     def to_all(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
         k.barrier()
         k.copy_tile(room, 0, (bars, 0), x, (0, 0, 0), 64, multicast=True)
@@ -456,12 +456,12 @@ def test_mbarriers_are_known_after_a_barrier_of_the_cluster() -> None:
         lambda k, r, b, x, wrong: k.mma_wait(0, wrong),
     ],
 )
-def test_wrong_arguments_are_named(body: Any, wrong: object) -> None:
+def test_invalid_arguments_are_named(body: Any, wrong: object) -> None:
     with pytest.raises(TraceError):
         run(lambda k, r, b, x: body(k, r, b, x, wrong))
 
 
-def test_parts_of_a_matrix_are_not_too_far_apart() -> None:
+def test_matrix_strides_are_bounded() -> None:
     def far(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
         tile = TileOperand(room, k.constant(0, u32), True, 1 << 16)
         k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
@@ -491,7 +491,7 @@ def test_a_text_has_the_same_bounds(old: str, new: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["none", "another"])
-def test_tensor_maps_are_made_known(which: str) -> None:
+def test_tensor_maps_must_be_acquired(which: str) -> None:
     @kernel(workgroup=128)
     def traced(k: Builder, maps: Pointer[U64], others: Pointer[U64], x: Pointer[U16]) -> None:
         room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
@@ -507,7 +507,7 @@ def test_tensor_maps_are_made_known(which: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"length": 128}, {"height": 9}, {"planes": 2}, {"lines": 8}])
-def test_tensor_maps_are_those_of_the_kernel(wrong: dict[str, int]) -> None:
+def test_tensor_maps_must_be_kernel_arguments(wrong: dict[str, int]) -> None:
     @kernel(workgroup=128)
     def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
         room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)

@@ -92,7 +92,7 @@ def expected_tile(x: Any, column: int, line: int, plane: int, lines: int) -> Any
         ((3, 7, 8), (0, 0, 2)), ((1, 100, 136), (104, 90, 0)), ((1, 5, 8), (8, 5, 0)),
     ],
 )  # fmt: skip
-def test_copies_bring_lines_and_zeros(
+def test_copies_fill_out_of_range_lines_with_zeros(
     tiling: Any, shape: tuple[int, int, int], start: tuple[int, int, int]
 ) -> None:
     x = np.random.default_rng(3).integers(1, 1 << 16, shape).astype(np.uint16)
@@ -195,7 +195,7 @@ def whole_multiplied(
 
 
 @IN_TEXTS_TOO
-def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
+def test_integer_products_are_exact(tiling: Any) -> None:
     """Two are an element of a tile: 128 of K."""
     random = np.random.default_rng(6)
     a, b = (random.integers(-128, 128, (rows, 128)).astype(np.int8) for rows in (64, 96))
@@ -210,7 +210,7 @@ def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
 
 
 @IN_TEXTS_TOO
-def test_of_f32_ten_bits_count(tiling: Any) -> None:
+def test_tf32_uses_ten_mantissa_bits(tiling: Any) -> None:
     """An f32 is two elements of a tile: 32 of K. What is cut off is cut toward zero."""
     a, b = np.zeros((64, 32), np.float32), np.zeros((64, 32), np.float32)
     a[3, :2], b[5, :2] = (1 + 2.0**-10 + 2.0**-11, -1 - 2.0**-11), (1, 4)
@@ -226,7 +226,7 @@ def test_of_f32_ten_bits_count(tiling: Any) -> None:
 
 
 @IN_TEXTS_TOO
-def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
+def test_accumulators_have_f32_precision(tiling: Any) -> None:
     random = np.random.default_rng(8)
     a, b = (random.normal(size=(64, 64)).astype(np.float16).astype(np.float64) for _ in range(2))
     products = product_of(tiling, a, b, f16, (False, False))
@@ -274,7 +274,7 @@ def shared_out(
 
 
 @pytest.mark.parametrize("cluster", [1, 2, 4])
-def test_a_cluster_shares_its_copies(tiling: Any, cluster: int) -> None:
+def test_multicast_copies_reach_the_cluster(tiling: Any, cluster: int) -> None:
     x = np.arange(1, 1 + 8 * cluster * COLUMNS, dtype=np.uint16).reshape(1, 8 * cluster, COLUMNS)
     source = tiling.upload(x)
     count = 2 * cluster
@@ -287,7 +287,7 @@ def test_a_cluster_shares_its_copies(tiling: Any, cluster: int) -> None:
     assert all(np.array_equal(row.view(np.uint16), wanted) for row in y)
 
 
-def test_grids_are_whole_clusters() -> None:
+def test_grid_must_be_a_multiple_of_the_cluster() -> None:
     traced = shared_out.trace(MACHINE, cluster=2)
     memory = [np.zeros(16, np.uint64), np.zeros(1024, np.uint16), np.zeros(2048, np.uint32)]
     with pytest.raises(InterpreterError, match="3 workgroups is not made of clusters of 2"):
@@ -375,7 +375,7 @@ def zeros(k: Builder) -> tuple[Value, ...]:
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_while_it_runs(body: Ring, message: str) -> None:
+def test_runtime_mistakes_are_reported(body: Ring, message: str) -> None:
     with pytest.raises(InterpreterError, match=message):
         run(body)
 
@@ -413,7 +413,7 @@ def overwritten(
         ("", ""),
     ],
 )
-def test_a_tile_is_free_once_its_products_are_done(mistake: str, message: str) -> None:
+def test_tile_is_reusable_after_its_products(mistake: str, message: str) -> None:
     traced = overwritten.trace(MACHINE, mistake=mistake)
     memory = [np.zeros(16, np.uint64), np.full(4096, 0x3C00, np.uint16), np.zeros(128, np.float32)]
     if not mistake:
@@ -456,12 +456,12 @@ def looped(k: Builder, x: Pointer[F32], *, use: str) -> None:
         ("turned", "sums of products that are under way change places in the for"),
     ],
 )
-def test_sums_under_way_stay_where_they_are(use: str, message: str) -> None:
+def test_pending_accumulators_are_not_moved(use: str, message: str) -> None:
     with pytest.raises(VerificationFailure, match=re.escape(message)):
         kernel(workgroup=128)(looped).trace(MACHINE, use=use)
 
 
-def test_what_is_refused_while_tracing() -> None:
+def test_invalid_tiles_are_rejected_while_tracing() -> None:
     def in_a_branch(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
         with k.if_(k.local_id() < 1):
             k.mbarrier_expect(bars, 0, 4)
@@ -496,7 +496,7 @@ def test_what_is_refused_while_tracing() -> None:
             ring(body).trace(MACHINE)
 
 
-def test_machines_that_have_no_tiles() -> None:
+def test_machines_without_tiles_are_rejected() -> None:
     for arch, missing in (("sm_80", "copies of tiles"), ("sm_120", "products of tiles")):
         with pytest.raises(VerificationFailure, match=f"needs {missing}"):
             multiplied.trace(ptx_machine(128, arch), element=f16, ways=(False, False), columns=64)
@@ -516,7 +516,7 @@ def refuse_narrow() -> None:
 # --- machine code
 
 
-def test_they_are_assembled_without_a_remark() -> None:
+def test_tile_kernels_assemble_without_remarks() -> None:
     """Remarks C75xx are of sums that the assembler had to wait for or to move."""
     for traced, wanted in (
         (multiplied.trace(MACHINE, element=bf16, ways=(True, False), columns=256), "HGMMA"),
@@ -540,6 +540,6 @@ def test_they_are_assembled_without_a_remark() -> None:
 
 
 @IN_TEXTS_TOO
-def test_processors_say_why_not(tiling: AnyDevice) -> None:
+def test_cpu_target_reports_the_reason(tiling: AnyDevice) -> None:
     with open_for_test("cpu") as device, pytest.raises(KernelError, match="copies of tiles"):
         device.compile(shared_out, cluster=2)

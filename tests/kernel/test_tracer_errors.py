@@ -45,7 +45,7 @@ INDEX = (
 )
 
 
-def test_truth() -> None:
+def test_truth_value_of_a_value() -> None:
     def if_statement(k: Builder, n: U32) -> None:
         if n < 3:  # here
             pass
@@ -198,7 +198,7 @@ def test_branch_without_values() -> None:
     refuses(nothing, TraceError, "the branch has no results; set them by branch.yield_(...)")
 
 
-def test_sides_that_differ() -> None:
+def test_branches_of_different_types() -> None:
     def types_differ(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
             branch.yield_(n)
@@ -223,7 +223,7 @@ def test_sides_that_differ() -> None:
     refuses(only_the_other_side, TraceError, where.format("()", "(u32)"))
 
 
-def test_otherwise_out_of_place() -> None:
+def test_misplaced_otherwise() -> None:
     def twice(k: Builder, n: U32) -> None:
         with k.if_(n < 3) as branch:
             branch.yield_(n)
@@ -325,7 +325,7 @@ def test_constants(number: Any, type_: Any, message: str) -> None:
     refuses(constant, TraceError, message)
 
 
-def test_constants_beside_values() -> None:
+def test_constant_operands_with_values() -> None:
     def too_large(k: Builder, n: U8) -> None:
         pass
 
@@ -339,7 +339,7 @@ def test_constants_beside_values() -> None:
     refuses(compared, TraceError, "a NoneType cannot stand beside a value of u32")
 
 
-def test_numpy_scalars_stand_beside_values() -> None:
+def test_numpy_scalars_are_valid_operands() -> None:
     @kernel
     def scalars(k: Builder, y: Pointer[U32]) -> None:
         y[0] = np.uint32(7) * y[0] + np.int64(3)
@@ -522,7 +522,7 @@ Alias = "U32"
 Itself = "Itself"
 
 
-def test_parameters_whose_types_are_text() -> None:
+def test_string_annotations() -> None:
     class Holder:
         def body(self, k: Builder, n: U32, x: Pointer[U32]) -> None:
             pass
@@ -541,7 +541,7 @@ def test_parameters_whose_types_are_text() -> None:
         assert list(kernel(body).parameters.items()) == [("n", types.u32), ("x", pointer(u32))]
 
 
-def test_types_that_cannot_be_read() -> None:
+def test_unresolvable_annotations() -> None:
     def missing(k: Builder, n: "NoSuchType") -> None:  # type: ignore[name-defined]  # noqa
         pass
 
@@ -562,7 +562,7 @@ def test_types_that_cannot_be_read() -> None:
         assert str(caught.value).startswith(f"{__file__}:{body.__code__.co_firstlineno}: ")
 
 
-def test_an_error_of_the_users_own_is_not_touched() -> None:
+def test_user_exceptions_pass_unchanged() -> None:
     def broken(k: Builder, n: U32) -> None:
         with k.range(0, n) as loop, k.if_(loop.index < 3):
             raise ZeroDivisionError("mine")
@@ -571,7 +571,7 @@ def test_an_error_of_the_users_own_is_not_touched() -> None:
         kernel(broken).trace(EIGHT)
 
 
-def test_articles() -> None:
+def test_articles_in_error_messages() -> None:
     nouns = ["int", "Element", "i32", "f32", "atomic_add", "object", "UnknownOp"]
     assert [an(noun).split()[0] for noun in nouns] == ["an"] * len(nouns)
     others = ["u32", "float", "bool", "str", "list", "ptr<u32, global>", "unit"]

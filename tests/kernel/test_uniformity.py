@@ -1,4 +1,4 @@
-"""Which values are found to differ between instances."""
+"""Values that the analysis finds to differ between instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def stored_kinds(traced: Kernel, *, trust_loads: bool) -> list[bool]:
     return [uniformity.is_varying(op.operands[2]) for op in stores]
 
 
-def test_sources() -> None:
+def test_sources_of_non_uniform_values() -> None:
     @kernel
     def sources(k: Builder, n: U32, x: Pointer[U32]) -> None:
         for value in (
@@ -74,7 +74,7 @@ def test_branches_and_loops() -> None:
     ]  # fmt: skip
 
 
-def test_calls_are_told_apart_by_their_arguments() -> None:
+def test_calls_are_analysed_per_argument_uniformity() -> None:
     @function
     def both(k: Builder, a: Value, b: Value) -> tuple[Value, Value]:
         return a + b, b * 3

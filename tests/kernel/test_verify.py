@@ -217,7 +217,7 @@ def test_divergent_barriers() -> None:
         refuses(body, VerificationFailure, message)
 
 
-def test_barrier_in_a_while_whose_carried_values_start_to_differ() -> None:
+def test_barrier_in_a_while_with_late_divergence() -> None:
     def settles_late(k: Builder, n: U32) -> None:
         with k.while_((n, n)) as loop:  # under
             first, second = loop.carried
@@ -233,7 +233,7 @@ def test_barrier_in_a_while_whose_carried_values_start_to_differ() -> None:
     )
 
 
-def test_barrier_in_a_function_called_where_instances_differ() -> None:
+def test_barrier_in_a_function_called_in_divergent_code() -> None:
     @function
     def wait(k: Builder) -> None:
         k.barrier()
@@ -453,7 +453,7 @@ def test_workgroup_size(size: int) -> None:
         ),
     ],
 )  # fmt: skip
-def test_text(body: str, line: int, message: str) -> None:
+def test_invalid_text_is_rejected(body: str, line: int, message: str) -> None:
     head = """function @half(%0: u32) -> (u32) {
   %1: u32 = const 1
   %2: u32 = shr %0, %1
@@ -469,8 +469,8 @@ workgroup 8 shared 0 {
     assert str(caught.value) == f"broken.ir:{start + line}: {message}"
 
 
-def test_the_head_of_the_text_test_is_sound() -> None:
-    """Otherwise the cases above could fail for a reason that they share."""
+def test_valid_text_without_the_mistake_is_accepted() -> None:
+    """Otherwise the cases above could fail for a common other reason."""
     verify(parse("kernel @k(%n: u32) workgroup 8 shared 0 {\nyield\n}"))
 
 
@@ -491,7 +491,7 @@ def test_the_head_of_the_text_test_is_sound() -> None:
         ),
     ],
 )
-def test_whole_text(text: str, line: int, message: str) -> None:
+def test_complete_invalid_texts_are_rejected(text: str, line: int, message: str) -> None:
     with pytest.raises(VerificationFailure) as caught:
         verify(parse(text, "broken.ir"))
     assert str(caught.value) == f"broken.ir:{line}: {message}"
@@ -543,7 +543,7 @@ kernel @k() workgroup 8 shared 0 {
         verify(doubled)
 
 
-def test_a_message_about_thousands_of_values_is_short() -> None:
+def test_messages_about_many_values_are_shortened() -> None:
     """Found by `make fuzz`: a loop that yields too many values was told with all their types."""
     text = (Path(__file__).parent / "golden" / "histogram.ir").read_text()
     longer = text.replace("    yield\n", f"    yield {', '.join(['%7'] * 20_000)}\n", 1)
@@ -553,6 +553,6 @@ def test_a_message_about_thousands_of_values_is_short() -> None:
     assert len(str(refused.value)) == 1000
 
 
-def test_a_location_as_long_as_a_file_is_short() -> None:
+def test_long_locations_are_shortened() -> None:
     failure = VerificationFailure("x " * 50_000, Location("f" * 50_000, 1))
     assert len(str(failure)) == 1000

@@ -119,8 +119,8 @@ def test_ops(executor: Executor, cases: list[OpCase]) -> None:
 
 
 @pytest.mark.parametrize("type_", [types.u32, types.i32, types.i64], ids=repr)
-def test_quotients_of_what_is_known(executor: Executor, type_: Type) -> None:
-    """One of both is a constant, of which a target may make other code."""
+def test_division_by_constants(executor: Executor, type_: Type) -> None:
+    """One operand is a constant, for which a target may emit other code."""
     top = 1 << type_.bits - (type_.kind == "signed")
     constants = [1, 2, 3, 8, top - 1]
     if type_.kind == "signed":
@@ -316,7 +316,7 @@ def test_double_precision_is_refused() -> None:
     ("emitted", "mistaken"),
     [("v2 + v3", "v2 - v3"), ("buffer2[v1]", "buffer2[v1 + 1u]"), ("group_id * 8u", "group_id")],
 )
-def test_a_mistake_is_noticed(
+def test_mistakes_are_detected(
     executor: Executor, emitted: str, mistaken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = wgsl.translate

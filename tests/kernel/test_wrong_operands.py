@@ -1,4 +1,4 @@
-"""Mistakes of newcomers with values and types: an error at their line, and what to write."""
+"""Wrong operands and types: errors name the line and the correction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ MACHINE = Machine("llvm", 8, frozenset({"u64"}))
         (lambda k, x, a: extension_field(k, WRONG["m31"]), "use prime_field"),
     ],
 )
-def test_what_is_no_operand(mistake: Callable[..., Any], message: str) -> None:
+def test_invalid_operands_are_rejected(mistake: Callable[..., Any], message: str) -> None:
     @kernel
     def wrong(k: Builder, x: Pointer[U64]) -> None:
         mistake(k, x, prime_field(k, NAMED["goldilocks"]).load(x, 0))
@@ -105,8 +105,8 @@ FINE = {("assert_", "message", "text"), ("copy_async", "where", "None")}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_wrong_arguments_are_errors_at_the_line(method: str) -> None:
-    """Never one of Python's within Quod, and never taken for something else."""
+def test_wrong_arguments_name_the_line(method: str) -> None:
+    """No exception comes from Quod's internals, and nothing is misinterpreted."""
     arguments: list[str] = []
 
     @kernel

@@ -51,7 +51,7 @@ def nested(chance: Chance, prime: int) -> list[Segment]:
 
 
 @pytest.mark.parametrize("prime", [M31, GOLDILOCKS, expander.BABY_BEAR, BN254])
-def test_values_are_those_of_the_segments(prime: int) -> None:
+def test_layered_values_match_the_segments(prime: int) -> None:
     for seed in range(4):
         check_values(prime, seed)
 
@@ -96,7 +96,7 @@ def test_each_copy_of_a_random_gate_has_a_challenge() -> None:
     assert coefficients == Counter([*map(Random, range(10)), 3, 3, 3])
 
 
-def test_files_are_refused_for_what_cannot_be_proved() -> None:
+def test_unprovable_files_are_rejected() -> None:
     segment = Segment(2, 2, add=[(0, 0, 1)])
     with pytest.raises(InputError, match=r"file.circ, section header.*gf2.*two elements"):
         from_circuit6(read(circuit_bytes(2, [segment], [0])))
@@ -174,13 +174,13 @@ def test_layered_circuits_as_files(prime: str, tmp_path: object) -> None:
         ),
     ],
 )
-def test_what_expander_has_not_is_refused(build: object, said: str) -> None:
+def test_gates_unsupported_by_expander_are_rejected(build: object, said: str) -> None:
     builder = CircuitBuilder(NAMED["m31"], 1, public=1)
     build(builder.layer(1))  # type: ignore[operator]
     with pytest.raises(InputError, match=said):
         to_circuit6(builder.finished())
 
 
-def test_fields_that_expander_has_not_are_refused() -> None:
+def test_fields_unsupported_by_expander_are_rejected() -> None:
     with pytest.raises(InputError, match=r"Expander's files are over m31, .* not over koala_bear"):
         to_circuit6(layered("koala_bear"))

@@ -12,7 +12,7 @@ from quod.layered import CircuitBuilder, Program, Random
 M31 = NAMED["m31"]
 
 
-def test_degrees_are_of_values_and_not_of_layers() -> None:
+def test_degrees_follow_values_not_layers() -> None:
     program = Program(M31)
     x = program.inputs("x", 6)
     challenge, other = program.random(), program.random()

@@ -1,4 +1,4 @@
-"""Files of layered circuits: one form of each, and damaged ones are refused."""
+"""Files of layered circuits have one encoding each, and damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FIELDS = [NAMED[name] for name in ("m31", "koala_bear", "goldilocks", "bn254.fr"
 
 
 @pytest.mark.parametrize("field", [*FIELDS, TOY], ids=lambda field: field.name)
-def test_a_circuit_and_back(field: Modulus, tmp_path: Path) -> None:
+def test_circuit_round_trips(field: Modulus, tmp_path: Path) -> None:
     circuit = made(field)
     data = written(circuit, tmp_path)
     again = read_circuit(tmp_path / "circuit.qcir")
@@ -60,7 +60,7 @@ def test_a_circuit_and_back(field: Modulus, tmp_path: Path) -> None:
     assert written(again, tmp_path) == data
 
 
-def test_columns_are_as_narrow_as_may_be(tmp_path: Path) -> None:
+def test_columns_use_the_narrowest_type(tmp_path: Path) -> None:
     builder = CircuitBuilder(NAMED["m31"], 17)
     builder.layer(9).add(511, (1 << 17) - 1)
     _, _, sections = split(written(builder.finished(), tmp_path))
@@ -137,7 +137,7 @@ def test_a_prime_has_one_length(tmp_path: Path) -> None:
         parse_circuit(replaced(data, {1: header}), "circuit.qcir")
 
 
-def test_each_sort_of_coefficient_has_its_limit(tmp_path: Path) -> None:
+def test_coefficient_kinds_have_limits(tmp_path: Path) -> None:
     data, sections = sound(tmp_path)
     table = sections[2]
     count = len(table) // 5
@@ -157,7 +157,7 @@ def test_sections_that_are_missing_short_or_long(tmp_path: Path, section: int) -
         refused(error, "circuit.qcir")
 
 
-def test_every_byte_matters_and_every_truncation_is_seen(tmp_path: Path) -> None:
+def test_changed_bytes_and_truncations_are_rejected(tmp_path: Path) -> None:
     data = written(made(NAMED["m31"], count=2), tmp_path)
     for length in range(len(data)):
         with pytest.raises(InputError):
@@ -167,7 +167,7 @@ def test_every_byte_matters_and_every_truncation_is_seen(tmp_path: Path) -> None
             parse_circuit(put(data, at, bytes([data[at] ^ 1])), "circuit.qcir")
 
 
-def test_other_files_and_failing_writes(tmp_path: Path) -> None:
+def test_other_files_and_write_failures_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a qcir file"):
         parse_circuit(b"CIRCUIT5" + bytes(100), "circuit.qcir")
     with pytest.raises(InputError, match="version 2"):
@@ -177,8 +177,8 @@ def test_other_files_and_failing_writes(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_places_do_not_change_after_they_were_checked() -> None:
-    """A view that is read-only itself, of an array that is not: the digest would be of others."""
+def test_validated_indices_are_immutable() -> None:
+    """A read-only view of a writable array would allow changes after the digest."""
     circuit = made(TOY)
     adders = circuit.layers[0].gates["add"]
     memory = adders.inputs[0].copy()

@@ -1,5 +1,4 @@
-"""Lookups of programs: what is in a table passes, and nothing else does but as often as theory
-says."""
+"""Lookups of programs: table rows pass, and others pass only at the bounded rate."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def in_table(
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 @settings(max_examples=15)
 @given(st.data())
-def test_rows_and_no_others_are_in_a_table(field: Modulus, data: st.DataObject) -> None:
+def test_only_table_rows_satisfy_lookups(field: Modulus, data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 3))
     # With the challenges of `holds`, 5 to 7, no denominator is 0.
     cell = st.one_of(st.integers(0, 3), st.sampled_from([field.value - (1 << 19), 1 << 20]))
@@ -119,7 +118,7 @@ def test_lookups_are_proven(name: str) -> None:
         several.prove_many([layout.inputs(wrong, check=False)], public[:1])
 
 
-def test_what_a_prover_claims_instead_is_refused() -> None:
+def test_false_lookup_claims_are_rejected() -> None:
     """Other counts, and rows with the values of another row."""
     program = Program(M31)
     key = program.inputs("x", 3)
@@ -145,7 +144,7 @@ def test_what_a_prover_claims_instead_is_refused() -> None:
         assert any(outputs(layout.circuit, other, [5]))
 
 
-def test_on_a_toy_field_wrong_values_pass_as_often_as_the_degree_says() -> None:
+def test_wrong_toy_field_values_pass_at_the_rate_of_the_degree() -> None:
     """With counts that make the difference of both sums 0 for as many challenges as can be."""
     p, trials = 17, 250
     field = Modulus("toy.17", p)
@@ -182,7 +181,7 @@ def test_on_a_toy_field_wrong_values_pass_as_often_as_the_degree_says() -> None:
     assert agrees(passed / trials, 0.9 * 3 / p, most, trials)
 
 
-def test_a_table_is_paid_once() -> None:
+def test_equal_tables_share_gates() -> None:
     circuits = []
     for tables in ([XOR] * 2, [XOR, Table(list(XOR.rows))], [XOR, Table(XOR.rows[1:])]):
         program = Program(M31)
@@ -207,8 +206,8 @@ def test_gates_of_a_lookup() -> None:
     assert increments == {"constant": 1, "add": pytest.approx(2, abs=0.01), "multiply": 2}
 
 
-def test_finished_twice() -> None:
-    """With more lookups in between: both circuits are of what there was."""
+def test_program_can_be_finished_twice() -> None:
+    """More lookups are added in between; each circuit has those added so far."""
     program = Program(M31)
     x = program.inputs("x", 2)
     program.assert_in_table(x[:1], Table([5]), "one")
@@ -224,7 +223,7 @@ def test_finished_twice() -> None:
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, 1), (1, 5), (2, 3), (3, 2), (7, 1), (7, 5)])
-def test_odd_sizes_at_many_depths(rows: int, count: int) -> None:
+def test_non_power_of_two_sizes_at_many_depths(rows: int, count: int) -> None:
     """Values of different layers, and numbers among them."""
     program = Program(M31)
     wire: Wire = program.input("x")
@@ -241,7 +240,7 @@ def test_odd_sizes_at_many_depths(rows: int, count: int) -> None:
     assert holds(layout, {"x": 3}) == (not missing)
 
 
-def test_tables_that_are_none_are_refused() -> None:
+def test_invalid_tables_are_rejected() -> None:
     for rows, message in (
         ([], "rows of a table"),
         ({1, 2}, "list of rows"),
@@ -278,8 +277,8 @@ def test_tables_that_are_none_are_refused() -> None:
         program.assert_in_table([x], Table([challenge]), "name")
 
 
-def test_as_many_lookups_as_elements_are_refused() -> None:
-    """Seventeen equal values would count as none."""
+def test_lookup_counts_reaching_the_field_size_are_rejected() -> None:
+    """Seventeen equal values would cancel over the field of 17 elements."""
     program = Program(Modulus("toy", 17))
     x = program.input("x")
     for number in range(16):
@@ -302,7 +301,7 @@ def deep(field: Modulus, count: int) -> Layout:
     return program.finished()
 
 
-def test_assertions_below_the_sums_are_added_up() -> None:
+def test_assertions_below_the_sums_are_summed() -> None:
     count = 40
     layout = deep(M31, count)
     circuit = layout.circuit
@@ -324,10 +323,8 @@ def test_assertions_below_the_sums_are_added_up() -> None:
 
 
 @pytest.mark.parametrize(("asserted", "zeros", "randoms"), [(4, 5, 1), (30, 2, 1 + 6 + 5)])
-def test_assertions_are_added_up_only_where_that_saves(
-    asserted: int, zeros: int, randoms: int
-) -> None:
-    """As nine layers of other values are of the extension then."""
+def test_assertions_are_summed_only_if_cheaper(asserted: int, zeros: int, randoms: int) -> None:
+    """Summing would move nine layers of other values into the extension."""
     program = Program(M31)
     x = program.inputs("x", 30)
     program.assert_equal([wire * wire for wire in x[:asserted]], x[:asserted], "bits")
@@ -342,7 +339,7 @@ def test_assertions_are_added_up_only_where_that_saves(
 
 
 @pytest.mark.thorough
-def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
+def test_assertion_sums_vanish_at_the_expected_rate() -> None:
     """Assertions of one row, with a column's or a row's challenge: two wrong ones cancel out."""
     p, trials, generator = 17, 1500, random.Random(5)
     layout = deep(Modulus("toy.17", p), 12)
@@ -360,7 +357,7 @@ def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
         assert agrees(accepted / trials, 0.9 * of_all([1 / p] * 2), of_all([1 / p] * 2), trials)
 
 
-def test_arrays_of_advice_are_of_any_type() -> None:
+def test_advice_arrays_may_have_any_dtype() -> None:
     for field, kind in itertools.product(FIELDS, (np.uint8, np.int64, np.uint64, object)):
         program = Program(field)
         x = program.input("x")

@@ -1,4 +1,4 @@
-"""Programs of wires: their circuits compute what integers do, whatever the program."""
+"""Programs of wires: their circuits match integer arithmetic for any program."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_random_programs_agree_with_integers(field: Modulus, data: st.DataObject
     assert sum(map(bool, asserted)) <= 1
 
 
-def test_a_wrong_value_is_told_with_its_assertion() -> None:
+def test_failed_assertions_are_named() -> None:
     program = Program(M31)
     a, b = program.inputs("factors", 2)
 
@@ -117,7 +117,7 @@ def test_a_wrong_value_is_told_with_its_assertion() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS[:3], ids=lambda field: field.name)
-def test_many_instances_are_one_after_another(field: Modulus) -> None:
+def test_batched_instances_equal_single_instances(field: Modulus) -> None:
     program = Program(field)
     x, y = program.input("x"), program.inputs("y", 2)
     bits = program.advice(lambda v: [v >> 1, v & 1], [x], 2)
@@ -138,7 +138,7 @@ def test_many_instances_are_one_after_another(field: Modulus) -> None:
     assert layout.public(columns, instances=5) == [layout.public(row) for row in rows]
 
 
-def test_values_are_carried_once_and_as_little_as_possible() -> None:
+def test_values_are_relayed_minimally() -> None:
     program = Program(M31)
     a, b, _ = program.inputs("x", 3)
     deep = a
@@ -158,7 +158,7 @@ def test_values_are_carried_once_and_as_little_as_possible() -> None:
     assert circuit.zeros == 3
 
 
-def test_sums_and_products_of_two_cost_no_layer() -> None:
+def test_sums_and_products_of_two_add_no_layer() -> None:
     program = Program(M31)
     a, b, c, d = program.inputs("x", 4)
     program.assert_zero(3 * a * b - c**5 + (1 - a) * c + 2 * d - 9, "one layer")
@@ -169,7 +169,7 @@ def test_sums_and_products_of_two_cost_no_layer() -> None:
     assert len(program.finished().circuit.layers) == 2
 
 
-def test_equal_values_are_one() -> None:
+def test_equal_values_are_merged() -> None:
     program = Program(M31)
     a, b, c = program.inputs("x", 3)
     program.assert_zero((a * b) * c - 1, "one")
@@ -190,7 +190,7 @@ def test_public_inputs_are_constants_where_they_are_needed() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_public_input_that_multiplies(shared: bool) -> None:
+def test_public_input_as_a_factor(shared: bool) -> None:
     """A shared one is the coefficient of a gate; others are values, and instances may differ."""
     program = Program(M31)
     a = program.input("a")
@@ -203,8 +203,8 @@ def test_a_public_input_that_multiplies(shared: bool) -> None:
     assert len(layout.circuit.layers) == (1 if shared else 2)
 
 
-def test_advice_is_no_more_than_advice() -> None:
-    """Another prover may choose a value that nothing asserts."""
+def test_advice_is_not_constrained() -> None:
+    """A prover may choose any value that no assertion constrains."""
     program = Program(M31)
     x = program.input("x")
     (root,) = program.advice(lambda value: [5], [x], 1)

@@ -1,4 +1,4 @@
-"""Programs are proven: their circuits, names and arrays are what `quod.gkr` takes."""
+"""Programs are proved: `quod.gkr` accepts their circuits, names and arrays."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_merkle_paths_are_one_proof() -> None:
         prover.prove(listed[::-1], wrong)
 
 
-def test_instances_may_differ_in_public_inputs_that_multiply() -> None:
-    """Unless they are shared."""
+def test_multiplied_public_inputs_may_differ_per_instance() -> None:
+    """Shared public inputs must be equal."""
     layouts = []
     for shared in (False, True):
         program = Program(EXTENSIONS["m31.4"].modulus)

@@ -143,14 +143,14 @@ def test_ranges(device: AnyDevice, name: str) -> None:
     ("log2_size", "log2_table", "width"),
     [(1, 2, 1), (4, 5, 1), pytest.param(1, 2, 2, marks=pytest.mark.thorough)],
 )
-def test_the_code_of_gpus_agrees_with_the_model(
+def test_gpu_code_agrees_with_the_model(
     gpu_device: AnyDevice, log2_size: int, log2_table: int, width: int
 ) -> None:
     test_agrees_with_the_model(gpu_device, "m31.4", width, log2_size, log2_table, width)
 
 
 @pytest.mark.thorough
-def test_sums_beyond_a_workgroup() -> None:
+def test_sums_larger_than_a_workgroup() -> None:
     """The columns' values at the point come from another kernel than the sums."""
     field, generator = FIELDS["m31.4"], np.random.default_rng(1)
     arrays = [
@@ -209,7 +209,7 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
 
 @pytest.mark.parametrize("name", one_and_others(["toy.17", "toy.31.2"]))
 def test_denominators_may_be_zero(name: str) -> None:
-    """On a toy field alpha is among the values now and then; proofs are whole all the same."""
+    """Over a toy field alpha may equal a value; the proof is complete anyway."""
     field, device, zeros = FIELDS[name], open_device("cpu"), 0
     columns, table = tuples(field, 3, 1, 3, 2, 1)
     arrays, entries = words(field, columns), words(field, [table])[0]
@@ -262,7 +262,7 @@ def test_mutated_proofs_are_refused(proven: Proven) -> None:
 
 
 def test_damaged_proofs_are_refused() -> None:
-    """Bytes that are changed, cut out, repeated: nothing passes and nothing else is raised."""
+    """Changed, removed and repeated bytes raise only the documented errors."""
     field, generator = FIELDS["m31.4"], random.Random(1)
     statement = Statement(field, 2, 1, Range(1))
     arrays = [from_integers(field.modulus, numbers) for numbers in ([0, 1], [1, 1])]
@@ -345,7 +345,7 @@ def test_a_cheating_prover_is_refused(proven: Proven) -> None:
         verify(statement, data)
 
 
-def test_provers_say_what_is_not_in_the_table() -> None:
+def test_provers_report_rows_missing_from_the_table() -> None:
     for name in ("m31.4", "bn254.fr", "goldilocks.2"):
         field = FIELDS[name]
         columns = words(field, [[[1, 2], [3, 4]], [[1, 1], [3, 4]]])
@@ -421,7 +421,7 @@ def test_lookups_of_other_hashes(hash: Hash) -> None:
         verify_committed(statement, proof, entries, scheme=tree)
 
 
-def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:
+def test_false_lookups_pass_on_toy_fields_at_the_bounded_rate() -> None:
     """False lookups pass if alpha is a root of the difference of the sums, and only then."""
     table, counts, columns, p = [[1, 2, 3, 4]], [1, 1, 1, 0], [[[1, 2, 3, 9]]], 17
     statement = Statement(TOY, 1, 2, Table(2))
@@ -453,7 +453,7 @@ def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:
     assert 0 < rate <= error_terms(statement)["the sums of fractions"]
 
 
-def test_false_multiplicities_pass_on_toy_fields_as_often_as_theory_says() -> None:
+def test_false_multiplicities_pass_on_toy_fields_at_the_bounded_rate() -> None:
     """One that is chosen after alpha, so that the sums agree: found unless eq of its place is 0 at
     the point."""
     p, table, columns = 17, [[1, 2, 3, 4]], [[[1, 2, 3, 9]]]
@@ -484,7 +484,7 @@ def test_error_terms() -> None:
     assert all(term > 0 for term in wide.values())
 
 
-def test_a_field_needs_more_elements_than_there_are_lookups() -> None:
+def test_lookup_count_must_be_below_the_field_size() -> None:
     """With p lookups, a value that is in no table would count as none."""
     assert Statement(TOY, 1, 4, Range(4)).lookups == 16
     for columns, log2_size in ((17, 1), (1, 5), (2, 4)):
@@ -511,7 +511,7 @@ def test_too_large_a_range_for_memory() -> None:
             prove(device, field, arrays, Range(16), counts)
 
 
-def test_a_device_that_does_nothing_is_noticed() -> None:
+def test_idle_device_is_detected() -> None:
     device: Any = Idle(open_device("cpu"))
     field = FIELDS["m31.4"]
     arrays = [from_integers(field.modulus, [1, 2])]
@@ -544,8 +544,8 @@ def test_wrong_arguments_are_refused() -> None:
             Table(wrong)
 
 
-def test_the_sum_is_that_of_the_fractions() -> None:
-    """The identity itself, on integers, for what the tests above take from it."""
+def test_fraction_sum_matches_arithmetic() -> None:
+    """The identity on integers that the other tests rely on."""
     field = FIELDS["m31.4"]
     numerators = [embed(field, n) for n in (1, 2, 3, 0)]
     denominators = [add(field, embed(field, 5), negate(field, embed(field, n))) for n in range(4)]

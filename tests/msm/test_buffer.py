@@ -1,4 +1,4 @@
-"""MSMs of scalars that are in a device's memory give what those of host arrays do."""
+"""MSMs of scalars in device memory match those of host arrays."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def check(device: AnyDevice, options: MsmOptions) -> None:
     assert (single_result == msm_words(MsmBases(cpu, G1, points), vectors[1, :2])).all()
 
 
-def test_on_every_device(device: AnyDevice) -> None:
+def test_msm_buffer_on_every_device(device: AnyDevice) -> None:
     check(device, MsmOptions())
 
 
 @pytest.mark.parametrize("options", [MsmOptions(batch_size=2), MsmOptions(streamed=True)])
-def test_in_batches_and_streamed(gpu_device: AnyDevice, options: MsmOptions) -> None:
+def test_batched_and_streamed_msm_buffer(gpu_device: AnyDevice, options: MsmOptions) -> None:
     few = MsmOptions(window_bits=4, scalar_bits=8, batch_size=options.batch_size,
                      streamed=options.streamed)  # fmt: skip
     check(gpu_device, few)
 
 
-def test_what_are_no_scalars() -> None:
+def test_invalid_scalars_are_rejected() -> None:
     device = open_device("cpu")
     bases = MsmBases(device, G1, multiply_generator(device, G1, scalars()[0]))
     order = integers_to_words(NO_FIELD, [G1.scalars.value])

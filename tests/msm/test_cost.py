@@ -82,7 +82,7 @@ def test_skewed_scalars_cost_no_more_than_uniform_ones(cpu_device: CpuDevice, ki
     assert skewed.products <= usual.products
 
 
-def test_uniform_scalars_cost_what_the_plan_says(cpu_device: CpuDevice) -> None:
+def test_uniform_scalars_match_the_planned_cost(cpu_device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     plan = plan_msm(group, COUNT, MsmOptions())
     msm_cost = cost(cpu_device, uniform(group, COUNT))
@@ -95,11 +95,11 @@ def test_uniform_scalars_cost_what_the_plan_says(cpu_device: CpuDevice) -> None:
     assert msm_cost.additions >= 100 * msm_cost.inversions
 
 
-def test_zeros_cost_nothing(cpu_device: CpuDevice) -> None:
+def test_zero_scalars_need_no_additions(cpu_device: CpuDevice) -> None:
     assert cost(cpu_device, [0] * COUNT).additions == 0
 
 
-def test_precomputed_multiples_spare_additions() -> None:
+def test_precomputed_multiples_save_additions() -> None:
     group = GROUPS["bls12_381.g1"]
     for count in (100, 10_000, 1_000_000):
         plans = [
@@ -134,7 +134,7 @@ def test_peak_bytes(cpu_device: CpuDevice, kind: str, options: dict[str, Any]) -
         assert peak >= bound / 3
 
 
-def test_memory_is_asked_for_first() -> None:
+def test_memory_budget_is_checked_first() -> None:
     group = GROUPS["bn254.g1"]
     single_threaded = CpuDevice(threads=1)
     resident, words = (

@@ -18,7 +18,7 @@ SCALARS = integers_to_words(G1.scalars, [1, 0])
 
 
 @pytest.mark.parametrize("vectors", [1, 2])
-def test_one_vector_or_msm_many(vectors: int) -> None:
+def test_msm_rejects_several_vectors(vectors: int) -> None:
     with open_device("cpu") as device, pytest.raises(InputError, match="use msm_many"):
         msm(device, G1, POINTS, np.stack([SCALARS] * vectors))
 
@@ -30,14 +30,14 @@ def test_bases_of_another_group() -> None:
             msm(device, GROUPS["bls12_381.g1"], kept, SCALARS)
 
 
-def test_vectors_that_do_not_fit_each_other() -> None:
+def test_mismatched_vectors_are_rejected() -> None:
     with open_device("cpu") as device:
         for second in (SCALARS[:, :7], SCALARS.astype(np.uint64), SCALARS[0], SCALARS[None]):
             with pytest.raises(InputError):
                 msm_many(device, G1, POINTS, [SCALARS, second])
 
 
-def test_numbers_of_numpy_and_names_of_devices() -> None:
+def test_numpy_integers_and_device_names_are_accepted() -> None:
     options = MsmOptions(window_bits=np.int64(4), batch_size=np.uint8(2))  # type: ignore[arg-type]
     assert (type(options.window_bits), type(options.batch_size)) == (int, int)
     assert options == MsmOptions(window_bits=4, batch_size=2)

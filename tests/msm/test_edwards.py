@@ -68,7 +68,7 @@ def test_points_in_and_outside_the_subgroup(
 
 
 @pytest.mark.parametrize("scalar", one_and_others([R - 1, 1, 2]))
-def test_low_orders_doubles_and_opposites(device: CpuDevice, scalar: int) -> None:
+def test_low_order_equal_and_opposite_points(device: CpuDevice, scalar: int) -> None:
     root = LAW.field.sqrt(Q - 1)
     assert root is not None
     p = points(1)[0]
@@ -95,7 +95,7 @@ def test_resident_bases_with_multiples(device: CpuDevice) -> None:
         assert edwards_msm(device, CURVE, resident, scalar_words(scalars)) == expected
 
 
-def test_refusals(device: CpuDevice) -> None:
+def test_invalid_arguments_are_rejected(device: CpuDevice) -> None:
     base_words = from_edwards_points(CURVE, points(2))
     with pytest.raises(
         InputError, match=r"scalar 1 is not below the order of edwards_bls12\.weierstrass"

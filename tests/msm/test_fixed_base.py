@@ -55,7 +55,7 @@ def test_base_multiples_of_infinity(device: CpuDevice) -> None:
     assert not FixedBase(device, group, None, 4).multiply(scalars).any()
 
 
-def test_tables_grow_with_the_scalars() -> None:
+def test_window_width_grows_with_the_scalar_count() -> None:
     group = GROUPS["bls12_381.g1"]
     widths = [_shape_for(group, 10**power).window_bits for power in range(8)]
     assert widths == sorted(widths)
@@ -80,7 +80,7 @@ def test_many_scalars_in_chunks(device: CpuDevice, monkeypatch: pytest.MonkeyPat
     assert np.array_equal(multiples, from_points(group, expected))
 
 
-def test_no_scalars(device: CpuDevice) -> None:
+def test_empty_scalars(device: CpuDevice) -> None:
     group = GROUPS["bn254.g2"]
     multiples = multiply_generator(device, group, integers_to_words(group.scalars, []))
     assert multiples.shape == (0, *group.shape)

@@ -49,7 +49,7 @@ def check_scalars(device: CpuDevice, group: Group, scalars: Sequence[int]) -> No
 
 
 @pytest.mark.parametrize("kind", SCALARS)
-def test_scalars(device: CpuDevice, kind: str) -> None:
+def test_hostile_scalars(device: CpuDevice, kind: str) -> None:
     group = GROUPS["bn254.g1"]
     check_scalars(device, group, SCALARS[kind](group.scalars.value))
 
@@ -120,7 +120,7 @@ def check_bases(
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_bases(device: CpuDevice, kind: str) -> None:
+def test_hostile_bases(device: CpuDevice, kind: str) -> None:
     group = GROUPS["bn254.g1"]
     check_bases(device, group, *signs_and_logarithms(group, kind))
 
@@ -137,7 +137,7 @@ def test_a_slice_of_every_kind_of_bases(device: CpuDevice, name: str) -> None:
     check_bases(device, group, base_points, logs)
 
 
-def test_sums_that_cancel_and_go_on(device: CpuDevice) -> None:
+def test_sums_that_pass_through_infinity(device: CpuDevice) -> None:
     """Few buckets, in which sums become infinity, take up again, double and cancel again."""
     group = GROUPS["bls12_381.g1"]
     law = reference(group)
@@ -226,7 +226,7 @@ def refused(device: CpuDevice, scalars: Any, base_words: Any = None, **options: 
     return str(caught.value)
 
 
-def test_a_scalar_that_is_not_below_the_order(device: CpuDevice) -> None:
+def test_unreduced_scalar_is_rejected(device: CpuDevice) -> None:
     order = GROUPS["bn254.g1"].scalars.value
     # Each word in turn decides; the last is the greatest that is allowed.
     for scalar in (order, order + 1, order + (1 << 64), order + (1 << 128), order + (1 << 192)):
@@ -238,14 +238,14 @@ def test_a_scalar_that_is_not_below_the_order(device: CpuDevice) -> None:
     assert "scalar 0" in refused(device, scalar_words([(1 << 256) - 1]))
 
 
-def test_a_bad_scalar_at_a_base_that_is_infinity(device: CpuDevice) -> None:
+def test_unreduced_scalar_at_an_infinite_base_is_rejected(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     base_words = from_points(group, [None] * 4)
     assert "scalar 2" in refused(device, scalar_words([1, 2, group.scalars.value]), base_words)
 
 
 @pytest.mark.parametrize("scalar_bits", [1, 31, 63, 64, 65, 253])
-def test_a_scalar_beyond_its_promise(device: CpuDevice, scalar_bits: int) -> None:
+def test_scalar_wider_than_scalar_bits_is_rejected(device: CpuDevice, scalar_bits: int) -> None:
     for scalar in (1 << scalar_bits, (1 << scalar_bits) + 1, (1 << 256) - 1):
         for window_bits in (None, 3, 16):
             message = refused(
@@ -255,7 +255,7 @@ def test_a_scalar_beyond_its_promise(device: CpuDevice, scalar_bits: int) -> Non
             assert message == f"scalar 3 is not below the promised 2**{scalar_bits}"
 
 
-def test_arrays_of_another_kind(device: CpuDevice) -> None:
+def test_arrays_of_wrong_dtype_or_shape_are_rejected(device: CpuDevice) -> None:
     good = scalar_words([1, 2, 3, 4])
     assert refused(device, good.astype(np.int32)) == (
         "scalars of bn254.g1 are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
@@ -294,7 +294,7 @@ def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
         MsmOptions(**options)
 
 
-def test_nothing_at_all(device: CpuDevice) -> None:
+def test_empty_msm(device: CpuDevice) -> None:
     for group in GROUPS.values():
         none = MsmBases(device, group, bases(group, 4)[:0])
         result = msm_words(none, scalar_words([]))

@@ -52,7 +52,7 @@ def u32(*values: int) -> NDArray[np.uint32]:
     ),
 )
 def test_digits(name: str, window_bits: int) -> None:
-    """Also: the digits are those of the scalars, and small enough."""
+    """Digits recompose the scalars, and are within their range."""
     order = GROUPS[name].scalars.value
     half = 1 << (window_bits - 1)
     scalars = [
@@ -78,7 +78,7 @@ def test_digits(name: str, window_bits: int) -> None:
 
 
 @pytest.mark.parametrize("excess", [1, 1 << 64, 1 << 128, 1 << 192])
-def test_digits_of_too_large_a_scalar(excess: int) -> None:
+def test_digits_of_an_oversized_scalar(excess: int) -> None:
     order = GROUPS["bn254.g1"].scalars.value
     buffers = run_everywhere(
         counting.digits, 1,

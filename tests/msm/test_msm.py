@@ -57,7 +57,7 @@ def test_other_lengths(device: CpuDevice, count: int) -> None:
     assert msm(device, group, bases(group, count), scalar_words(scalars)) == expected
 
 
-def test_the_references_agree_with_each_other_and_with_us(device: CpuDevice) -> None:
+def test_references_and_msm_agree(device: CpuDevice) -> None:
     group, count = GROUPS["bn254.g1"], 9
     scalars, base_points = uniform(group, count), points(group, count)
     expected = msm_naive(reference(group), scalars, base_points)
@@ -89,7 +89,7 @@ def test_every_window_width(device: CpuDevice, name: str, window_bits: int) -> N
 
 
 @pytest.mark.parametrize("scalar_bits", [1, 31, 32, 33, 64, 65, 250])
-def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
+def test_scalar_bits_option(device: CpuDevice, scalar_bits: int) -> None:
     group, count = GROUPS["bn254.g1"], 30
     top = (1 << scalar_bits) - 1
     scalars = [top, 0, 1, top, *(scalar & top for scalar in uniform(group, count - 4))]
@@ -98,7 +98,7 @@ def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
     assert msm(device, group, bases(group, count), scalar_words(scalars), options) == expected
 
 
-def test_threads_make_no_difference(cpu_device: CpuDevice) -> None:
+def test_result_does_not_depend_on_threads(cpu_device: CpuDevice) -> None:
     group, count = GROUPS["bn254.g1"], 5000  # several workers sort one window
     scalars = uniform(group, count)
     expected = from_points(group, [by_logarithms(group, scalars, logarithms(count))])
@@ -127,7 +127,7 @@ def test_arrays_that_are_views(device: CpuDevice) -> None:
 
 @pytest.mark.parametrize("shift", [1, 4])
 def test_arrays_at_odd_addresses(device: CpuDevice, shift: int) -> None:
-    """As in the middle of a mapped file."""
+    """Arrays may begin anywhere in a mapped file."""
 
     def moved(array: Words) -> Words:
         memory = np.zeros(array.nbytes + 64, np.uint8)

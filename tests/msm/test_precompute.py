@@ -49,8 +49,8 @@ def test_windows_and_multiples(device: CpuDevice, factor: int, window_bits: int)
     assert msm(device, group, resident, scalar_words(scalars)) == expected
 
 
-def test_the_multiples_themselves(cpu_device: CpuDevice) -> None:
-    """Also of infinity, of a point of order two and of one of order three."""
+def test_stored_multiples_match(cpu_device: CpuDevice) -> None:
+    """Multiples of infinity, and of points of order two and three, too."""
     group = GROUPS["bls12_377.g1"]
     law = reference(group)
     base_points = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
@@ -79,7 +79,7 @@ def test_plans_with_multiples() -> None:
             assert plan.windows == -(-needed // min(factor, needed))
 
 
-def test_options_that_do_not_fit_the_multiples(device: CpuDevice) -> None:
+def test_inconsistent_precompute_options_are_rejected(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     base_words = bases(group, 4)
     scalars = scalar_words([1, 2, 3, 4])
@@ -92,7 +92,7 @@ def test_options_that_do_not_fit_the_multiples(device: CpuDevice) -> None:
         msm(device, group, resident, scalars, MsmOptions())
 
 
-def test_a_promise_made_with_the_bases(device: CpuDevice) -> None:
+def test_scalar_bits_stored_with_the_bases(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     options = MsmOptions(scalar_bits=20, precompute_factor=3)
     resident = MsmBases(device, group, bases(group, 4), options)
@@ -121,7 +121,7 @@ def test_batches(device: CpuDevice, factor: int, batch_size: int | None) -> None
     assert results == [by_logarithms(group, vector, logarithms(count)) for vector in vectors]
 
 
-def test_a_large_batch_is_cut(device: CpuDevice) -> None:
+def test_large_batch_is_split(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     assert plan_msm(group, 1000, MsmOptions(), batch=10**6).batch < 1000
     plan = plan_msm(group, 1000, MsmOptions(batch_size=10**6), batch=10**6)
@@ -132,7 +132,7 @@ def test_a_large_batch_is_cut(device: CpuDevice) -> None:
         plan_msm(group, 1 << 30, MsmOptions())
 
 
-def test_batches_of_nothing(device: CpuDevice) -> None:
+def test_empty_batches(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     base_words = bases(group, 4)
     assert msm_many(device, group, base_words, []) == []
@@ -152,7 +152,7 @@ def test_refused_batches(device: CpuDevice) -> None:
         msm(device, group, base_words, np.zeros((1, 1, 4, 8), np.uint32))
 
 
-def test_base_multiples_that_do_not_fit() -> None:
+def test_base_multiples_exceeding_memory_are_rejected() -> None:
     group, count = GROUPS["bn254.g1"], 40
     base_words = bases(group, count)
     device = CpuDevice(threads=1, memory_budget=3 * base_words.nbytes)

@@ -55,7 +55,7 @@ def test_sums_on_gpus(gpu_device: AnyDevice) -> None:
     assert (sums == _points("bn254.g1", [9, 15 - 7 + (2 << 30)])).all()
 
 
-def test_a_long_segment_in_pieces(gpu_device: AnyDevice) -> None:
+def test_long_segment_in_chunks(gpu_device: AnyDevice) -> None:
     """Pieces of pieces; the opposite of a point is as good as the point."""
     group = GROUPS["bn254.g1"]
     points = _points("bn254.g1", [1, 10])

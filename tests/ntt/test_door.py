@@ -27,7 +27,7 @@ def words(count: int = 4) -> np.ndarray[Any, Any]:
     return from_integers(BN254_FR, range(count))
 
 
-def test_values_and_options() -> None:
+def test_invalid_values_and_options_are_rejected() -> None:
     wrong: dict[str, list[Any]] = {
         "batch": [*NO_COUNTS, None, 0, -1],
         "coset": NO_COUNTS,
@@ -47,7 +47,7 @@ def test_values_and_options() -> None:
             ntt([1, 2], device=device)  # type: ignore[arg-type]
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_integers_are_accepted() -> None:
     values = [1, 2, 3, 4]
     options: Any = {"batch": np.int64(2), "coset": np.uint8(3)}
     assert ntt(values, **options) == ntt(values, batch=2, coset=3)
@@ -60,7 +60,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu", "emulated"])
-def test_plans(name: str) -> None:
+def test_invalid_plans_are_rejected(name: str) -> None:
     with open_device(name) as device:
         for size in (*NO_COUNTS, None, -1, 29, 1 << 70):
             with pytest.raises(InputError):
@@ -97,8 +97,8 @@ def test_plans(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bn254.fr", "baby_bear"])
-def test_elements_that_are_not_reduced_are_the_callers(name: str) -> None:
-    """And no fault of the device, which does not transform them."""
+def test_unreduced_elements_are_input_errors(name: str) -> None:
+    """The error does not blame the device, which leaves the data unchanged."""
     modulus = NAMED[name]
     data = from_integers(modulus, range(8))
     data[5] = 0xFFFFFFFF

@@ -93,14 +93,14 @@ def sizes(modulus: Modulus, *wanted: int) -> list[int]:
     "modulus", one_and_others(FIELDS, [GOLDILOCKS, M31, FULL_128]), ids=lambda modulus: modulus.name
 )
 @pytest.mark.parametrize("log2_sizes", one_and_others([[0, 1, 6], [2, 3, 9]]), ids=str)
-def test_on_the_processor(device: AnyDevice, modulus: Modulus, log2_sizes: list[int]) -> None:
+def test_transforms_on_the_cpu(device: AnyDevice, modulus: Modulus, log2_sizes: list[int]) -> None:
     for log2_size in sizes(modulus, *log2_sizes):
         check(device, modulus, uniform(modulus, 1 << log2_size))
         check(device, modulus, uniform(modulus, 5 << log2_size), batch=5)
 
 
 @each_field
-def test_in_passes(gpu_device: AnyDevice, modulus: Modulus) -> None:
+def test_transforms_in_passes(gpu_device: AnyDevice, modulus: Modulus) -> None:
     for log2_size in sizes(modulus, 1, 2, 6, 7):
         check(gpu_device, modulus, uniform(modulus, 1 << log2_size), tuning=SMALL)
     log2_size = min(3, modulus.two_adicity)
@@ -124,7 +124,7 @@ def test_hostile_values(gpu_device: AnyDevice, modulus: Modulus) -> None:
     one_and_others([M31, BABY_BEAR, GOLDILOCKS], [M31, BABY_BEAR]),
     ids=lambda modulus: modulus.name,
 )
-def test_as_by_default(device: AnyDevice, modulus: Modulus) -> None:
+def test_transforms_with_default_options(device: AnyDevice, modulus: Modulus) -> None:
     """Sizes of several passes, and back."""
     for log2_size in sizes(modulus, 14):
         values = random_elements(modulus, 1 << log2_size, seed=1)
@@ -144,9 +144,7 @@ def test_as_by_default(device: AnyDevice, modulus: Modulus) -> None:
     one_and_others([(BABY_BEAR, "NN"), (GOLDILOCKS, "RN")]),
     ids=lambda part: getattr(part, "name", part),
 )
-def test_tiles_as_they_are_by_default(
-    gpu_device: AnyDevice, modulus: Modulus, ordering: Ordering
-) -> None:
+def test_default_tiles(gpu_device: AnyDevice, modulus: Modulus, ordering: Ordering) -> None:
     values = random_elements(modulus, 1 << 13, seed=2)
     values[:2] = values[-1] = 0
     transform, expected = values.copy(), values.copy()
@@ -184,12 +182,12 @@ SYMPY = {
 
 
 @pytest.mark.parametrize("modulus", one_and_others(SYMPY), ids=lambda modulus: modulus.name)
-def test_as_sympy_has_it(device: AnyDevice, modulus: Modulus) -> None:
+def test_transforms_match_sympy(device: AnyDevice, modulus: Modulus) -> None:
     values = [pow(3, i * i, modulus.value) for i in range(8)]
     assert ntt(values, modulus, family="arkworks", device=device) == SYMPY[modulus]
 
 
-def test_a_root_of_ones_own(device: AnyDevice) -> None:
+def test_custom_root_of_unity(device: AnyDevice) -> None:
     """Powers of two, and every root of order 8 of a toy field."""
     check(device, GOLDILOCKS, uniform(GOLDILOCKS, 64), root=8)
     for root in (2, 8, 9, 15):
@@ -201,7 +199,7 @@ def test_a_root_of_ones_own(device: AnyDevice) -> None:
         assert transform == reference.ntt(TOY, values, root=root)
 
 
-def test_a_root_of_ones_own_in_passes(gpu_device: AnyDevice) -> None:
+def test_custom_root_of_unity_in_passes(gpu_device: AnyDevice) -> None:
     check(gpu_device, GOLDILOCKS, uniform(GOLDILOCKS, 64), root=8, tuning=SMALL)
     check(gpu_device, TOY, uniform(TOY, 2), root=16)
 
@@ -219,7 +217,7 @@ def test_a_root_of_ones_own_in_passes(gpu_device: AnyDevice) -> None:
         (TOY, 2, 4.0, "a root of unity must be an int, not float"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_arguments_are_rejected(
     device: AnyDevice, modulus: Modulus, log2_size: int, root: int | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""Plans that are refused, and the memory that plans state."""
+"""Invalid plans, and the memory that plans report."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ REFUSED: dict[str, tuple[Callable[[NttPlan], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_refused(plan: NttPlan, kind: str) -> None:
+def test_invalid_calls_are_rejected(plan: NttPlan, kind: str) -> None:
     call, message = REFUSED[kind]
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         call(plan)
 
 
-def test_refused_data_stay_as_they_are(plan: NttPlan) -> None:
+def test_rejected_data_is_unchanged(plan: NttPlan) -> None:
     data = random_elements(BN254_FR, 15, seed=1)
     before = data.copy()
     with pytest.raises(InputError):
@@ -123,14 +123,14 @@ def test_refused_data_stay_as_they_are(plan: NttPlan) -> None:
     assert np.array_equal(data, before)
 
 
-def test_a_budget_is_held() -> None:
+def test_memory_budget_is_respected() -> None:
     small = NttPlan(CpuDevice(threads=1, memory_budget=1 << 16), BN254_FR, 14)
     assert small.peak_bytes() > 1 << 16
     with pytest.raises(DeviceError, match=r"a transform of 2\^14 elements of bn254.fr needs"):
         small.forward(words(1 << 14))
 
 
-def test_peak_bytes_are_what_is_kept() -> None:
+def test_peak_bytes_match_allocated_memory() -> None:
     for log2_size in (3, 8, 13):
         device = CpuDevice(threads=1)
         plan = NttPlan(device, BN254_FR, log2_size)
@@ -143,7 +143,7 @@ def test_peak_bytes_are_what_is_kept() -> None:
         assert not kept._tables
 
 
-def test_tables_are_shared_between_plans_and_few_are_kept() -> None:
+def test_tables_are_shared_and_bounded() -> None:
     device = CpuDevice(threads=1)
     kept = store_of(device)
     for _ in range(2):
@@ -154,7 +154,7 @@ def test_tables_are_shared_between_plans_and_few_are_kept() -> None:
     assert len(kept._tables) == 32
 
 
-def test_the_wish_not_to_scale() -> None:
+def test_unscaled_inverse() -> None:
     plan = NttPlan(CpuDevice(threads=1), BN254_FR, 6)
     scaled, unscaled = (random_elements(BN254_FR, 64, seed=9) for _ in range(2))
     plan.inverse(scaled, coset=3)
@@ -181,7 +181,7 @@ def test_one_device_serves_several_threads() -> None:
     assert all(np.array_equal(data, expected) for data in results)
 
 
-def test_values_given_are_not_changed() -> None:
+def test_input_values_are_not_modified() -> None:
     values = random_elements(BN254_FR, 16, seed=6)
     before = values.copy()
     result = ntt(values, BN254_FR)

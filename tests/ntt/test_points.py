@@ -87,7 +87,7 @@ def test_the_order_of_results() -> None:
     assert bit_reversed(0).tolist() == [0]
 
 
-def test_too_little_memory_is_said_before() -> None:
+def test_memory_shortage_is_reported_in_advance() -> None:
     with open_device("cpu", memory_budget=1 << 20) as device:
         LagrangeLevels.check_memory(device, GROUPS["bn254.g1"], 4)
         with pytest.raises(DeviceError, match=r"2\*\*28 points of bn254\.g2"):
@@ -95,7 +95,7 @@ def test_too_little_memory_is_said_before() -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_381.g2"]))
-def test_a_transform_takes_no_more_than_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_use_stays_within_the_estimate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory held at the end: the device's, and the results as they come and in their order.
 
     The points that are given, the factors as elements and one row of digits are not held any more.

@@ -63,7 +63,7 @@ def test_strategies_agree_bit_for_bit() -> None:
         assert np.array_equal(results[0], results[1])
 
 
-def test_threads_make_no_difference(device: AnyDevice) -> None:
+def test_result_does_not_depend_on_threads(device: AnyDevice) -> None:
     if not device.host_memory:
         pytest.skip("threads are a processor's")
     values = random_elements(BN254.fr, 1 << 13, seed=3)

@@ -58,7 +58,7 @@ def check_values_on_the_coset(
     assert words_to_integers(curve.fr, out) == expected
 
 
-def test_the_result_may_take_the_place_of_a(device: AnyDevice) -> None:
+def test_result_may_overwrite_a(device: AnyDevice) -> None:
     plan = NttPlan(device, BN254.fr, 7)
     generator = random.Random(1)
     values = [generator.randrange(BN254.fr.value) for _ in range(3 << 7)]

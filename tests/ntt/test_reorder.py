@@ -1,4 +1,4 @@
-"""Data that a transform refuses stays what it was: elements are marked before launches only."""
+"""Rejected data is unchanged: elements are marked only before a launch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def unaligned() -> np.ndarray[Any, Any]:
     [NUMBERS.astype(">u4"), NUMBERS.astype(np.float32), unaligned()],
     ids=["big-endian", "floats", "unaligned"],
 )
-def test_refused_data_is_kept(data: np.ndarray[Any, Any], device: str, ordering: Ordering) -> None:
+def test_rejected_data_is_unchanged(
+    data: np.ndarray[Any, Any], device: str, ordering: Ordering
+) -> None:
     before = data.tobytes()
     plan = NttPlan(open_device(device), BN254_FR, 3)
     with pytest.raises(DeviceError, match="argument data"):

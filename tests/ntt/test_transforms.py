@@ -151,7 +151,7 @@ def test_hostile_values(device: AnyDevice, curve: PairingCurve) -> None:
         )  # fmt: skip
 
 
-def test_a_coset_is_taken_modulo_the_prime(device: AnyDevice) -> None:
+def test_coset_shift_is_reduced_modulo_the_prime(device: AnyDevice) -> None:
     values = uniform(BN254, 16, 5)
     shift = 11 - 3 * BN254.fr.value
     transform = ntt(values, BN254.fr, coset=shift, device=device)

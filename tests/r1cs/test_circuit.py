@@ -1,4 +1,4 @@
-"""Circuits in Python: what is traced, replayed, checked, found and refused."""
+"""Circuits in Python: tracing, replay, checks, lints and errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def expected(inputs: dict[str, int | list[int]], prime: int) -> int:
 
 
 @pytest.mark.parametrize("curve", CURVE_NAMES)
-def test_witnesses_are_what_plain_integers_say(curve: str) -> None:
+def test_witnesses_match_integer_arithmetic(curve: str) -> None:
     circuit = r1cs.trace(mixed, curve)
     prime, chance = circuit.field.value, random.Random(5)
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_witnesses_are_what_plain_integers_say(curve: str) -> None:
     assert circuit.values(same)[2] == expected(same, prime)
 
 
-def test_rows_hold_as_matrices_say() -> None:
+def test_constraint_checks_match_the_matrices() -> None:
     """The matrices of the file, multiplied out by plain integers, against the replay."""
     circuit = r1cs.trace(mixed, "bls12_381")
     values = circuit.values({"x": 9, "y": 4, "amounts": [3, 50, 7]})
@@ -96,7 +96,7 @@ def test_rows_hold_as_matrices_say() -> None:
         assert (a * b - c) % circuit.field.value == 0
 
 
-def test_operators_are_those_of_the_field() -> None:
+def test_operators_follow_field_arithmetic() -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         x, y = system.private("x"), system.private("y")
         before = len(system.row_paths)
@@ -216,7 +216,7 @@ def test_a_new_wire_is_solved_from_its_constraint() -> None:
 
 
 @pytest.mark.parametrize("curve", one_and_others(CURVE_NAMES))
-def test_bits_are_those_of_the_integer_and_no_others(curve: str) -> None:
+def test_bits_are_the_unique_decomposition(curve: str) -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         system.output("packed", system.pack(r1cs.strict_bits(system, system.private("x"))[1:]))
 
@@ -237,7 +237,7 @@ def test_bits_are_those_of_the_integer_and_no_others(curve: str) -> None:
     assert total == alias
 
 
-def test_lints_find_what_is_likely_wrong() -> None:
+def test_lints_report_likely_mistakes() -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         x = system.private("x")
         system.private("unused")
@@ -259,7 +259,7 @@ def test_lints_find_what_is_likely_wrong() -> None:
     assert r1cs.trace(mixed).lints() == []
 
 
-def test_tampering_finds_what_a_circuit_does_not_say() -> None:
+def test_tampering_finds_missing_constraints() -> None:
     assert not [
         tampering for tampering in r1cs.trace(mixed).tamper(60, MIXED_INPUTS) if tampering.error
     ]

@@ -1,4 +1,4 @@
-"""A processor that leaves out launches and says that all went well makes no witness."""
+"""A CPU device that skips launches and reports success produces no witness."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def function(system: r1cs.ConstraintSystem) -> None:
 
 
 @pytest.mark.parametrize("count", one_and_others([1, 5]))
-def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out each launch alone.
 
     A part of the inputs takes six: three stretches, the arguments of two hints, the values of the
@@ -61,7 +61,7 @@ def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPa
     assert len(circuit.witnesses(inputs)) == count
 
 
-def test_nothing_is_taken_for_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_launches_pass_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Idle()
     monkeypatch.setattr(executor, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)

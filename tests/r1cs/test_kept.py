@@ -1,4 +1,4 @@
-"""Programs of circuits in the cache for other processes, and when they are not used."""
+"""Compiled circuit programs in the cache for other processes, and when they are not used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def chain(factor: int = 3, shift: int = 1) -> Callable[[r1cs.ConstraintSystem], 
     return function
 
 
-def test_a_program_is_found_by_what_it_follows_from(
+def test_cached_program_is_found_by_its_circuit(
     lowerings: list[r1cs.ConstraintSystem], folder: Path
 ) -> None:
     inputs = [{"x": value} for value in (7, 11, 0)]
@@ -97,7 +97,7 @@ def programs_in(folder: Path, key: str) -> Path:
     "damage",
     one_and_others(["a byte", "cut", "another's", "nothing of ours"]),
 )
-def test_a_damaged_program_is_made_anew(
+def test_damaged_program_is_rebuilt(
     lowerings: list[r1cs.ConstraintSystem], folder: Path, damage: str
 ) -> None:
     first = r1cs.trace(chain())
@@ -126,7 +126,7 @@ def test_a_damaged_program_is_made_anew(
     assert path.read_bytes() == content
 
 
-def test_packing_refuses_what_it_did_not_write() -> None:
+def test_unpacking_rejects_invalid_data() -> None:
     data = pack({"a": 1}, [])
     assert unpack(data) == ({"a": 1}, [])
     with pytest.raises(ValueError, match="1 bytes follow"):
@@ -172,6 +172,6 @@ def vars_of(signal: object) -> list[object]:
     return [getattr(signal, name) for name in ("name", "wires", "bits", "single", "public")]
 
 
-def test_no_circuit_from_outside_is_taken_for_quods_own() -> None:
+def test_external_circuits_are_not_treated_as_builtin() -> None:
     with pytest.raises(InputError, match="not a module of Quod"):
         builtin_circuit("quodish.circuits", NAME, "bls12_381")

@@ -38,8 +38,8 @@ def square(system: System) -> None:
         lambda system, x: system.private_bits("z", 2),
     ],
 )
-def test_a_circuit_stays_what_it_is(late: Callable[[System, r1cs.Signal], object]) -> None:
-    """Signals that got out of the function add nothing any more, nor do hints."""
+def test_traced_circuit_is_immutable(late: Callable[[System, r1cs.Signal], object]) -> None:
+    """Signals that escape the function can add neither constraints nor hints."""
     kept = []
 
     def function(system: System) -> None:
@@ -59,7 +59,7 @@ def test_a_circuit_stays_what_it_is(late: Callable[[System, r1cs.Signal], object
     assert len(circuit.witness({"x": 3})) == circuit.wires
 
 
-def test_a_function_that_has_not_run_is_no_circuit() -> None:
+def test_generators_and_coroutines_are_rejected() -> None:
     def generator(system: System) -> Iterator[r1cs.Signal]:
         yield system.public("x")
 
@@ -93,7 +93,7 @@ def test_a_function_that_has_not_run_is_no_circuit() -> None:
         lambda system, wire: system.output("y", wire + 1),
     ],
 )
-def test_nothing_is_computed_from_a_wire_before_it_has_a_value(
+def test_wires_without_a_value_cannot_be_used(
     early: Callable[[System, r1cs.Signal], object],
 ) -> None:
     def wrong(system: System) -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_computed_from_a_wire_before_it_has_a_value(
     assert r1cs.trace(right).values({"x": 1})[1] == 2
 
 
-def test_a_namespace_within_itself() -> None:
+def test_nested_equal_namespaces() -> None:
     def function(system: System) -> None:
         x, scope = system.private("x"), system.namespace("own")
         with scope:
@@ -126,7 +126,7 @@ def test_a_namespace_within_itself() -> None:
     assert names == ["own/own", "own", ""]
 
 
-def test_names_of_lists_are_not_given_twice() -> None:
+def test_duplicate_list_names_are_rejected() -> None:
     for first in (System.public, System.private, partial(System.output, signal=3)):
         system = System("bn254")
         first(system, "a[1]")  # type: ignore[operator]
@@ -135,7 +135,7 @@ def test_names_of_lists_are_not_given_twice() -> None:
         system.public("a", 1)
 
 
-def test_constants_that_are_no_bits() -> None:
+def test_non_bit_constants_are_rejected() -> None:
     system, curve = System("bn254"), EDWARDS["baby_jubjub"]
     (x,) = system.private_bits("x", 1)
     edwards = gadgets.EdwardsPoints(system, curve)
@@ -172,8 +172,8 @@ def test_constants_that_are_no_bits() -> None:
                 act(wrong)
 
 
-def test_signals_that_nothing_shows_to_be_bits() -> None:
-    """An error where the circuit is made; what shows them to be bits makes it right."""
+def test_signals_not_proved_to_be_bits_are_rejected() -> None:
+    """The error is raised while tracing; a constraint that proves the bit fixes it."""
     system, curve = System("bn254"), EDWARDS["baby_jubjub"]
     (x,) = system.private_bits("x", 1)
     edwards, montgomery = (
@@ -219,7 +219,7 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
             act(right)
 
 
-def test_operands_of_comparisons_that_nothing_bounds() -> None:
+def test_unbounded_comparison_operands_are_rejected() -> None:
     system = System("bn254")
     small, large = system.private("small"), system.private("large")
     system.bits(small, 8)
@@ -238,7 +238,7 @@ def test_operands_of_comparisons_that_nothing_bounds() -> None:
                 compare(system, wrong, small, 8)
 
 
-def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
+def test_points_not_proved_to_be_on_the_curve_are_rejected() -> None:
     system, curve = System("bn254"), EDWARDS["baby_jubjub"]
     edwards, montgomery = (
         gadgets.EdwardsPoints(system, curve), gadgets.MontgomeryPoints(system, curve)
@@ -274,7 +274,7 @@ def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
         act(montgomery.double(form))
 
 
-def test_what_is_declared_of_signals() -> None:
+def test_declared_bounds_apply_to_equal_signals() -> None:
     system = System("bn254")
     x = system.private("x")
     assert system.upper_bound(x) is None
@@ -294,7 +294,7 @@ def test_what_is_declared_of_signals() -> None:
         system.declare_upper_bound(x, system.prime)
 
 
-def test_factors_are_numbers_of_the_field() -> None:
+def test_factors_are_reduced_modulo_the_field() -> None:
     system = System("bn254")
     x = system.private("x")
     assert x.scaled(system.prime).wires == ()
@@ -319,7 +319,7 @@ def test_hints_that_fail() -> None:
         circuit.prepare()
 
 
-def test_tampering_with_what_hints_cannot_follow() -> None:
+def test_tampering_beyond_the_hints() -> None:
     """A prover asks no hints: one that takes only right values, or gives others, hides nothing."""
 
     def function(back: Callable[[int], int], system: System) -> None:
@@ -336,8 +336,8 @@ def test_tampering_with_what_hints_cannot_follow() -> None:
         }
 
 
-def test_tampering_with_what_is_wrong_already() -> None:
-    """Then nothing would be accepted, whatever the circuit says."""
+def test_tampering_with_an_unsatisfied_witness() -> None:
+    """Otherwise no tampering would be accepted, whatever the circuit."""
 
     def function(system: System) -> None:
         system.assert_equal(system.private("x") ** 2, 4)
@@ -349,8 +349,8 @@ def test_tampering_with_what_is_wrong_already() -> None:
     assert circuit.tamper(10, {"x": 2})
 
 
-def test_a_witness_begins_with_one() -> None:
-    """All zeros satisfy what has no constant."""
+def test_witness_must_start_with_one() -> None:
+    """Without a constant all zeros satisfy the constraints."""
     circuit = r1cs.trace(square)
     for first in (0, 2, circuit.field.value - 1):
         with pytest.raises(InputError, match="the first value of a witness must be 1"):
@@ -360,7 +360,7 @@ def test_a_witness_begins_with_one() -> None:
         circuit.check([0, 0, 0])
 
 
-def test_a_wire_that_meets_nothing_is_unconstrained() -> None:
+def test_wire_in_vanishing_terms_is_unconstrained() -> None:
     def function(system: System) -> None:
         x, y, z = (system.private(name) for name in "xyz")
         system.enforce(x, y - y, z)

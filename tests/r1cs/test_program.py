@@ -54,7 +54,7 @@ def random_circuit(seed: int) -> r1cs.Circuit:
 
 
 @pytest.mark.parametrize("seed", one_and_others(range(9), range(4)))
-def test_programs_are_their_steps(seed: int) -> None:
+def test_programs_match_step_by_step_evaluation(seed: int) -> None:
     circuit, chance = random_circuit(seed), random.Random(seed)
     prime = circuit.field.value
     inputs = [
@@ -93,7 +93,7 @@ def test_many_witnesses_at_once(curve: str) -> None:
         circuit.witnesses([{"x": 1}])
 
 
-def test_a_chain_of_quotients_takes_one_inversion() -> None:
+def test_quotient_chain_needs_one_inversion() -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         u, v = system.private("u"), system.private("v")
         for _ in range(60):
@@ -115,7 +115,7 @@ def test_a_chain_of_quotients_takes_one_inversion() -> None:
     )
 
 
-def test_an_input_that_divides_by_zero_is_as_its_steps_say() -> None:
+def test_division_by_zero_matches_step_by_step_evaluation() -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         x = system.private("x")
         quotient = (x + 1) / (x - 3)

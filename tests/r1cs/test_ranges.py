@@ -1,4 +1,4 @@
-"""Ranges that constraints show: right circuits are taken, and no solution exceeds a range."""
+"""Ranges implied by constraints: correct circuits pass, and no solution exceeds a range."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_bits_by_other_constraints(name: str) -> None:
     system.select(bit, system.private("chosen"), system.private("other"))
 
 
-def test_constraints_that_show_no_bit() -> None:
+def test_constraints_that_imply_no_bit() -> None:
     system = System("bn254")
     x, y = system.private("x"), system.private("y")
     for a, b, c in (

@@ -1,4 +1,4 @@
-"""Witnesses in a device's memory: the processor's values, and no step that may be left out."""
+"""Witnesses in device memory: equal to the host's, with every step executed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def made(
 
 
 @pytest.mark.parametrize("seed", one_and_others(range(3)))
-def test_the_values_are_those_of_the_steps(gpu_device: AnyDevice, seed: int) -> None:
+def test_the_values_match_step_by_step_evaluation(gpu_device: AnyDevice, seed: int) -> None:
     """More inputs than a workgroup has instances, hints, and quotients by 0 in a curve's field
     each."""
     circuit, chance = random_circuit(seed), random.Random(seed)
@@ -66,7 +66,7 @@ def test_the_values_are_those_of_the_steps(gpu_device: AnyDevice, seed: int) -> 
 
 
 @pytest.mark.thorough
-def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
+def test_rows_are_checked_on_the_device(gpu_device: AnyDevice) -> None:
     circuit = r1cs.trace(mixed)
     inputs: list[dict[str, Any]] = [
         {"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(3)
@@ -83,8 +83,8 @@ def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
     assert circuit.witnesses([], device=gpu_device) == []
 
 
-def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many workgroups at a time as there is memory for."""
+def test_in_parts_that_fit_memory(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many workgroups at a time as memory allows."""
     most = 1 << 12
     monkeypatch.setattr(executor, "_MAX_BYTES", most)
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
@@ -105,7 +105,7 @@ def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("device", ["cpu", "emulated"])
-def test_errors_of_hints_say_of_which_input(device: str) -> None:
+def test_hint_errors_name_the_input(device: str) -> None:
     def function(system: r1cs.ConstraintSystem) -> None:
         (half,) = system.hint(lambda value: 8 // value, [system.private("x")])
         system.output("y", half * half)
@@ -128,7 +128,7 @@ def test_errors_of_hints_say_of_which_input(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "emulated"])
-def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: str) -> None:
+def test_hints_after_division_by_zero_get_step_values(device: str) -> None:
     """The program has another number there, which a hint may refuse."""
     asked = []
 
@@ -151,7 +151,7 @@ def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: st
 
 
 @pytest.mark.parametrize("form", ["ir", "wgsl"])
-def test_many_take_more_than_one_buffer(form: KernelForm) -> None:
+def test_many_witnesses_use_several_buffers(form: KernelForm) -> None:
     """A buffer has room for 32 to 63 witnesses; an error names the index of the one that fails."""
 
     def function(system: r1cs.ConstraintSystem) -> None:
@@ -177,7 +177,7 @@ def test_many_take_more_than_one_buffer(form: KernelForm) -> None:
 @pytest.mark.parametrize(
     ("form", "room", "buffers"), [("ptx", 31, 1), ("wgsl", 5, 2), ("ir", 1, 6)]
 )
-def test_a_buffer_may_have_room_for_few(form: KernelForm, room: int, buffers: int) -> None:
+def test_buffer_with_room_for_few_witnesses(form: KernelForm, room: int, buffers: int) -> None:
     """For fewer than a workgroup's instances: those of long circuits where kernels reach little."""
     circuit = r1cs.trace(small)
     row = circuit.field.bytes * max(circuit.wires, circuit.program._program.registers)
@@ -192,7 +192,7 @@ def test_a_buffer_may_have_room_for_few(form: KernelForm, room: int, buffers: in
         made(circuit, inputs, EmulatedDevice(executor=form, largest_buffer=row - 4))
 
 
-def test_a_witness_in_memory_is_a_record() -> None:
+def test_device_witness_record_attributes() -> None:
     circuit = r1cs.trace(small)
     with open_device("emulated") as device:
         witness, lost = made(circuit, [{"x": 2}, {"x": 3}], device)
@@ -224,7 +224,7 @@ def test_a_witness_in_memory_is_a_record() -> None:
         assert list(circuit.program._resident) == [other]
 
 
-def test_no_copy_is_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_download_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_device("emulated") as device:
         (witness,) = made(r1cs.trace(small), [{"x": 2}], device)
         monkeypatch.setattr(device, "download", lambda *arguments: None)
@@ -232,7 +232,7 @@ def test_no_copy_is_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
             _ = witness.values
 
 
-def test_a_processor_gives_host_memory() -> None:
+def test_cpu_device_returns_host_memory() -> None:
     circuit = r1cs.trace(mixed)
     inputs = [{"x": 5, "y": 1, "amounts": [1, 2, 3]}]
     (witness,) = circuit.witnesses(inputs, device="cpu")
@@ -248,7 +248,9 @@ def test_a_processor_gives_host_memory() -> None:
         ["failing_rows"],
     ),
 )
-def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_launches_produce_no_witness(
+    left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     circuit = r1cs.trace(mixed)
     inputs = [{"x": at, "y": 1, "amounts": [at, 2, 3]} for at in range(3)]
     with open_device("emulated") as device:
@@ -266,7 +268,7 @@ def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.thorough
-def test_a_key_of_the_device_takes_it_from_there(
+def test_key_on_the_device_reads_the_device_witness(
     gpu_device: AnyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bytes equal those of a host witness, and the host does not read the values."""

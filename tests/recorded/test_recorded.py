@@ -1,4 +1,4 @@
-"""Recorded proofs, keys and files still verify, and are made again byte for byte."""
+"""Recorded proofs, keys and files still verify, and are reproduced byte for byte."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_recorded_files_verify(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(CASES, AGAIN))
-def test_files_are_made_again_byte_for_byte(name: str, tmp_path: Path) -> None:
+def test_recorded_files_are_reproducible(name: str, tmp_path: Path) -> None:
     CASES[name].write(tmp_path)
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert files == {path.name: path.read_bytes() for path in (RECORDED / name).iterdir()}

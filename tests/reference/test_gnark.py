@@ -1,4 +1,4 @@
-"""gnark's GKR vectors: its model proves what its files have, and Quod says the same of them."""
+"""gnark's GKR vectors: the model reproduces them, and Quod gives the same verdicts."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def sent(vector: dict[str, Any]) -> list[Proof]:
     ]
 
 
-def test_all_files_are_there(shared_fixtures: Path) -> None:
+def test_all_vector_files_exist(shared_fixtures: Path) -> None:
     assert sorted(path.stem for path in (shared_fixtures / "gkr").glob("*.json")) == FILES
 
 
-def test_the_model_proves_what_the_files_have(vector: dict[str, Any]) -> None:
+def test_model_reproduces_gnark_proofs(vector: dict[str, Any]) -> None:
     circuit = Circuit(vector["wires"], vector["input"])
     outputs = [circuit.values[number] for number in circuit.outputs]
     assert outputs == [elements(values) for values in vector["output"]]
     assert circuit.prove() == sent(vector)
 
 
-def test_the_verifier_takes_the_files_and_no_others(vector: dict[str, Any]) -> None:
+def test_verifier_accepts_only_the_gnark_proofs(vector: dict[str, Any]) -> None:
     circuit, outputs = Circuit(vector["wires"], vector["input"]), vector["output"]
     circuit.verify(outputs, sent(vector))
     for row in outputs:

@@ -25,7 +25,7 @@ EACH = [*SMALL, "bn254-poseidon", "bls12_381-poseidon"]
 
 
 @pytest.mark.parametrize("name", one_and_others(EACH))
-def test_proves_what_snarkjs_keys_ask_for(shared_fixtures: Path, name: str) -> None:
+def test_proves_under_snarkjs_keys(shared_fixtures: Path, name: str) -> None:
     folder = shared_fixtures / "circom" / name
     key = read_zkey(folder / "circuit.zkey")
     witness = read_wtns(folder / "witness.wtns")
@@ -47,7 +47,7 @@ def test_accepts_proofs_of_snarkjs(shared_fixtures: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_refuses_everything_else(shared_fixtures: Path, name: str) -> None:
+def test_rejects_changed_proofs(shared_fixtures: Path, name: str) -> None:
     folder = shared_fixtures / "circom" / name
     key = read_verification_key(folder / "verification_key.json")
     public = read_public(folder / "public.json")

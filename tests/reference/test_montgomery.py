@@ -39,7 +39,7 @@ def test_word_reduction(modulus: Modulus, word_bits: int, data: st.DataObject) -
 
 
 @each_modulus
-def test_stored_form_is_that_of_the_modulus(modulus: Modulus) -> None:
+def test_montgomery_form_matches_the_modulus(modulus: Modulus) -> None:
     bits = 32 * modulus.words
     stored = modulus.to_montgomery(12345)
     assert reduce(stored, modulus.value, bits) == 12345 == modulus.from_montgomery(stored)
@@ -56,7 +56,7 @@ def test_split_and_join(value: int, word_bits: int) -> None:
     assert join(parts, word_bits) == value
 
 
-def test_split_refuses_what_does_not_fit() -> None:
+def test_split_rejects_out_of_range_values() -> None:
     for value in (1 << 64, -1):
         with pytest.raises(ValueError, match="does not fit"):
             split(value, 32, 2)

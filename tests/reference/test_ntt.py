@@ -30,7 +30,7 @@ def test_dft_over_a_small_field() -> None:
 @each_curve
 @each_family
 @pytest.mark.parametrize("log_size", [0, 1, 2, 5])
-def test_fft_is_the_dft(curve: PairingCurve, family: RootFamily, log_size: int) -> None:
+def test_fft_matches_the_dft(curve: PairingCurve, family: RootFamily, log_size: int) -> None:
     p = curve.fr.value
     values = [pow(3, i * i + 1, p) for i in range(1 << log_size)]
     root = root_of_unity(curve.fr, family, log_size)

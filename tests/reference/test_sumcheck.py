@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fixtures
 
 
 @pytest.mark.parametrize("name", ["linear_univariate_single_claim", "trilinear_single_claim"])
-def test_sumchecks_of_gnark(shared_fixtures: Path, name: str) -> None:
+def test_proofs_match_gnark(shared_fixtures: Path, name: str) -> None:
     file = shared_fixtures / "gkr" / "sumcheck" / "vectors.json"
     vector = json.loads(file.read_text(encoding="utf-8"))[name]
     table, sent = elements(vector["values"]), vector["proof"]["partialSumPolys"]

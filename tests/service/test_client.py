@@ -1,4 +1,4 @@
-"""The Python clients: what they load, what they refuse by themselves, and asyncio."""
+"""The Python clients: imports, local validation, and asyncio."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print({"numpy", "llvmlite", "fastapi", "pydantic", "sqlite3"} & {*sys.modules})
 """
 
 
-def test_a_client_loads_next_to_nothing() -> None:
+def test_client_imports_few_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _USE], cwd=REPOSITORY, capture_output=True, text=True
     )
@@ -50,12 +50,12 @@ def test_a_client_loads_next_to_nothing() -> None:
         ({"wtns": b"x", "deadline": "now"}, "the deadline must be seconds"),
     ],
 )
-def test_requests_that_are_none(fields: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_rejected(fields: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ProofRequest("k", **fields)  # type: ignore[arg-type]
 
 
-def test_inputs_that_are_no_json() -> None:
+def test_non_json_inputs_are_rejected() -> None:
     with Client("unix:/nowhere") as client:
         for inputs in ({"a": float("nan")}, {"a": object()}):
             with pytest.raises(InputError, match="inputs must map names to whole numbers") as told:
@@ -64,12 +64,12 @@ def test_inputs_that_are_no_json() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "nowhere", 7, None, "a\n:1"])
-def test_addresses_that_are_none(address: object) -> None:
+def test_invalid_addresses_are_rejected(address: object) -> None:
     with pytest.raises(InputError, match=r"unix:PATH or HOST:PORT"):
         Client(address)  # type: ignore[arg-type]
 
 
-def test_certificates_that_are_none(tmp_path: Path) -> None:
+def test_missing_certificates_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         Client("localhost:1", certificate=tmp_path / "none")
 
@@ -128,7 +128,7 @@ def test_a_job_has_its_proof(start: Start) -> None:  # noqa: F811
             _ = failed.public
 
 
-def test_a_server_that_goes_away(start: Start) -> None:  # noqa: F811
+def test_server_outage_raises_unavailable(start: Start) -> None:  # noqa: F811
     server = start(go=False)
     with server.client() as client:
         job = client.submit(ProofRequest("membership", wtns=b"x"))

@@ -1,4 +1,4 @@
-"""Records in each encoding: nothing is lost, and nothing else is read."""
+"""Records round-trip in each encoding, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ JOB = RemoteJob(
         Lease("1-a", 1, 5, 2, "k", "ann", "payload", 3, None, 2),
     ],
 )  # fmt: skip
-def test_frames_are_read_back(record: object) -> None:
+def test_frames_round_trip(record: object) -> None:
     sent = json.loads(json.dumps(encode_frame(record)))
     assert decode_frame(type(record), sent) == record
 
 
-def test_bodies_do_not_come_in_frames() -> None:
+def test_frames_exclude_bodies() -> None:
     lease = Lease("1-a", 1, 5, 2, "k", "ann", "payload", 3, None, 2, b"witness")
     assert "body" not in encode_frame(lease)
 
@@ -57,7 +57,7 @@ def test_bodies_do_not_come_in_frames() -> None:
         {"keys": None}, {"wanted": {}}, {"proofs": 1.5}, {"more": 1},
     ],
 )  # fmt: skip
-def test_frames_of_something_else(change: dict[str, Any]) -> None:
+def test_invalid_frames_are_rejected(change: dict[str, Any]) -> None:
     sent = encode_frame(STATUS)
     assert decode_frame(WorkerStatus, sent) == STATUS
     with pytest.raises(InputError, match="a message has"):
@@ -75,14 +75,14 @@ def test_frames_of_something_else(change: dict[str, Any]) -> None:
         (pb.Refusal, Refusal("NOT_FOUND", "NOT_FOUND", "none")),
     ],
 )  # fmt: skip
-def test_messages_are_read_back(kind: type[Message], record: Any) -> None:
+def test_messages_round_trip(kind: type[Message], record: Any) -> None:
     fields = {wire.message for _, _, wire in wire_fields(type(record)) or ()}
     assert set(kind.DESCRIPTOR.fields_by_name) <= fields
     sent = encode_message(kind, record).SerializeToString()
     assert decode_message(type(record), kind.FromString(sent)) == record
 
 
-def test_states_of_a_later_server() -> None:
+def test_unknown_states_of_a_newer_server() -> None:
     assert decode_message(RemoteJob, pb.Job(state=77)).state is JobState.QUEUED
 
 

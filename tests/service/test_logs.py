@@ -1,4 +1,4 @@
-"""The log of a process: lines of one form, whoever writes them, and none with a value."""
+"""The log of a process: uniform lines from every source, without values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ broken()
 """
 
 
-def test_all_that_python_writes_is_a_line_without_a_value() -> None:
+def test_python_output_is_logged_without_values() -> None:
     run = subprocess.run([sys.executable, "-c", EVERYTHING], capture_output=True, text=True)
     lines = [json.loads(line) for line in run.stderr.splitlines()]
     assert [line["message"] for line in lines] == [

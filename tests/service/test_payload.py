@@ -1,4 +1,4 @@
-"""The payload of a job: what is written is what is read, and nothing else is read at all."""
+"""Job payloads round-trip, and invalid payloads are rejected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def witness(folder: Path, body: bytes) -> bytes:
 
 
 @given(st.sampled_from(PayloadKind), st.lists(st.binary(min_size=1, max_size=99), min_size=1))
-def test_what_is_written_is_read(kind: PayloadKind, bodies: list[bytes]) -> None:
+def test_payloads_round_trip(kind: PayloadKind, bodies: list[bytes]) -> None:
     with open(os.memfd_create("payload"), "w+b") as file:
         file.write(payload_header(kind, [len(body) for body in bodies]) + b"".join(bodies))
         file.flush()
@@ -55,7 +55,7 @@ def test_what_is_written_is_read(kind: PayloadKind, bodies: list[bytes]) -> None
         assert [read_body(file, section) for section in header.sections] == bodies
 
 
-def test_the_layout_is_what_is_documented(tmp_path: Path) -> None:
+def test_layout_matches_the_documentation(tmp_path: Path) -> None:
     path = put(tmp_path, PayloadKind.INPUTS, b"{}", b"[ ]")
     assert path.read_bytes() == b"QUODJOB\x01" + struct.pack("<IIQQ", 3, 2, 2, 3) + b"{}[ ]"
 
@@ -73,7 +73,7 @@ def test_a_witness_within_the_payload(tmp_path: Path) -> None:
             pass
 
 
-def test_inputs_are_no_witness(tmp_path: Path) -> None:
+def test_inputs_are_not_a_witness(tmp_path: Path) -> None:
     with (
         put(tmp_path, PayloadKind.INPUTS, b"{}").open("rb") as file,
         pytest.raises(InputError, match="must be computed"),
@@ -111,7 +111,7 @@ def test_damaged_payloads(tmp_path: Path, what: str) -> None:
         assert SECRET.decode() not in str(told.value)
 
 
-def test_a_payload_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+def test_payload_truncated_while_read_is_rejected(tmp_path: Path) -> None:
     path = put(tmp_path, PayloadKind.WTNS, bytes(1 << 20))
     with path.open("rb") as file:
         [section] = read_header(file, 1).sections
@@ -163,7 +163,9 @@ class TestPaths:
         ["../outside.wtns", "link", "linked/outside.wtns", "day", ".", "none", "/etc/passwd",
          "pipe", "", "a\0b", None, 7, b"day/w.wtns", "\ud800", "x" * 5000],
     )  # fmt: skip
-    def test_what_is_no_file_below_the_root(self, tmp_path: Path, root: Path, path: Any) -> None:
+    def test_paths_outside_the_root_are_rejected(
+        self, tmp_path: Path, root: Path, path: Any
+    ) -> None:
         (root / "link").symlink_to(tmp_path / "outside.wtns")
         (root / "linked").symlink_to(tmp_path)
         os.mkfifo(root / "pipe")
@@ -172,7 +174,7 @@ class TestPaths:
         assert "outside" not in str(told.value)
         assert "etc" not in str(told.value)
 
-    def test_paths_that_take_long_to_follow(
+    def test_long_paths_and_link_chains_are_rejected(
         self, root: Path, request: pytest.FixtureRequest
     ) -> None:
         # The limit must not be that of Python's stack, which a program may raise.
@@ -186,12 +188,14 @@ class TestPaths:
         with pytest.raises(InputError, match="not a file below this client's root"):
             path_body(root, "link1500")
 
-    def test_a_root_that_is_gone(self, root: Path) -> None:
+    def test_missing_root_is_reported(self, root: Path) -> None:
         with pytest.raises(InputError, match="not a file below this client's root"):
             path_body(root / "none", "w.wtns")
 
     @pytest.mark.parametrize("what", ["file", "folder", "pipe", "gone"])
-    def test_what_is_put_in_its_place_later(self, tmp_path: Path, root: Path, what: str) -> None:
+    def test_path_swapped_after_submission_is_rejected(
+        self, tmp_path: Path, root: Path, what: str
+    ) -> None:
         body = path_body(root, "day/w.wtns")
         (root / "day" / "w.wtns").unlink()
         if what == "file":
@@ -210,12 +214,12 @@ class TestPaths:
     @pytest.mark.parametrize(
         "body", [b"x", b"/\0", b"/\0../x", b"relative\0x", b"/\0a//b", b"/\0./a", b"/tmp\0/etc/x"]
     )
-    def test_bodies_that_are_no_path(self, tmp_path: Path, body: bytes) -> None:
+    def test_invalid_paths_are_rejected(self, tmp_path: Path, body: bytes) -> None:
         with pytest.raises(InputError, match="an invalid path"):
             witness(tmp_path, body)
 
 
-def test_it_loads_no_arrays() -> None:
+def test_payload_module_does_not_import_numpy() -> None:
     code = "import quod.service.payload, sys; print({'numpy', 'llvmlite'} & {*sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True

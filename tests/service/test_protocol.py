@@ -17,7 +17,7 @@ from quod.service.queue import JobState
 from quod.witness.errors import CalculatorError, WitnessLimitError
 
 
-def test_the_generated_code_is_of_this_protocol(tmp_path: Path) -> None:
+def test_generated_code_matches_the_protocol(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools")
     generate.generate(tmp_path)
     for name in generate.GENERATED:
@@ -47,12 +47,12 @@ def test_times(seconds: float) -> None:
 
 @pytest.mark.parametrize("fields", [{"seconds": -1}, {"nanos": -1}, {"nanos": 10**9},
                                    {"seconds": 1 << 41}])  # fmt: skip
-def test_times_that_are_none(fields: dict[str, int]) -> None:
+def test_invalid_times_are_rejected(fields: dict[str, int]) -> None:
     with pytest.raises(InputError, match="time or duration"):
         seconds_of(Timestamp(**fields))
 
 
-def test_refusals_are_the_same_error_again() -> None:
+def test_errors_round_trip_through_the_protocol() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     kinds = [kind for kind in kinds if issubclass(kind, QuodError)]
     assert len(kinds) > 12
@@ -70,7 +70,7 @@ def test_refusals_are_the_same_error_again() -> None:
             assert restored.retry_seconds == 2.5  # type: ignore[attr-defined]
 
 
-def test_what_nobody_expected_is_not_told() -> None:
+def test_unexpected_error_text_is_not_sent() -> None:
     refusal = refusals.refusal_of(ValueError("the witness is 7"))
     assert (refusal.status, refusal.message) == (
         "INTERNAL",

@@ -1,4 +1,4 @@
-"""The document of an operator: what it holds, what it reckons, and what it must not hold."""
+"""The operator's status document: its contents, its rates, and values it must not contain."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_stages_are_kept_for_a_minute_and_counted_for_streams() -> None:
     assert activity.stages(after=99) == ([], 3)
 
 
-def test_rates_are_of_the_last_minute_and_of_one_life_of_a_worker() -> None:
+def test_rates_cover_the_last_minute_of_one_worker_process() -> None:
     clock = Clock()
     activity = Activity(clock)
     assert activity.rates() == (0.0, {})
@@ -128,7 +128,7 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     assert told["events"][-1]["kind"] == "ended"
 
 
-def test_jobs_that_run_or_failed_come_first(tmp_path: Path) -> None:
+def test_running_and_failed_jobs_are_listed_first(tmp_path: Path) -> None:
     with open_queue(tmp_path / "queue", sweep_seconds=None) as queue:
         submission = Submission("ann", "k", bytes(32))
         running = [queue.submit(submission) for _ in range(3)]

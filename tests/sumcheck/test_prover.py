@@ -124,8 +124,8 @@ def test_agrees_with_the_model(
 
 
 @pytest.mark.parametrize("name", one_and_others(["m31.4", "goldilocks.2", "toy.17"]))
-def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice, name: str) -> None:
-    """On an interpreter, too."""
+def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice, name: str) -> None:
+    """Also on an interpreter."""
     test_agrees_with_the_model(gpu_device, name, "product", 3, True, True)
 
 
@@ -139,10 +139,10 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice, name: str
         always=[(7, 3, True, "bn254.fr"), (4, 3, False, "m31.4")],
     ),
 )  # fmt: skip
-def test_rounds_on_large_tables_are_those_of_small_ones(
+def test_rounds_on_large_tables_match_the_final_kernel(
     device: AnyDevice, log2_size: int, log_capacity: int, weighted: bool, name: str
 ) -> None:
-    """Each way through the kernels gives the bytes that the last one alone gives."""
+    """Every kernel path gives the bytes of the final kernel alone."""
     field, batch = FIELDS[name], 3
     in_base = 1 if field.degree > 1 else 0
     shape = Shape(field, SumOfProducts(((1, (0, 1)), (2, (2,)))), in_base, weighted)
@@ -158,7 +158,7 @@ def test_rounds_on_large_tables_are_those_of_small_ones(
     assert np.array_equal(run(log_capacity, 1, in_place=True), wanted)
 
 
-def test_a_pass_for_two_rounds_is_for_devices_with_room_for_it() -> None:
+def test_fused_two_round_pass_needs_enough_memory() -> None:
     """Within portable WebGPU nine values of all instances are more memory than a workgroup has."""
     shape = Shape(FIELDS["m31.4"], FORMS["product"], 1, True)
     for executor, depth in (("ir", 2), ("wgsl", 1)):
@@ -171,7 +171,7 @@ def test_a_pass_for_two_rounds_is_for_devices_with_room_for_it() -> None:
         )  # fmt: skip
 
 
-def test_sumchecks_that_fill_a_gpu_share_its_multiprocessors() -> None:
+def test_batched_sumchecks_share_multiprocessors() -> None:
     """Three workgroups of them fit the memory of each, and a single one has all of it."""
     device = EmulatedDevice(multiprocessors=4)
     for field in (EXTENSIONS["m31.3"], NAMED["bn254.fr"]):
@@ -214,7 +214,7 @@ def two_totals(
 
 
 @pytest.mark.parametrize("groups", [1, 7, 32, 77])
-def test_the_end_of_a_round_adds_up_any_number_of_parts(device: AnyDevice, groups: int) -> None:
+def test_round_end_sums_any_number_of_partial_sums(device: AnyDevice, groups: int) -> None:
     modulus, lanes = NAMED["m31"], 8
     parts = random_elements(modulus, 2 * groups, seed=groups)
     out = device.allocate(8)
@@ -317,7 +317,7 @@ def _batch(
 def test_scales_multiply_their_terms(
     device: AnyDevice, name: str, mixed: bool, weighted: bool, log_capacity: int, depth: int
 ) -> None:
-    """As a table does that is the scale times another."""
+    """A scale equals a table that is the scale times another."""
     field, log2_size, batch = FIELDS[name], 4, 2
     scales = drawn(field, 2 * batch, 3)
     polynomial = SumOfProducts(((1, (1, 2)), (-2, (0,)), (1, (0, 1)), (1, (2, 2))))
@@ -431,7 +431,7 @@ def test_every_part_of_a_statement_changes_the_first_challenge() -> None:
     assert len(challenges) == len(statements)
 
 
-def test_another_statement_is_refused() -> None:
+def test_other_statements_are_rejected() -> None:
     field = FIELDS["m31.4"]
     statement, data = proof_of(field)
     assert statement.point is not None
@@ -450,7 +450,7 @@ def test_another_statement_is_refused() -> None:
         verify(statement, data, transcript=before)
 
 
-def test_false_claims_pass_on_toy_fields_as_often_as_theory_says() -> None:
+def test_false_claims_pass_on_toy_fields_at_the_bounded_rate() -> None:
     """A false claim survives a round unless its challenge is 0, where the prover's error vanishes:
     each round 1/p."""
     log2_size, batch = 2, 3000
@@ -492,14 +492,14 @@ def test_false_claims_pass_on_toy_fields_as_often_as_theory_says() -> None:
     assert abs(accepted / batch - rate) < 5 * (rate / batch) ** 0.5
 
 
-def test_a_device_that_does_nothing_is_noticed() -> None:
+def test_idle_device_is_detected() -> None:
     device: Any = Idle(open_device("cpu"))
     tables = [random_elements(TOY, 4, seed=1)]
     with pytest.raises(DeviceError, match="without computing"):
         prove(device, TOY, SumOfProducts.product(1), tables)
 
 
-def test_what_a_statement_was_made_of_may_change_later() -> None:
+def test_statement_copies_its_arguments() -> None:
     class Turning(list[Plain]):
         """Another point each time it is looked at."""
 

@@ -24,7 +24,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("hash", FILES)
-def test_the_files_are_what_their_script_makes(hash: Hash) -> None:
+def test_vector_files_match_their_script(hash: Hash) -> None:
     assert FILES[hash].read_text(encoding="utf-8") == text(hash)
 
 
@@ -39,7 +39,7 @@ ALWAYS = [
 
 @pytest.mark.crossed("device", "number")
 @pytest.mark.parametrize("number", one_and_others(range(len(CASES)), always=ALWAYS))
-def test_proofs_are_these_bytes(device: AnyDevice, number: int) -> None:
+def test_proofs_match_the_vectors(device: AnyDevice, number: int) -> None:
     hash: Hash = CASES[number][0]
     vector: dict[str, Any] = CASES[number][1]
     field, vector_point = FIELDS[vector["field"]], vector["point"]

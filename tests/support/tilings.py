@@ -1,4 +1,4 @@
-"""Which devices run tests of tiles: those of the fixture `tiling`, and one that runs texts."""
+"""Devices for tests of tiles: those of the fixture `tiling`, and one that runs texts."""
 
 from __future__ import annotations
 

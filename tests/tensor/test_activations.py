@@ -82,7 +82,7 @@ def is_near(actual: Array, exact: Array, arithmetic: Array | float, element: Typ
 @pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", FORWARD)
-def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, name: str, element: Type) -> None:
     function, backward, exact64, units = FORWARD[name]
     for count in [7, 129] if device.kind == "webgpu" else COUNTS:
         stored_x = stored(inputs(count, 1), element)
@@ -142,7 +142,7 @@ def test_on_an_emulated_gpu(name: str) -> None:
 
 @pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", FORWARD)
-def test_ends_of_the_range(device: AnyDevice, name: str) -> None:
+def test_range_limits(device: AnyDevice, name: str) -> None:
     function, backward, *_ = FORWARD[name]
     x = np.array([0, -0.0, 3e38, -3e38, 100, -100, 30, 1e-30], np.float32)
     y, slope = np.empty_like(x), np.empty_like(x)
@@ -156,7 +156,7 @@ def test_ends_of_the_range(device: AnyDevice, name: str) -> None:
 @pytest.mark.crossed("name", "where")
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
-def test_what_is_no_number_stays_where_it_is(where: str, name: str) -> None:
+def test_non_finite_values_stay_in_place(where: str, name: str) -> None:
     function = FORWARD[name][0]
     x = np.arange(20, dtype=np.float32)
     with open_device(where) as device:

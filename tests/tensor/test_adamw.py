@@ -67,7 +67,7 @@ def check(device: AnyDevice, parameter: Type, gradient: Type, count: int) -> Non
 
 @pytest.mark.crossed("device", "parameter")
 @pytest.mark.parametrize(("parameter", "gradient"), TYPES, ids=str)
-def test_every_edge(device: AnyDevice, parameter: Type, gradient: Type) -> None:
+def test_edge_shapes(device: AnyDevice, parameter: Type, gradient: Type) -> None:
     for count in [7, 129] if device.kind == "webgpu" else COUNTS:
         check(device, parameter, gradient, count)
 
@@ -89,7 +89,7 @@ def test_the_first_step_is_the_sign(device: AnyDevice) -> None:
     assert np.allclose(updated, 1 - 0.25 * np.sign(g), rtol=1e-6)
 
 
-def test_decay_is_apart_from_the_gradient(device: AnyDevice) -> None:
+def test_weight_decay_is_decoupled(device: AnyDevice) -> None:
     """Parameters without a gradient decay, and their moments stay 0."""
     p = np.linspace(-2, 2, 33).astype(np.float32)
     memory = [device.upload(each) for each in (p.copy(), 0 * p, 0 * p, 0 * p)]
@@ -123,7 +123,7 @@ def test_many_steps(device: AnyDevice) -> None:
 
 @pytest.mark.parametrize("most", [0.5, 1e4])
 def test_clipped_and_scaled(device: AnyDevice, most: float) -> None:
-    """As a step of gradients that were scaled and clipped before."""
+    """The step equals one of gradients that were scaled and clipped before."""
     tensors = case(70, f32, f32)
     memory = [device.upload(each.copy()) for each in tensors]
     norm = gradient_norm(device, [memory[1]])
@@ -138,7 +138,7 @@ def test_clipped_and_scaled(device: AnyDevice, most: float) -> None:
 
 
 @pytest.mark.parametrize("clipped", [False, True])
-def test_rates_in_memory_are_the_same_to_the_bit(device: AnyDevice, clipped: bool) -> None:
+def test_rates_in_memory_match_scalar_rates_bitwise(device: AnyDevice, clipped: bool) -> None:
     """Memory of whatever step's rates, amid NaN."""
     settings = {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0.1}
     runs = []
@@ -162,7 +162,7 @@ def test_rates_in_memory_are_the_same_to_the_bit(device: AnyDevice, clipped: boo
 
 def test_rates_on_an_emulated_gpu() -> None:
     with open_device("emulated:ptx") as device:
-        test_rates_in_memory_are_the_same_to_the_bit(device, True)
+        test_rates_in_memory_match_scalar_rates_bitwise(device, True)
 
 
 def test_rates() -> None:
@@ -184,7 +184,7 @@ def test_two_runs_are_equal(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
-def test_what_is_no_number_stays_where_it_is(where: str) -> None:
+def test_non_finite_values_stay_in_place(where: str) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:

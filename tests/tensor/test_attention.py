@@ -54,7 +54,7 @@ def check(
 @pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("element", one_and_others(TYPES), ids=str)
-def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type, causal: bool) -> None:
     some = EDGES if element is f32 else EDGES[1:4]
     for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
         check(device, made(element, queries, keys, size, heads, causal=causal), element)
@@ -63,14 +63,14 @@ def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
 @pytest.mark.crossed("name", "causal")
 @pytest.mark.parametrize("causal", one_and_others([False, True]), ids=["full", "causal"])
 @pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
-def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:
+def test_edge_shapes_on_emulated_gpus(name: str, causal: bool) -> None:
     """Tests f32; tests/tensor/test_attention_cores.py has the other types."""
     with open_device(name) as device:
         for queries, keys, size, heads in ((65, 40, 33, (2, 1)), (7, 9, 130, (1, 1)), *FEW):
             check(device, made(f32, queries, keys, size, heads, 1, causal=causal), f32)
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for size in (1, 17):
         check(checked_cpu, made(f32, 5, 9, size, (2, 1), causal=True, lengths=[0, 9]), f32)
 
@@ -91,14 +91,14 @@ def test_lengths(device: AnyDevice, causal: bool) -> None:
     assert np.allclose(logs, wanted[1], rtol=2e-6, atol=2e-6)
 
 
-def test_queries_before_all_keys_see_none(device: AnyDevice) -> None:
+def test_queries_before_all_keys_attend_to_none(device: AnyDevice) -> None:
     output, logs = run(device, made(f32, 9, 4, 8, causal=True))
     assert (output[..., :5, :] == 0).all()
     assert (logs[..., :5] == NONE).all()
     assert (output[..., 5:, :] != 0).all()
 
 
-def test_equal_weights_are_means(device: AnyDevice) -> None:
+def test_equal_weights_average_the_values(device: AnyDevice) -> None:
     """Sixteen keys that are alike, each with a value of its own: each weight is 1/16 exactly."""
     values = np.eye(16, dtype=np.float32)[None]
     zeros = np.zeros((1, 3, 16), np.float32)
@@ -123,7 +123,7 @@ def test_the_largest_of_large_logits(device: AnyDevice) -> None:
     assert np.allclose(logs, 1e4)
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
+def test_non_finite_values_stay_in_their_row() -> None:
     with open_device("cpu") as device:
         case = made(f32, 20, 33, 12)
         case.q[0, 0, 3, 5] = np.nan
@@ -140,7 +140,7 @@ def test_two_runs(device: AnyDevice) -> None:
         assert first.tobytes() == second.tobytes()
 
 
-def test_leading_axes_and_what_is_made() -> None:
+def test_leading_axes_and_result_shapes() -> None:
     q, k = np.ones((2, 3, 4, 5, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
     assert attention("cpu", q, k, k).shape == q.shape
     assert (attention("cpu", q, k, k, lengths=np.full((2, 3), 2, np.uint32)) == 1).all()

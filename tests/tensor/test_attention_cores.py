@@ -88,7 +88,7 @@ def test_every_plan(cores: AnyDevice, plan: CoreTilePlan) -> None:
 
 
 @pytest.mark.parametrize("element", one_and_others([bf16, f16]), ids=str)
-def test_every_edge(cores: AnyDevice, element: Type) -> None:
+def test_edge_shapes(cores: AnyDevice, element: Type) -> None:
     plan = CORE_PLANS[64][-1]
     for queries, keys in ((1, 1), (7, 129), (64, 63), (65, 65), (5, 0), (70, 3)):
         for causal in (False, True):
@@ -110,7 +110,7 @@ def test_lengths(cores: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_what_is_no_number(cores: AnyDevice, causal: bool) -> None:
+def test_non_finite_values(cores: AnyDevice, causal: bool) -> None:
     plan = CORE_PLANS[64][-1]
     check_what_is_no_number(lambda case: run(cores, plan, case, f16)[0], 64, causal=causal)
 
@@ -134,7 +134,7 @@ def test_exact_cases(cores: AnyDevice) -> None:
 
 @pytest.mark.crossed("cores", "slope")
 @pytest.mark.parametrize("slope", [-1.0, 0.05, 0.3, 3.0])
-def test_logits_that_rise_and_fall(cores: AnyDevice, slope: float) -> None:
+def test_rising_and_falling_logits(cores: AnyDevice, slope: float) -> None:
     """Sums are scaled for some tiles of keys, for all, or for the first alone."""
     case = made(f16, 33, 170, 64, batch=1)
     case.q[:] = 1
@@ -152,7 +152,7 @@ def test_the_smallest_scale(cores: AnyDevice) -> None:
 # --- which plan
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     with EmulatedDevice(executor="ptx") as device:
         assert plan_attention(device, bf16, 1 << 13, 128, 16) == CORE_PLANS[128][0]
         assert plan_attention(device, f16, 1 << 13, 64, 16) == CORE_PLANS[64][0]
@@ -171,7 +171,7 @@ def test_what_suits_tensor_cores() -> None:
 
 
 @pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
-def test_banks_have_no_more_turns_than_they_must(plan: CoreTilePlan) -> None:
+def test_bank_conflicts_are_minimal(plan: CoreTilePlan) -> None:
     kernel = ATTENTION[bf16, False, False]
     traced = kernel.trace(ptx_machine(plan.lanes), element=bf16, plan=plan, form=FORMS[0])
     banks = [finding for finding in analyze(traced).findings if finding.topic == "banks"]
@@ -187,7 +187,7 @@ def test_banks_have_no_more_turns_than_they_must(plan: CoreTilePlan) -> None:
     ),
 )
 @pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
-def test_sums_stay_in_registers(plan: CoreTilePlan, arch: str, form: AttentionForm) -> None:
+def test_no_registers_are_spilled(plan: CoreTilePlan, arch: str, form: AttentionForm) -> None:
     machine = ptx_machine(plan.lanes, arch)
     kernel = ATTENTION[bf16, form.lengths, form.sums]
     cubin, log = assemble(

@@ -47,7 +47,7 @@ def decode(parts: int | None) -> Callable[..., Any]:
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", one_and_others(TYPES, always=[f32]), ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     some = EDGES[1:3] if device.kind == "webgpu" else EDGES if element is f32 else EDGES[2:4]
     for number, shape in enumerate(some):
         case = made(element, *shape, causal=number % 2 == 1)
@@ -57,14 +57,14 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 @pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", one_and_others(TYPES, always=[f32]), ids=str)
 @pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
-def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
+def test_edge_shapes_on_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:
         for number, shape in enumerate(EDGES[1:6] if element is f32 else ON_CORES):
             case = made(element, *shape, 1, causal=number % 2 == 1)
             check(device, case, element, decode(1 + number % 3))
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for size, parts in ((1, 1), (17, 2)):
         case = made(f32, 5, 40, size, (2, 1), causal=True, lengths=[0, 39])
         check(checked_cpu, case, f32, decode(parts))
@@ -100,14 +100,14 @@ def _check_lengths(device: AnyDevice, element: Type, causal: bool, parts: int) -
     check(device, clean, element, decode(parts))
 
 
-def test_any_number_of_parts(device: AnyDevice) -> None:
+def test_any_number_of_splits(device: AnyDevice) -> None:
     """More than there are keys, too: those without one weigh nothing."""
     case = made(f32, 2, 150, 16, (2, 1), causal=True)
     for parts in (2, 5, 64, 512):
         check(device, case, f32, decode(parts))
 
 
-def test_queries_before_all_keys_see_none(device: AnyDevice) -> None:
+def test_queries_before_all_keys_attend_to_none(device: AnyDevice) -> None:
     for parts in (1, 2):
         output, logs = run(device, made(f32, 9, 4, 8, causal=True), decode(parts))
         assert (output[..., :5, :] == 0).all()
@@ -129,7 +129,7 @@ def test_the_largest_of_large_logits(device: AnyDevice) -> None:
         assert np.allclose(logs, 1e4)
 
 
-def test_equal_weights_are_means(device: AnyDevice) -> None:
+def test_equal_weights_average_the_values(device: AnyDevice) -> None:
     """64 keys that are alike in two parts: each weight is 1/64 exactly."""
     values = np.eye(64, dtype=np.float32)[None]
     for parts in (1, 2):
@@ -138,7 +138,7 @@ def test_equal_weights_are_means(device: AnyDevice) -> None:
         assert (output == 1 / 64).all()
 
 
-def test_small_scales_do_not_show_what_is_not_seen(device: AnyDevice) -> None:
+def test_small_scales_keep_masked_keys_hidden(device: AnyDevice) -> None:
     case = made(f32, 3, 40, 8, causal=True)._replace(scale=1e-37)
     for parts in (1, 2):
         check(device, case, f32, decode(parts))
@@ -152,7 +152,7 @@ def test_two_runs(device: AnyDevice) -> None:
         assert first.tobytes() == second.tobytes()
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
+def test_non_finite_values_stay_in_their_row() -> None:
     with open_device("cpu") as device:
         case = made(f32, 4, 70, 12)
         case.q[0, 0, 3, 5] = np.nan
@@ -163,7 +163,7 @@ def test_what_is_no_number_stays_in_its_row() -> None:
         assert np.isfinite(output[1]).all()
 
 
-def test_leading_axes_and_what_is_made() -> None:
+def test_leading_axes_and_result_shapes() -> None:
     q, k = np.ones((2, 3, 4, 1, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
     assert attention_decode("cpu", q, k, k).shape == q.shape
     assert (attention_decode("cpu", q, k, k, lengths=np.full((2, 3), 2, np.uint32)) == 1).all()
@@ -185,7 +185,7 @@ def _gpu(multiprocessors: int, shared_bytes: int = 227 << 10) -> Any:
     )
 
 
-def test_parts_fill_the_device() -> None:
+def test_splits_fill_the_device() -> None:
     device = _gpu(132)
     plan = plan_decode(device, f16, 128, 4)
     assert plan.cores
@@ -199,7 +199,7 @@ def test_parts_fill_the_device() -> None:
 
 
 @pytest.mark.parametrize("element", [f32, bf16], ids=str)
-def test_plans_have_all_of_a_line(element: Type) -> None:
+def test_plans_cover_a_full_row(element: Type) -> None:
     for size in (1, 2, 8, 33, 40, 64, 96, 128, 130, 255, 256):
         for rows in (1, 3, 8, 9, 64):
             plan = plan_decode(_gpu(2), element, size, rows)
@@ -223,7 +223,7 @@ def test_plans_fit_shared_memory() -> None:
     ("arch", "size", "rows"),
     one_and_others([("sm_80", 64, 4), ("sm_90a", 128, 16), ("sm_120", 128, 1)]),
 )
-def test_keys_and_values_come_a_step_ahead(arch: str, size: int, rows: int) -> None:
+def test_keys_and_values_are_prefetched_one_step(arch: str, size: int, rows: int) -> None:
     """All of a step at once, 16 bytes a copy, and nothing of it waits in local memory."""
     plan = plan_decode(_gpu(1), bf16, size, rows)
     form = DecodeForm(lengths=True, split=True)

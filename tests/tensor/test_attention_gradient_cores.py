@@ -44,7 +44,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 @pytest.mark.crossed("cores", "causal", "element")
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
-def test_every_edge(cores: AnyDevice, element: Type, causal: bool) -> None:
+def test_edge_shapes(cores: AnyDevice, element: Type, causal: bool) -> None:
     """More than a tile of rows and of lines, heads that share keys, heads of other sizes."""
     for queries, keys, size, heads in (
         (70, 65, 64, (2, 1)), (9, 70, 128, (1, 1)), (65, 3, 24, (2, 1)), (0, 5, 8, (1, 1)),
@@ -67,7 +67,7 @@ def test_lengths(cores: AnyDevice) -> None:
     assert (computed_gradients[1][0, :, 70:] == 0).all()
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     with EmulatedDevice(executor="ptx") as device:
         assert plan_gradients(device, f16, 128, 1) == GRADIENT_PLANS[128]
         assert plan_gradients(device, bf16, 40, 2) == replace(GRADIENT_PLANS[64], exact=False)
@@ -79,7 +79,7 @@ def test_what_suits_tensor_cores() -> None:
 
 @pytest.mark.parametrize("kernel", one_and_others(KERNELS, ["keys"]))
 @pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
-def test_sums_stay_in_registers(plan: CoreTilePlan, kernel: str) -> None:
+def test_no_registers_are_spilled(plan: CoreTilePlan, kernel: str) -> None:
     for arch, form in (("sm_80", AttentionForm(True, True)), ("sm_90a", AttentionForm())):
         machine = ptx_machine(plan.lanes, arch)
         definition = KERNELS[kernel][bf16, form.lengths]

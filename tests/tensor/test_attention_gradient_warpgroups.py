@@ -74,14 +74,14 @@ def test_every_plan(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("element", one_and_others([f16, bf16], always=[bf16]), ids=str)
-def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
+def test_edge_shapes(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
         for causal in (False, True):
             check(tiling, made(element, queries, keys, 64, (2, 1), 2, causal=causal), element)
     assert by_warpgroups
 
 
-def test_weights_that_are_too_large_elsewhere(tiling: Any, by_warpgroups: list[int]) -> None:
+def test_weights_beyond_the_keys_do_not_overflow(tiling: Any, by_warpgroups: list[int]) -> None:
     """Zeros beyond the keys would have an infinite weight where all logits are far below zero."""
     case = made(f16, 70, 70, 64, (1, 1), 1)
     case.q[...], case.k[...] = np.abs(case.q), -64 * np.abs(case.k)
@@ -102,7 +102,7 @@ def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
     assert by_warpgroups
 
 
-def test_tiles_that_nobody_copied_are_noticed(
+def test_missing_tile_copies_are_detected(
     by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(*_: Any) -> None: ...
@@ -113,7 +113,7 @@ def test_tiles_that_nobody_copied_are_noticed(
         run(device, case, slopes_of(case, f16))
 
 
-def test_what_suits_warpgroups() -> None:
+def test_plan_selection_for_warpgroups() -> None:
     with EmulatedDevice(multiprocessors=132) as device:
         for element in (f16, bf16):
             for size, plan in WARPGROUP_GRADIENT_PLANS.items():
@@ -136,7 +136,7 @@ def test_what_suits_warpgroups() -> None:
     ("kernel", "plan"),
     [*product(KERNELS, PLANS), *(("queries", plan) for plan in CAUSAL_PLANS)],
 )
-def test_nobody_waits_for_sums(plan: WarpgroupGradientPlan, kernel: str) -> None:
+def test_assembler_does_not_serialise_products(plan: WarpgroupGradientPlan, kernel: str) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")
     for causal in (False, True):

@@ -67,19 +67,19 @@ def check(device: AnyDevice, case: Case, element: Type) -> None:
 @pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("element", one_and_others(TYPES), ids=str)
-def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type, causal: bool) -> None:
     some = EDGES if element is f32 else EDGES[1:2]
     for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
         check(device, made(element, queries, keys, size, heads, causal=causal), element)
 
 
-def test_every_edge_of_emulated_gpus() -> None:
+def test_edge_shapes_on_emulated_gpus() -> None:
     with open_device("emulated") as device:
         for queries, keys, size, heads in ((36, 40, 33, (2, 1)), (7, 9, 130, (1, 1))):
             check(device, made(f32, queries, keys, size, heads, 1, causal=queries > 9), f32)
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for size in (1, 17):
         check(checked_cpu, made(f32, 5, 9, size, (2, 1), causal=True, lengths=[0, 9]), f32)
 
@@ -107,7 +107,7 @@ def test_two_runs(device: AnyDevice) -> None:
         assert first.tobytes() == second.tobytes()
 
 
-def test_the_model_agrees_with_differences() -> None:
+def test_model_matches_finite_differences() -> None:
     case = made(f32, 4, 6, 3, (2, 1), 1, causal=True)
     q, k, v = (x.astype(np.float64) for x in case[:3])
     case = Case(q, k, v, case.scale, True)
@@ -126,7 +126,7 @@ def test_the_model_agrees_with_differences() -> None:
             assert abs(difference - wanted[place][at]) < 1e-7
 
 
-def test_what_is_made() -> None:
+def test_result_shapes() -> None:
     q, k = np.ones((2, 3, 4, 5, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
     logs = np.zeros(q.shape[:-1], np.float32)
     y = attention("cpu", q, k, k, log_sums=logs)
@@ -142,7 +142,7 @@ def test_what_is_made() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", one_and_others([64, 128, 256], always=[256]))
-def test_sums_of_f32_stay_in_registers(size: int) -> None:
+def test_f32_accumulators_are_not_spilled(size: int) -> None:
     lengths = AttentionForm(causal=True, lengths=True)
     with open_device("emulated:ptx") as device:
         for kernel, operands, sums in (

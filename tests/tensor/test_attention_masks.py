@@ -174,7 +174,7 @@ def test_pages(anywhere: AnyDevice, element: Type) -> None:
 
 
 def test_through_webgpu(gpu_device: AnyDevice) -> None:
-    """As WGSL assumes finite numbers, rows that no query sees may hold anything."""
+    """WGSL assumes finite numbers, so that fully masked rows may hold any value."""
     check(gpu_device, made(f32, 9, 4, 8, (1, 1), 1, causal=True), f32)
 
 

@@ -97,7 +97,7 @@ CASES = [(1, 64, 16, (4, 2), 16, 2), (3, 70, 40, (3, 1), 5, 1), (2, 33, 33, (2, 
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", one_and_others(TYPES, [f32]), ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     """Full pages and others, sequences without keys, and more keys than the table has room for."""
     some = CASES[:1] if device.kind == "webgpu" else CASES if element is f32 else CASES[1:2]
     for queries, keys, size, heads, page_size, parts in some:
@@ -110,14 +110,14 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 @pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", one_and_others([f32, bf16]), ids=str)
 @pytest.mark.parametrize("name", one_and_others(["emulated", "emulated:ptx"]))
-def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
+def test_edge_shapes_on_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:
         for size, page_size, parts in ((64, 16, 2), (40, 7, None)):
             case = made(element, 2, 90, size, (4, 2), 2, causal=True, lengths=[90, 41])
             check(device, case, element, page_size, parts)
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     case = made(f32, 2, 40, 9, (2, 1), causal=True, lengths=[39, 8])
     check(checked_cpu, case, f32, 8, 2)
 
@@ -145,18 +145,18 @@ def _without_a_page(device: AnyDevice, element: Type, wrong: int) -> None:
 
 @pytest.mark.crossed("device", "wrong")
 @pytest.mark.parametrize("wrong", [-1, -(1 << 31), 1 << 20])
-def test_keys_of_no_page_are_not_seen(device: AnyDevice, wrong: int) -> None:
+def test_keys_without_a_page_are_masked(device: AnyDevice, wrong: int) -> None:
     _without_a_page(device, f32, wrong)
 
 
 @pytest.mark.parametrize("element", one_and_others([f32, f16]), ids=str)
-def test_keys_of_no_page_are_not_seen_by_emulated_gpus(element: Type) -> None:
+def test_keys_without_a_page_are_masked_on_emulated_gpus(element: Type) -> None:
     with open_device("emulated:ptx") as device:
         pages = -(-40 // 8) + -(-21 // 8) + SPARE
         _without_a_page(device, element, pages)
 
 
-def test_the_last_page_is_one() -> None:
+def test_last_page_is_read() -> None:
     with open_device("cpu") as device:
         case = made(f32, 1, 8, 8, (1, 1), 1, lengths=[8])
         pages = paged(case, 8)
@@ -168,7 +168,7 @@ def test_the_last_page_is_one() -> None:
         assert np.allclose(output, exact(case, f32)[0], atol=1e-6)
 
 
-def test_unsigned_tables_and_what_is_made() -> None:
+def test_unsigned_tables_and_result_shapes() -> None:
     case = made(f32, 1, 20, 8, (2, 1), lengths=[20, 7])
     pages = paged(case, 4, np.uint32)
     output = paged_attention("cpu", case.q, *pages, case.lengths, scale=case.scale)
@@ -186,7 +186,9 @@ def test_unsigned_tables_and_what_is_made() -> None:
 @pytest.mark.parametrize(
     ("element", "size"), [(f32, 4), (f16, 8), (bf16, 5), (f32, 1)], ids=lambda x: str(x)
 )
-def test_appended_keys_are_at_their_places(device: AnyDevice, element: Type, size: int) -> None:
+def test_appended_keys_are_stored_at_their_slots(
+    device: AnyDevice, element: Type, size: int
+) -> None:
     """Tokens within a page and over its end, fewer than a row has, none, and those of no page."""
     lengths, tokens, page_size = [9, 2, 0, 6, 8], 3, 4
     table = np.array([[6, 1, 3], [5, 99, -1], [-1, 7, 2], [0, 1 << 30, 0], [4, 8, -7]], np.int32)
@@ -232,7 +234,7 @@ def test_a_sequence_grows_token_by_token(device: AnyDevice) -> None:
     assert np.allclose(output, exact(case, f32)[0], atol=1e-6)
 
 
-def test_nothing_to_append() -> None:
+def test_empty_append() -> None:
     pools = [np.zeros((2, 1, 4, 8), np.float32) for _ in range(2)]
     table, lengths = np.array([[-1]], np.int32), np.array([3], np.int32)
     none = np.ones((1, 1, 0, 8), np.float32)
@@ -315,7 +317,7 @@ def test_bad_input(bad: Callable[[], Any], message: str) -> None:
     assert (before == POOL).all()
 
 
-def test_a_place_of_two_tokens_is_refused() -> None:
+def test_slot_assigned_to_two_tokens_is_rejected() -> None:
     table, lengths = np.array([[0, 1], [2, 1]], np.int32), np.array([6, 6], np.int32)
     with pytest.raises(InputError, match="table assigns slot 0 of page 1 to two new keys"):
         append(table=table, lengths=lengths)
@@ -325,8 +327,8 @@ def test_a_place_of_two_tokens_is_refused() -> None:
     assert (pools[0][1] == 1).all()
 
 
-def test_pages_that_sequences_share_are_read() -> None:
-    """As where they begin alike; only those that are written to are of one sequence each."""
+def test_shared_pages_are_read() -> None:
+    """Sequences with a common prefix share pages; only written pages are exclusive."""
     case = made(f32, 1, 8, 8, (2, 2), 2)
     case.k[1], case.v[1] = case.k[0], case.v[0]
     pools = [np.ascontiguousarray(x[0].reshape(2, 2, 4, 8).swapaxes(0, 1)) for x in case[1:3]]

@@ -48,13 +48,15 @@ def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) ->
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_every_edge(tiling: Any, by_roles: None, causal: bool) -> None:
+def test_edge_shapes(tiling: Any, by_roles: None, causal: bool) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 31), (130, 65), (200, 3)):
         check(tiling, made(f16, queries, keys, 64, (2, 2), 1, causal=causal), f16)
 
 
 @pytest.mark.thorough
-def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ping_pong_schedule(
+    tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
     with_turns = run(tiling, case)
     monkeypatch.setattr(
@@ -67,7 +69,7 @@ def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_the_fastest(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
+def test_fastest_plan(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: FREE)
     for queries, keys in ((130, 433), (5, 144)):
         check(tiling, made(bf16, queries, keys, 128, (2, 1), 1, causal=causal), bf16)
@@ -81,7 +83,7 @@ def test_two_runs(tiling: Any, by_roles: None) -> None:
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_its_text_computes_the_same(by_roles: None, causal: bool) -> None:
+def test_parsed_text_gives_equal_results(by_roles: None, causal: bool) -> None:
     case = made(f16, 100, 70, 64, (2, 1), 1, causal=causal)
     with EmulatedDevice() as traced, EmulatedDevice(executor="ptx", tiles=True) as text:
         for first, second in zip(run(traced, case), run(text, case), strict=True):
@@ -102,7 +104,7 @@ def test_its_text_computes_the_same(by_roles: None, causal: bool) -> None:
         (RoleAttention, "_copy_tile", lambda *_: None, "waits for ever: 0 bytes"),
     ],
 )
-def test_mistakes_are_noticed(
+def test_mistakes_are_detected(
     by_roles: None, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, instead: Any, message: str
 ) -> None:
     monkeypatch.setattr(of, name, instead)
@@ -113,7 +115,7 @@ def test_mistakes_are_noticed(
 @pytest.mark.thorough
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 @pytest.mark.parametrize("plan", [LONG, FREE], ids=["in turns", "free"])
-def test_nobody_waits_for_sums(plan: RolePlan, causal: bool) -> None:
+def test_assembler_does_not_serialise_products(plan: RolePlan, causal: bool) -> None:
     """Set aside register limits that linkers drop: threads that multiply have their registers from
     the start, and there are enough of them.
     """

@@ -84,7 +84,7 @@ def test_every_plan(
 
 
 @pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
-def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
+def test_edge_shapes(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
         for causal in (False, True):
             check(tiling, made(element, queries, keys, 64, (2, 2), 1, causal=causal), element)
@@ -92,7 +92,7 @@ def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> Non
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_what_is_no_number(tiling: Any, by_warpgroups: list[int], causal: bool) -> None:
+def test_non_finite_values(tiling: Any, by_warpgroups: list[int], causal: bool) -> None:
     check_what_is_no_number(lambda case: run(tiling, case)[0], 64, causal=causal)
     assert by_warpgroups
 
@@ -113,7 +113,7 @@ def test_exact_cases(tiling: Any, by_warpgroups: list[int]) -> None:
     assert np.allclose(logs, 1e4)
 
 
-def test_heads_are_done_in_groups(
+def test_heads_are_processed_in_groups(
     tiling: Any, by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last group is smaller."""
@@ -128,7 +128,7 @@ def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
         assert first.tobytes() == second.tobytes()
 
 
-def test_tiles_that_nobody_copied_are_noticed(
+def test_missing_tile_copies_are_detected(
     by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(*_: Any) -> None: ...
@@ -138,7 +138,7 @@ def test_tiles_that_nobody_copied_are_noticed(
         run(device, made(f16, 3, 3, 64, batch=1))
 
 
-def test_what_suits_warpgroups() -> None:
+def test_plan_selection_for_warpgroups() -> None:
     with EmulatedDevice(multiprocessors=132) as device:
         assert plan_attention(device, bf16, 1 << 13, 128, 16) == WARPGROUP_PLANS[128]
         assert plan_attention(device, f16, 1 << 13, 64, 16) == WARPGROUP_PLANS[64]
@@ -153,7 +153,7 @@ def test_what_suits_warpgroups() -> None:
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("plan", one_and_others(PLANS), ids=str)
-def test_nobody_waits_for_sums(plan: WarpgroupPlan, causal: bool) -> None:
+def test_assembler_does_not_serialise_products(plan: WarpgroupPlan, causal: bool) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")
     traced = WARPGROUP_ATTENTION[bf16, True].trace(

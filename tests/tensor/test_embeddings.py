@@ -48,7 +48,7 @@ def check(device: AnyDevice, element: Type, rows: int, size: int, shape: tuple[i
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, element, *sizes)
 
@@ -102,7 +102,7 @@ def test_unchecked_indices(device: AnyDevice) -> None:
         assert np.array_equal(room.array(), table[within])
 
 
-def test_a_table_of_no_rows() -> None:
+def test_empty_table() -> None:
     table, none = np.zeros((0, 3), np.float32), np.zeros(0, np.int32)
     assert embedding("cpu", table, none, check=False).shape == (0, 3)
     for check in (False, True):
@@ -135,7 +135,7 @@ def test_gradients_are_the_transpose() -> None:
     assert forward == (table * embedding_backward("cpu", gradient, indices, 7)).sum()
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
+def test_non_finite_values_stay_in_their_row() -> None:
     gradient = np.ones((4, 3), np.float32)
     gradient[1, 2], gradient[2, 0] = np.nan, np.inf
     table_gradient = embedding_backward("cpu", gradient, np.array([0, 1, 2, 2], np.int32), 3)
@@ -158,7 +158,7 @@ G = np.ones((1, 2, 4), np.float32)
         (np.array([[0, 0xFFFFFFFF]], np.uint32), r"indices\[0, 1\] is 4294967295"),
     ],
 )  # fmt: skip
-def test_indices_that_are_no_rows(where: str, wrong: Any, message: str) -> None:
+def test_out_of_range_indices_are_rejected(where: str, wrong: Any, message: str) -> None:
     out, sums = np.full((1, 2, 4), 7, np.float32), np.full((3, 4), 7, np.float32)
     with open_device(where) as device:
         with pytest.raises(InputError, match=message):

@@ -71,14 +71,14 @@ def check(device: AnyDevice, x: Array, input_type: Type, element: Type, *, by_ro
 @pytest.mark.crossed("device", "by_rows", "input_type")
 @pytest.mark.parametrize("by_rows", [True, False], ids=["rows", "tensor"])
 @pytest.mark.parametrize("input_type", [f32, f16, bf16], ids=str)
-def test_every_edge(device: AnyDevice, input_type: Type, by_rows: bool) -> None:
+def test_edge_shapes(device: AnyDevice, input_type: Type, by_rows: bool) -> None:
     shapes = SHAPES if input_type is f32 else SHAPES[2:5]
     for number, shape in enumerate(shapes):
         check(device, drawn(shape, input_type), input_type, FLOATS8[number % 2], by_rows=by_rows)
 
 
 @pytest.mark.parametrize("name", ["emulated", "emulated:ptx"])
-def test_of_emulated_gpus(name: str) -> None:
+def test_quantisation_on_emulated_gpus(name: str) -> None:
     with open_for_test(name) as device:
         for shape, input_type in (((3, 63), f32), ((5, 64), bf16), ((9,), f32)):
             for by_rows in (True, False):
@@ -88,7 +88,7 @@ def test_of_emulated_gpus(name: str) -> None:
 @pytest.mark.crossed("name", "element")
 @pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
-def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
+def test_non_finite_and_small_values(element: Type, name: str) -> None:
     x = drawn((7, 40), f32)
     x[1], x[2] = 0, 0
     x[2, 3] = 1e-42
@@ -112,7 +112,7 @@ def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
-def test_back(device: AnyDevice, element: Type) -> None:
+def test_dequantisation(device: AnyDevice, element: Type) -> None:
     random = np.random.default_rng(3)
     for shape, fp8_type in (((3, 64), e4m3), ((2, 3, 33), e5m2), ((2, 130), e4m3)):
         size = (np.abs(random.normal(size=shape)) * 8).astype(np.float32)
@@ -130,7 +130,7 @@ def test_back(device: AnyDevice, element: Type) -> None:
             assert same_bits(device, out.array(), stored(exact, element), element, UNIT[f32])
 
 
-def test_a_product_of_what_was_quantised() -> None:
+def test_product_of_quantised_operands() -> None:
     """Within what rounding to 8 bits makes of each element."""
     a, b = drawn((9, 80), f32), drawn((7, 80), f32)
     (x, of_rows), (y, of_columns) = quantise_fp8("cpu", a), quantise_fp8("cpu", b)
@@ -149,7 +149,7 @@ def test_a_product_of_what_was_quantised() -> None:
     )
 
 
-def test_what_is_made_without_out() -> None:
+def test_results_without_out() -> None:
     x = drawn((4, 6), f32)
     bits, scales = quantise_fp8("cpu", x, scales="tensor")
     assert bits.dtype == np.uint8
@@ -192,7 +192,9 @@ ROWS = np.ones(4, np.float32)
         (X[:, :0].copy(), {}, "x has no elements that a scale could be of"),
     ],
 )
-def test_what_does_not_fit(x: Array, options: dict[str, Any], message: str) -> None:
+def test_invalid_quantisation_arguments_are_rejected(
+    x: Array, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         quantise_fp8("cpu", x, **options)
 
@@ -209,7 +211,7 @@ def test_what_does_not_fit(x: Array, options: dict[str, Any], message: str) -> N
         (BITS, X.reshape(-1)[:4], {"dtype": "e4m3", "out": X}, "out is in the memory of scales"),
     ],
 )
-def test_what_does_not_fit_back(
+def test_invalid_dequantisation_arguments_are_rejected(
     x: Array, scales: Array, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

@@ -102,7 +102,7 @@ def check(
 @pytest.mark.crossed("device", "ways", "element")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 @pytest.mark.parametrize("element", one_and_others(TYPES, [f32]), ids=str)
-def test_every_edge(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
     few = device.kind == "webgpu"
     if few and element is not f32 and ways != (False, True):
         pytest.skip("a driver takes long for each")
@@ -115,7 +115,7 @@ def test_every_edge(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -
     [pytest.param(way, marks=() if all(way) else pytest.mark.thorough) for way in WAYS],
     ids=str,
 )
-def test_every_edge_of_emulated_gpus(ways: tuple[bool, bool]) -> None:
+def test_edge_shapes_on_emulated_gpus(ways: tuple[bool, bool]) -> None:
     with open_device("emulated:ptx") as device:
         for sizes in FEW:
             check(device, f32, sizes, ways)
@@ -123,7 +123,7 @@ def test_every_edge_of_emulated_gpus(ways: tuple[bool, bool]) -> None:
         check(device, f16, (9, 7, 5), ways)
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for ways in WAYS:
         check(checked_cpu, f32, (9, 5, 7), ways)
 
@@ -177,7 +177,7 @@ def test_activations_of_emulated_gpus() -> None:
 
 @pytest.mark.parametrize("activation", one_and_others(FUNCTIONS, ["gelu"]))
 @pytest.mark.parametrize("where", one_and_others(["emulated:ptx", "cpu"]))
-def test_an_activation_is_the_function_of_that_name(where: str, activation: str) -> None:
+def test_fused_activation_matches_its_function(where: str, activation: str) -> None:
     """Bit for bit, and before the residual."""
     a = np.random.default_rng(9).normal(0, 2, (9, 12)).astype(np.float32)
     b, bias = a[:8, ::-1].copy(), np.linspace(-20, 20, 8, dtype=np.float32)
@@ -206,7 +206,7 @@ def test_integers_are_exact(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=str)
-def test_one_hot_names_the_element(ways: tuple[bool, bool]) -> None:
+def test_one_hot_operands_select_elements(ways: tuple[bool, bool]) -> None:
     with open_device("cpu") as device:
         b = np.arange(40 * 70, dtype=np.float32).reshape(40, 70)
         a = np.zeros((40, 40), np.float32)
@@ -218,7 +218,7 @@ def test_one_hot_names_the_element(ways: tuple[bool, bool]) -> None:
         assert np.array_equal(product, b[(np.arange(40) * 7 + 3) % 40])
 
 
-def test_batches_and_what_is_empty(device: AnyDevice) -> None:
+def test_batches_and_empty_operands(device: AnyDevice) -> None:
     random = np.random.default_rng(8)
     a = random.integers(-3, 4, (2, 3, 9, 8)).astype(np.float32)
     b = random.integers(-3, 4, (2, 3, 8, 12)).astype(np.float32)
@@ -232,7 +232,7 @@ def test_batches_and_what_is_empty(device: AnyDevice) -> None:
     assert gemm("cpu", np.zeros((0, 3), np.float32), np.zeros((3, 2), np.float32)).shape == (0, 2)
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
+def test_non_finite_values_stay_in_their_row() -> None:
     with open_device("cpu") as device:
         a, b = np.ones((20, 33), np.float32), np.ones((33, 50), np.float32)
         a[3, 32], a[7, 0] = np.nan, np.inf

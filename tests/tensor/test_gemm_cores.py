@@ -117,7 +117,7 @@ def test_every_plan(cores: AnyDevice, plan: CorePlan, ways: tuple[bool, bool]) -
 @pytest.mark.crossed("cores", "ways", "element")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
-def test_every_edge(cores: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes(cores: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
     """Eight is the least of an axis that follows in memory; others are free."""
     turned_a, turned_b = ways
     m, n = 8 if turned_a else 1, 1 if turned_b else 8
@@ -130,7 +130,7 @@ def test_batches(cores: AnyDevice) -> None:
     check(cores, SMALL, (40, 72, 40), GemmForm(), f16, batch=3)
 
 
-def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
+def test_non_finite_values_stay_in_their_row(cores: AnyDevice) -> None:
     """Zeros beyond the end of K meet zeros, not what is there in memory."""
     a, b = np.ones((70, 40), np.float32), np.ones((40, 72), np.float32)
     a[3, 39], a[7, 0] = np.nan, np.inf
@@ -169,7 +169,7 @@ def test_every_plan_of_warpgroups(
 @pytest.mark.crossed("tiling", "ways", "element")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)
-def test_every_edge_of_warpgroups(
+def test_edge_shapes_by_warpgroups(
     tiling: AnyDevice, element: Type, ways: tuple[bool, bool]
 ) -> None:
     turned_a, turned_b = ways
@@ -225,7 +225,7 @@ def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.Mon
 # --- which plan
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     size, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
     with EmulatedDevice(executor="ptx") as device:
         assert plan_gemm(device, bf16, size, pitches) == replace(CORE_PLANS[0], c_vector=2)
@@ -253,7 +253,7 @@ def test_what_suits_tensor_cores() -> None:
 @pytest.mark.crossed("ways", "plan")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
-def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[bool, bool]) -> None:
+def test_bank_conflicts_are_minimal(plan: CorePlan, ways: tuple[bool, bool]) -> None:
     machine = ptx_machine(plan.lanes)
     form = GemmForm(*ways)
     findings = analyze(GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)).findings
@@ -265,7 +265,7 @@ def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[boo
 @pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize("arch", one_and_others(["sm_80", "sm_90a", "sm_120"], ["sm_90a"]))
 @pytest.mark.parametrize("plan", one_and_others(CORE_PLANS[::-1]), ids=str)
-def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
+def test_no_registers_are_spilled(plan: CorePlan, arch: str) -> None:
     machine = ptx_machine(plan.lanes, arch)
     for ways in ((False, False), (True, True)):
         form = GemmForm(*ways, bias=True)
@@ -281,7 +281,7 @@ def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
 
 
 @pytest.mark.parametrize("plan", one_and_others(TILE_PLANS[::3], TILE_PLANS[3:4]), ids=str)
-def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
+def test_assembler_does_not_serialise_warpgroup_products(plan: TilePlan) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")
     for ways in WAYS[::3]:
@@ -296,7 +296,7 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
-def test_activations_spill_no_more(plan: CorePlan | TilePlan) -> None:
+def test_activations_add_no_spills(plan: CorePlan | TilePlan) -> None:
     machine = ptx_machine(plan.lanes, "sm_90a")
     tiled = isinstance(plan, TilePlan)
     used, spilled = replace(plan, c_vector=8 if tiled else 2), []

@@ -69,7 +69,7 @@ def test_several_tiles_and_accesses_of_two() -> None:
             multiply(device, PLANS[1], (130, 134, 18), GemmForm(*transposed), 2)
 
 
-def test_which_plan() -> None:
+def test_plan_selection() -> None:
     with EmulatedDevice(executor="ptx", multiprocessors=132) as device:
         for size, plan in ((8192, PLANS[1]), (4096, PLANS[1]), (1024, PLANS[2]), (512, PLANS[3])):
             gemm_plan = plan_gemm(device, f32, (size,) * 3, (size,) * 3)
@@ -96,7 +96,7 @@ def test_which_plan() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("plan", one_and_others(PLANS, PLANS[1:2]), ids=str)
-def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[bool, bool]) -> None:
+def test_copy_bank_conflicts_are_minimal(plan: FmaPlan, ways: tuple[bool, bool]) -> None:
     machine = ptx_machine(plan.lanes)
     used = replace(plan, a_vector=4, b_vector=4, c_vector=4)
     findings = analyze(
@@ -113,7 +113,7 @@ def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[boo
 @pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize("arch", one_and_others(["sm_80", "sm_90a", "sm_120"], ["sm_90a"]))
 @pytest.mark.parametrize("plan", one_and_others([*PLANS, NARROW[0]]), ids=str)
-def test_sums_stay_in_registers(plan: FmaPlan, arch: str) -> None:
+def test_no_registers_are_spilled(plan: FmaPlan, arch: str) -> None:
     machine = ptx_machine(plan.lanes, arch)
     vector = 1 if plan in NARROW else 4
     used = replace(plan, a_vector=vector, b_vector=vector, c_vector=vector)

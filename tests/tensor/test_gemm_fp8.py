@@ -98,14 +98,14 @@ def check(
 
 @pytest.mark.crossed("device", "ways")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
-def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
 @pytest.mark.crossed("emulated", "ways")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
-def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes_on_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
 
@@ -129,9 +129,7 @@ def test_each_pair_of_types(device: AnyDevice, pair: tuple[Type, Type]) -> None:
     "pair", [SAME, pytest.param((e5m2, e4m3), marks=pytest.mark.thorough)], ids=str
 )
 def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -> None:
-    """Normal numbers, and one large product in each 32, beside which tensor cores may lose the
-    others.
-    """
+    """Normal numbers, and one large product in each 32, which hides the others on tensor cores."""
     random = np.random.default_rng(5)
     m, n, depth = 65, 40, 272 if device.kind == "webgpu" else 1040
     a, b = random.normal(size=(m, depth)), random.normal(size=(depth, n))
@@ -183,7 +181,7 @@ def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     "name",
     one_and_others(present("cpu", "emulated", "emulated:ptx", "cuda"), present("emulated", "cuda")),
 )
-def test_what_is_no_number_spreads(name: str) -> None:
+def test_non_finite_values_spread_within_their_row_or_column(name: str) -> None:
     """Through its row or column alone; infinity times zero is none."""
     a, b = small(e5m2, 5, 32), small(e5m2, 32, 7)
     a[1, 3], a[2, 4], a[3, 5] = 0x7F, 0x7C, 0xFC
@@ -199,12 +197,12 @@ def test_what_is_no_number_spreads(name: str) -> None:
             assert np.isfinite(product[[0, 4]]).all()
 
 
-def test_the_greatest_numbers() -> None:
+def test_largest_numbers() -> None:
     a = np.full((2, 64), 0x7E, np.uint8)
     assert (gemm_fp8("cpu", a, a, transpose_b=True, dtype="e4m3") == 448.0**2 * 64).all()
 
 
-def test_what_is_made_without_out() -> None:
+def test_results_without_out() -> None:
     a, b = small(e4m3, 5, 16), small(e4m3, 16, 3)
     product = gemm_fp8("cpu", a, b, dtype="e4m3")
     assert product.dtype == np.float32
@@ -216,7 +214,7 @@ def test_what_is_made_without_out() -> None:
     assert np.array_equal(nothing, np.tile(bias, (5, 1)))
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for ways in WAYS:
         check(checked_cpu, (9, 5, 7), ways, (e4m3, e5m2))
 
@@ -277,7 +275,7 @@ def test_every_plan_of_warpgroups(
     launched(tiling, plan, monkeypatch)
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     sizes, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
 
     def plan(device: AnyDevice, depth: int = 4096, **how: bool) -> object:
@@ -297,7 +295,7 @@ def test_what_suits_tensor_cores() -> None:
 
 @pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", WAYS[:3], ids=str)
-def test_large_operands_are_turned(
+def test_large_operands_are_transposed(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By two products of one B, and of own ones; the result is that of tensor cores."""
@@ -325,7 +323,7 @@ def test_large_operands_are_turned(
     ),
     ids=str,
 )  # fmt: skip
-def test_sums_stay_in_registers(plan: CorePlan | TilePlan, arch: str) -> None:
+def test_no_registers_are_spilled(plan: CorePlan | TilePlan, arch: str) -> None:
     tiles, pair = isinstance(plan, TilePlan), (e5m2, e4m3)
     kernels = (GEMM_FLOAT8_TILES if tiles else GEMM_FLOAT8)[pair]
     machine, form = ptx_machine(plan.lanes, arch), ScaledForm(False, True, True, True, True)
@@ -367,12 +365,14 @@ E4M3: dict[str, Any] = {"dtype": "e4m3"}
         (A.T, B, E4M3, "a has strides"),
     ],
 )
-def test_what_does_not_fit(a: Array, b: Array, options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(
+    a: Array, b: Array, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         gemm_fp8("cpu", a, b, **options)
 
 
-def test_a_result_is_in_no_operand() -> None:
+def test_result_must_not_alias_operands() -> None:
     room = np.zeros(64, np.float32)
     a = room.view(np.uint8)[:16].reshape(4, 4)
     for operand, beside, name in ((a, {}, "a"), (a.copy(), {"scale_a": room[:4]}, "scale_a")):

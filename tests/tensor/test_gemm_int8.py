@@ -85,14 +85,14 @@ def check(device: AnyDevice, sizes: tuple[int, int, int], ways: tuple[bool, bool
 
 @pytest.mark.crossed("device", "ways")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
-def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
 @pytest.mark.crossed("emulated", "ways")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
-def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
+def test_edge_shapes_on_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
 
@@ -125,7 +125,7 @@ def test_the_largest_sums() -> None:
     assert gemm_int8("cpu", a, a, transpose_b=True)[0, 0] == -(1 << 31)
 
 
-def test_what_is_made_without_out() -> None:
+def test_results_without_out() -> None:
     a, b = integers(5, 16), integers(16, 3)
     product = gemm_int8("cpu", a, b)
     assert product.dtype == np.int32
@@ -135,7 +135,7 @@ def test_what_is_made_without_out() -> None:
     assert not gemm_int8("cpu", a[:, :0], b[:0]).any()
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for ways in WAYS:
         check(checked_cpu, (9, 5, 7), ways)
 
@@ -173,7 +173,7 @@ def test_every_plan_of_warpgroups(
     launched(tiling, plan, monkeypatch)
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     sizes, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
 
     def plan(device: AnyDevice, depth: int = 4096, *, along_k: bool = True) -> object:
@@ -191,7 +191,7 @@ def test_what_suits_tensor_cores() -> None:
 
 @pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
-def test_large_operands_are_turned(
+def test_large_operands_are_transposed(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By two products of one B, and of own ones; the result is that of tensor cores."""
@@ -212,7 +212,7 @@ def test_large_operands_are_turned(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
-def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
+def test_no_registers_are_spilled(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_INT8_TILES) if tiles else ("sm_80", GEMM_INT8)
     machine, form = ptx_machine(plan.lanes, arch), ScaledForm(False, True, True, True, True)
@@ -247,12 +247,12 @@ F = np.zeros(5, np.float32)
         (lambda: gemm_int8("cpu", A.T, B), "a has strides"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(call: Callable[[], Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 
 
-def test_a_result_is_in_no_operand() -> None:
+def test_result_must_not_alias_operands() -> None:
     room = np.zeros(64, np.int32)
     a = room.view(np.int8)[:16].reshape(4, 4)
     with pytest.raises(InputError, match="out is in the memory of a"):
@@ -265,7 +265,7 @@ def test_a_result_is_in_no_operand() -> None:
         )  # fmt: skip
 
 
-def test_the_same_bits_twice() -> None:
+def test_two_runs_are_equal() -> None:
     a, b = integers(70, 90), integers(90, 50)
     with open_device("cpu") as device:
         first = multiply(device, a, b)

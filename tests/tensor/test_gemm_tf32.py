@@ -56,7 +56,7 @@ def check(device: AnyDevice, sizes: tuple[int, int, int], batch: tuple[int, ...]
         assert np.array_equal(product, 0.5 * (a @ b) + bias + residual), (sizes, b.shape)
 
 
-def test_every_edge(cores: AnyDevice) -> None:
+def test_edge_shapes(cores: AnyDevice) -> None:
     for sizes in EDGES:
         check(cores, sizes)
     check(cores, (33, 20, 36), (3,))
@@ -89,7 +89,7 @@ def test_every_plan_of_warpgroups(
     check(tiling, (down + 8, right // 2 + 8, 32 * plan.stages + 44))
 
 
-def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
+def test_non_finite_values_stay_in_their_row(cores: AnyDevice) -> None:
     a, b = np.ones((70, 36), np.float32), np.ones((20, 36), np.float32)
     a[3, 35], a[7, 0] = np.nan, np.inf
     product = multiply(cores, a, b, transpose_b=True, tf32=True)
@@ -98,7 +98,7 @@ def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
     assert (np.delete(product, [3, 7], 0) == 36).all()
 
 
-def test_all_digits_count_elsewhere(device: AnyDevice, cores: AnyDevice) -> None:
+def test_unsupported_layouts_use_full_f32_precision(device: AnyDevice, cores: AnyDevice) -> None:
     """Lines not along k or no multiples of 16 bytes, and products without `tf32`."""
     for ways, depth, tf32 in (
         ((False, False), 36, True), ((True, True), 36, True), ((False, True), 37, True),
@@ -111,13 +111,13 @@ def test_all_digits_count_elsewhere(device: AnyDevice, cores: AnyDevice) -> None
             assert np.array_equal(multiply(target, *operands, **options), (a @ b) * BEYOND)
 
 
-def test_halves_are_what_they_are(device: AnyDevice) -> None:
+def test_f16_operands_ignore_tf32(device: AnyDevice) -> None:
     a = whole(20, 24).astype(np.float16)
     products = [multiply(device, a, a, transpose_b=True, tf32=tf32) for tf32 in (False, True)]
     assert products[0].tobytes() == products[1].tobytes()
 
 
-def test_what_suits_tensor_cores() -> None:
+def test_plan_selection_for_tensor_cores() -> None:
     size, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
     with EmulatedDevice(executor="ptx") as device:
         gemm_plan = plan_gemm(device, f32, size, pitches, tf32=True)
@@ -131,7 +131,7 @@ def test_what_suits_tensor_cores() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
-def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
+def test_no_registers_are_spilled(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_TILES) if tiles else ("sm_80", GEMM)
     machine, form = ptx_machine(plan.lanes, arch), GemmForm(False, True)

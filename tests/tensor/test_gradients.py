@@ -45,7 +45,7 @@ def read(device: AnyDevice, memory: Any) -> float:
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     for count in FEW if device.kind == "webgpu" else COUNTS:
         gradient = normal(count, element)
         room = Guarded(device, np.zeros(1, np.float32))
@@ -55,7 +55,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
         assert abs(room.array()[0] - exact) <= 24 * UNIT[f32] * exact
 
 
-def test_every_edge_on_gpus(gpu_device: AnyDevice) -> None:
+def test_edge_shapes_on_gpus(gpu_device: AnyDevice) -> None:
     for count in FEW if gpu_device.kind == "webgpu" else [1, 7, 128, 4100]:
         gradients = [normal(count, f32), normal(5, f32)]
         norm = read(
@@ -109,7 +109,7 @@ def test_integers_are_exact(device: AnyDevice) -> None:
 
 @pytest.mark.crossed("device", "size")
 @pytest.mark.parametrize("size", [1e-30, 1e-20, 1e-12, 1e-9, 1e-3, 1e9, 1e15, 1e18, 1e19, 1e36])
-def test_squares_beyond_the_range(device: AnyDevice, size: float) -> None:
+def test_overflowing_and_underflowing_squares(device: AnyDevice, size: float) -> None:
     """Numbers whose squares overflow, or vanish, where the norm does neither."""
     if device.kind == "webgpu" and size not in (1e-20, 1e36):
         pytest.skip("two of them, where a driver is slow")
@@ -124,7 +124,7 @@ def test_squares_beyond_the_range(device: AnyDevice, size: float) -> None:
 
 
 @pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
-def test_what_is_no_number(where: str) -> None:
+def test_non_finite_gradients(where: str) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:
@@ -167,7 +167,7 @@ def test_clipped(device: AnyDevice, element: Type) -> None:
             assert (np.abs(numbers(clipped, kind) - wanted) <= bound).all()
 
 
-def test_short_gradients_are_as_they_were(device: AnyDevice) -> None:
+def test_gradients_below_the_limit_are_unchanged(device: AnyDevice) -> None:
     gradient = normal(130, f32)
     room = Guarded(device, gradient, holds=True)
     norm = read(device, clip_gradients(device, [room.memory], 1e4))
@@ -175,7 +175,7 @@ def test_short_gradients_are_as_they_were(device: AnyDevice) -> None:
     assert np.array_equal(room.array(), gradient)
 
 
-def test_no_gradients() -> None:
+def test_empty_gradient_list() -> None:
     with open_device("emulated:ptx") as device:
         assert gradient_norm(device, [])[0] == 0
         assert clip_gradients(device, [np.zeros((0, 3), np.float32)], 1.0)[0] == 0

@@ -85,7 +85,7 @@ def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int, int]) ->
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", one_and_others(TYPES, [f32]), ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     for sizes in SIZES[1:2] if device.kind == "webgpu" else SIZES:
         check(device, element, sizes)
 
@@ -136,8 +136,8 @@ def test_central_differences() -> None:
             assert np.isclose((ends[0] - ends[1]) / 2e-5, (slope * way).sum(), rtol=1e-4, atol=1e-3)
 
 
-def test_adapters_that_do_nothing(device: AnyDevice) -> None:
-    """B is 0 at first: results are those of the layer, and only B has a gradient."""
+def test_zero_adapters_change_nothing(device: AnyDevice) -> None:
+    """B is 0 initially: results equal the layer's, and only B has a gradient."""
     dy, x, weight, a, b = layer((4, 6, 5, 2), f32)
     b[:] = 0
     first, second = np.empty_like(dy), np.empty_like(dy)
@@ -205,7 +205,7 @@ def test_bad_input(call: Callable[[], Any], message: str) -> None:
         call()
 
 
-def test_results_in_memory_that_is_read() -> None:
+def test_results_must_not_alias_operands() -> None:
     square = np.ones((4, 4), np.float32)
     thin = np.ones((4, 4), np.float32)
     with pytest.raises(InputError, match=r"^out is in the memory of weight; take"):

@@ -92,14 +92,14 @@ def check(device: AnyDevice, element: Type, rows: int, columns: int) -> None:
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
-def test_every_edge(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, element: Type) -> None:
     for columns in FEW if device.kind == "webgpu" else COLUMNS:
         check(device, element, 5, columns)
 
 
 @pytest.mark.crossed("gpu_device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
-def test_every_edge_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
+def test_edge_shapes_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
     for columns in FEW if gpu_device.kind == "webgpu" else [7, 65, 128, 1000]:
         check(gpu_device, element, 9, columns)
 
@@ -116,7 +116,7 @@ def test_rows_longer_than_registers() -> None:
         check(device, f16, 3, 32770)
 
 
-def test_rows_that_are_partly_copied() -> None:
+def test_partially_copied_rows() -> None:
     with open_device("emulated:ptx") as device:
         for element, columns in ((f16, 40008),):
             assert plan_rows(device, element, columns).copied
@@ -180,7 +180,7 @@ def test_each_row_has_its_own_target() -> None:
 
 
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
-def test_ignored(where: str) -> None:
+def test_ignored_targets(where: str) -> None:
     logits, targets = case(9, 33, f32)
     slopes = np.full_like(logits, 7)
     with open_device(where) as device:
@@ -229,7 +229,7 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
 @pytest.mark.crossed("columns", "where")
 @pytest.mark.parametrize("columns", [9, 64, 1000])
 @pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
-def test_what_is_no_number_stays_in_its_row(where: str, columns: int) -> None:
+def test_non_finite_values_stay_in_their_row(where: str, columns: int) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:
@@ -252,8 +252,8 @@ def test_what_is_no_number_stays_in_its_row(where: str, columns: int) -> None:
     assert np.isnan(total[0])
 
 
-def test_first_accesses_of_a_long_row_are_masked() -> None:
-    """The greatest element so far is minus infinity, also of the target."""
+def test_long_rows_that_start_with_minus_infinity() -> None:
+    """The running maximum is minus infinity, and the target's logit may be."""
     with open_device("cpu") as device:
         x = np.full((1, 200), -np.inf, np.float32)
         x[0, 150:] = 1
@@ -267,7 +267,7 @@ def test_first_accesses_of_a_long_row_are_masked() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.uint32])
-def test_targets_that_are_no_classes(device: AnyDevice, kind: Any) -> None:
+def test_out_of_range_targets_are_rejected(device: AnyDevice, kind: Any) -> None:
     logits, targets = case(6, 33, f32)
     targets[2] = 1
     wrong = targets.astype(kind)
@@ -295,7 +295,7 @@ def test_targets_that_are_no_classes(device: AnyDevice, kind: Any) -> None:
     )
 
 
-def test_a_target_below_zero_is_told() -> None:
+def test_negative_target_is_reported() -> None:
     x = np.zeros((2, 3, 4), np.float32)
     targets = np.array([[0, 1, 2], [3, -1, 3]], np.int32)
     with pytest.raises(InputError, match=r"targets\[1, 1\] is -1"):
@@ -354,8 +354,10 @@ def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("beyond", [None, 5.0])
-def test_a_device_that_did_not_count(beyond: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong targets are not taken for right ones, nor right ones for wrong ones."""
+def test_idle_target_count_is_detected(
+    beyond: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invalid targets never pass as valid, nor valid ones as invalid."""
     launch = CpuDevice.launch
 
     def faulty(device: CpuDevice, kernel: Any, groups: Any, *arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Memory that functions of tensors refuse: at the door, by the caller's names, nothing stored."""
+"""Tensor functions reject unsuitable memory, name the argument, and store nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def odd(count: int) -> Array:
         (np.dtype(np.float32), "ab", "whose dtype or shape is none$"),
     ],
 )
-def test_buffers_that_say_what_they_have_not(dtype: Any, shape: Any, message: str) -> None:
+def test_buffers_with_false_shapes_are_rejected(dtype: Any, shape: Any, message: str) -> None:
     """Kernels would read and store beyond the end."""
     with open_device("cpu") as cpu:
         buffer = cpu.upload(matrix())
@@ -61,7 +61,7 @@ def test_buffers_that_say_what_they_have_not(dtype: Any, shape: Any, message: st
             softmax(cpu, buffer)
 
 
-def test_fields_are_no_bf16() -> None:
+def test_structured_dtypes_are_not_bf16() -> None:
     pairs = np.zeros(4, [("low", np.uint8), ("high", np.uint8)])
     with pytest.raises(InputError, match=r"^x is of .*low"):
         gelu("cpu", pairs)
@@ -95,8 +95,8 @@ BAD = {
         ),
     ],
 )  # fmt: skip
-def test_what_is_refused_stores_nothing(why: str, name: str, like: Array, call: Call) -> None:
-    """A step that fails may be taken again: nothing is clipped twice, no logits are lost."""
+def test_rejected_calls_store_nothing(why: str, name: str, like: Array, call: Call) -> None:
+    """A failed step can be repeated: gradients are not clipped twice, and logits are kept."""
     x, bad = matrix(), BAD[why](like)
     with pytest.raises(DeviceError) as error:
         call(x, bad)
@@ -105,8 +105,8 @@ def test_what_is_refused_stores_nothing(why: str, name: str, like: Array, call: 
     assert np.array_equal(x, matrix())
 
 
-def test_a_place_between_words_of_a_gpu() -> None:
-    """The sum of losses comes last, and is looked at first."""
+def test_unaligned_gpu_memory_is_rejected() -> None:
+    """The loss is stored last, but validated first."""
     with open_device("emulated") as gpu:
         logits = gpu.upload(matrix())
         room: Buffer = gpu.upload(np.zeros(8, np.float32))
@@ -119,13 +119,13 @@ def test_a_place_between_words_of_a_gpu() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_results_that_no_memory_holds(dtype: Any) -> None:
+def test_results_exceeding_memory_are_reported(dtype: Any) -> None:
     """Results of more bytes than there are addresses, and of as many as NumPy allocates."""
     nothing = np.zeros(((1 << 31) - 1, 0), dtype)
     with pytest.raises(DeviceError, match=r"^no memory for a result of float.. of shape \(2147"):
         gemm("cpu", nothing, nothing, transpose_b=True)
 
 
-def test_indices_as_numpy_makes_them() -> None:
+def test_int64_indices_suggest_a_conversion() -> None:
     with pytest.raises(InputError, match=r"^indices is of int64; .* x.astype\(numpy.int32\) makes"):
         embedding("cpu", matrix(), np.array([0, 1]))

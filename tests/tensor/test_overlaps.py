@@ -1,4 +1,4 @@
-"""Results in memory that is read: all of it where that is said, no part of it."""
+"""Results that alias operands: full aliasing where documented, partial overlap never."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ CLASSES = np.zeros(8, np.int32)
         ),
     ],
 )
-def test_no_part_of_what_is_read(call: Callable[[], Any]) -> None:
+def test_results_must_not_overlap_operands(call: Callable[[], Any]) -> None:
     with pytest.raises(InputError, match=r"is in (a part of )?the memory of .* other memory$"):
         call()
     assert (X == 1).all(), "nothing was stored"
 
 
-def test_neighbours_are_apart() -> None:
+def test_adjacent_memory_does_not_overlap() -> None:
     memory = np.ones((16, 8), np.float32)
     softmax("cpu", memory[:8], out=memory[8:])
     gemm("cpu", memory[:8], OTHER, out=memory[8:])
@@ -87,7 +87,7 @@ def test_neighbours_are_apart() -> None:
     softmax("cpu", memory[:0], out=memory[:0])
 
 
-def test_buffers(device: AnyDevice) -> None:
+def test_overlapping_buffers_are_rejected(device: AnyDevice) -> None:
     """Addresses of one device are compared, whatever the driver calls its buffers."""
     a, b = device.upload(OTHER.copy()), device.upload(OTHER.copy())
     assert softmax(device, a, out=a) is a
@@ -96,7 +96,7 @@ def test_buffers(device: AnyDevice) -> None:
     gemm(device, a, b, out=device.upload(OTHER.copy()))
 
 
-def test_quantised_products() -> None:
+def test_overlapping_quantised_products_are_rejected() -> None:
     device = open_device("cpu")
     blocks = quantise("Q8_0", np.ones((32, 32), np.float32))
     x = device.upload(np.ones(32, np.float32))

@@ -200,12 +200,14 @@ def host(device: AnyDevice, memory: Any) -> Array:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_other_results_keep_their_bits(anywhere: AnyDevice, name: str) -> None:
+def test_poison_in_one_row_does_not_change_others(anywhere: AnyDevice, name: str) -> None:
     check(anywhere, TABLE[name])
 
 
 @pytest.mark.parametrize("name", ["gemm float16 40 NN", "gemm float16 40 TT"])
-def test_products_of_warpgroups(tiling: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_poisoned_rows_in_warpgroup_products(
+    tiling: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr(
         "quod.tensor.matmul.call.plan_gemm", lambda *_, **__: TilePlan((64, 64), 4, 2)
     )

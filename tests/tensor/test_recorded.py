@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Given, Callable[..., Any]]] = {
 @pytest.mark.crossed("name", "case")
 @pytest.mark.parametrize("name", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize("case", CASES)
-def test_replays_are_calls(name: str, case: str) -> None:
+def test_replays_equal_direct_calls(name: str, case: str) -> None:
     draw, call = CASES[case]
     first, *others = (draw(np.random.default_rng(seed)) for seed in range(3))
     with open_device(name) as device:

@@ -61,7 +61,7 @@ def test_sums_and_means(device: AnyDevice, element: Type) -> None:
 @pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", one_and_others(TYPES), ids=str)
 @pytest.mark.parametrize("name", one_and_others(PICKS, ["min", "argmax"]))
-def test_extremes_and_where_they_are(device: AnyDevice, name: str, element: Type) -> None:
+def test_extremes_and_their_indices(device: AnyDevice, name: str, element: Type) -> None:
     """Many elements are the same; zeros have both signs."""
     function, exact = PICKS[name]
     for shape in FEW if device.kind == "webgpu" else SHAPES:
@@ -85,7 +85,7 @@ def test_on_emulated_gpus() -> None:
                 assert np.array_equal(run(function, device, x, axis=axis), exact(x, axis))
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     x = np.random.default_rng(3).integers(-9, 10, (2, 70, 5)).astype(np.float32)
     for axis in (1, 2):
         assert np.array_equal(run(reduce_sum, checked_cpu, x, axis=axis), x.sum(axis))
@@ -108,7 +108,7 @@ def test_long_rows(device: AnyDevice) -> None:
     assert np.array_equal(run(argmin, device, -wide, axis=0), (-wide).argmin(0))
 
 
-def test_which_plan() -> None:
+def test_plan_selection() -> None:
     with EmulatedDevice(multiprocessors=132) as device:
         assert plan_parts(device, f32, 1, 1 << 14)[2] == 1
         assert plan_parts(device, f32, 1, 1 << 20)[2] > 100
@@ -128,7 +128,7 @@ def test_two_runs(device: AnyDevice) -> None:
 @pytest.mark.crossed("where", "element")
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize("element", one_and_others(TYPES, [f32]), ids=str)
-def test_hostile_numbers(where: str, element: Type) -> None:
+def test_non_finite_and_extreme_values(where: str, element: Type) -> None:
     nan, inf = np.nan, np.inf
     least = LEAST[element]
     x = np.array([
@@ -153,7 +153,7 @@ def test_hostile_numbers(where: str, element: Type) -> None:
         assert not np.signbit(numbers(run(reduce_max, device, stored_x, axis=1), element)[4])
 
 
-def test_sums_are_not_of_their_type() -> None:
+def test_sums_are_accumulated_in_a_wider_type() -> None:
     """Each is rounded once: terms of f16 that one at a time would change nothing."""
     x = np.ones((1, 4096), np.float16)
     x[0, 1:] = 2.0**-11
@@ -187,14 +187,14 @@ class WithInt(WithDlpack):
         return WithDlpack(np.full(self.data.shape, -1, np.int32))
 
 
-def test_arrays_of_others() -> None:
+def test_arrays_of_other_libraries() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert np.array_equal(reduce_max("cpu", WithDlpack(x), axis=0).data, x[2])
     assert np.array_equal(argmax("cpu", WithInt(x), axis=1).data, [3, 3, 3])
     assert isinstance(argmax("cpu", WithDlpack(x), axis=1), np.ndarray)
 
 
-def test_what_is_empty(device: AnyDevice) -> None:
+def test_empty_reductions(device: AnyDevice) -> None:
     """Sums of nothing are 0, also in memory that was not."""
     for shape, axis in (((3, 0), 1), ((2, 0, 4), 1), ((0, 5), 0), ((0,), None)):
         x = np.zeros(shape, np.float16)

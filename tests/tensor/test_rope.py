@@ -63,7 +63,7 @@ def check(device: AnyDevice, element: Type, case: Case, pairs: Any) -> None:
 @pytest.mark.crossed("device", "element", "pairs")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("pairs", FORMS)
-def test_every_edge(device: AnyDevice, pairs: str, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, pairs: str, element: Type) -> None:
     for case in CASES[3:5] if device.kind == "webgpu" else CASES:
         check(device, element, case, pairs)
 
@@ -90,7 +90,7 @@ def test_tables() -> None:
     assert rope_table(0, 6).shape == (0, 6)
 
 
-def test_positions_of_their_own() -> None:
+def test_explicit_positions() -> None:
     """A batch whose sequences begin elsewhere, with tokens before heads."""
     x = np.random.default_rng(3).normal(0, 1, (2, 4, 3, 8)).astype(np.float32)
     positions = np.array([[0, 1, 2, 3], [7, 8, 9, 10]])
@@ -117,7 +117,7 @@ def test_products_depend_on_distances_only(pairs: Any) -> None:
     assert np.array_equal(interleaved[:, order], halves)
 
 
-def test_two_runs_and_in_place(device: AnyDevice) -> None:
+def test_repeated_and_in_place_runs_are_equal(device: AnyDevice) -> None:
     x = np.random.default_rng(2).normal(0, 3, (3, 6, 20)).astype(np.float32)
     memory, table = device.upload(x), device.upload(rope_table(6, 20))
     runs = [np.empty_like(x) for _ in range(3)]
@@ -132,7 +132,7 @@ def test_two_runs_and_in_place(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
-def test_what_is_no_number_stays_in_its_pair(where: str) -> None:
+def test_non_finite_values_stay_in_their_pair(where: str) -> None:
     x = np.ones((2, 12), np.float32)
     with open_device(where) as device:
         usual = rope(device, x, rope_table(2, 8))

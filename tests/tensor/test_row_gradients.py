@@ -105,7 +105,7 @@ def check_softmax(device: AnyDevice, element: Type, rows: int, columns: int) -> 
 @pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", NORMS)
-def test_every_edge_of_norms(device: AnyDevice, name: str, element: Type) -> None:
+def test_edge_shapes_of_norms(device: AnyDevice, name: str, element: Type) -> None:
     if device.kind == "webgpu":
         check_norm(device, name, element, 65, 65)
         return
@@ -117,7 +117,7 @@ def test_every_edge_of_norms(device: AnyDevice, name: str, element: Type) -> Non
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
-def test_every_edge_of_softmax(device: AnyDevice, element: Type) -> None:
+def test_edge_shapes_of_softmax(device: AnyDevice, element: Type) -> None:
     for columns in FEW if device.kind == "webgpu" else COLUMNS:
         check_softmax(device, element, 3, columns)
 
@@ -140,7 +140,7 @@ def test_rows_longer_than_registers() -> None:
         check_softmax(device, f32, 1, 16500)
 
 
-def test_slabs_of_slabs() -> None:
+def test_two_level_partial_sums() -> None:
     """So many rows that sums of sums are added up twice; small integers are exact."""
     rows = 64 * 64 + 3
     gradient = np.random.default_rng(1).integers(-3, 4, (rows, 5)).astype(np.float32)
@@ -183,7 +183,7 @@ def test_central_differences(name: str) -> None:
         assert np.abs(array - slope).max() < 2e-5
 
 
-def test_two_runs_and_in_place(device: AnyDevice) -> None:
+def test_repeated_and_in_place_runs_are_equal(device: AnyDevice) -> None:
     random = np.random.default_rng(2)
     x = random.normal(0, 3, (70, 33)).astype(np.float32)
     weight, gradient = x[0].copy(), x[::-1].copy()
@@ -204,7 +204,7 @@ def test_two_runs_and_in_place(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
-def test_what_is_no_number_stays_in_its_row(where: str) -> None:
+def test_non_finite_values_stay_in_their_row(where: str) -> None:
     random = np.random.default_rng(4)
     x = random.normal(0, 1, (5, 20)).astype(np.float32)
     gradient, weight = x[::-1].copy(), np.ones(20, np.float32)

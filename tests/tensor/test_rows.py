@@ -86,7 +86,7 @@ def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) 
 @pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
+def test_edge_shapes(device: AnyDevice, name: str, element: Type) -> None:
     for columns in FEW if device.kind == "webgpu" else COLUMNS:
         check(device, name, element, 3, columns)
 
@@ -94,7 +94,7 @@ def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
 @pytest.mark.crossed("gpu_device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_every_edge_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> None:
+def test_edge_shapes_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> None:
     for columns in FEW if gpu_device.kind == "webgpu" else [7, 65, 128, 1000]:
         check(gpu_device, name, element, 9, columns)
 
@@ -110,7 +110,7 @@ def test_rows_longer_than_registers(name: str) -> None:
 @pytest.mark.crossed("name", "columns")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("columns", one_and_others([17000, 24576, 40000, 65536]))
-def test_rows_that_are_partly_copied(name: str, columns: int) -> None:
+def test_partially_copied_rows(name: str, columns: int) -> None:
     """Registers have a share of a row, and shared memory the others."""
     with open_device("emulated:ptx") as device:
         check(device, name, f32, 5, columns)
@@ -165,13 +165,13 @@ def exact_device(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.crossed("exact_device", "columns")
 @pytest.mark.parametrize("columns", [1, 8, 64, 4096])
-def test_equal_logits_share_equally(exact_device: AnyDevice, columns: int) -> None:
+def test_equal_logits_have_equal_probabilities(exact_device: AnyDevice, columns: int) -> None:
     x = np.full((3, columns), 5, np.float32)
     assert (softmax(exact_device, x) == 1 / columns).all()
 
 
 def test_one_hot(exact_device: AnyDevice) -> None:
-    """A wrong place is told by its number."""
+    """The result identifies a wrong index."""
     columns = 77
     x = 200 * np.eye(columns, dtype=np.float32)
     assert np.array_equal(softmax(exact_device, x), np.eye(columns))
@@ -187,7 +187,7 @@ def test_one_hot(exact_device: AnyDevice) -> None:
         assert row[at] != bias[at]
 
 
-def test_two_runs_and_in_place(device: AnyDevice) -> None:
+def test_repeated_and_in_place_runs_are_equal(device: AnyDevice) -> None:
     x = np.random.default_rng(2).normal(0, 3, (5, 130)).astype(np.float32)
     memory = device.upload(x)
     results = []
@@ -215,7 +215,7 @@ def ieee_device(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.crossed("ieee_device", "columns")
 @pytest.mark.parametrize("columns", [9, 64, 1000])
-def test_what_is_no_number_stays_in_its_row(ieee_device: AnyDevice, columns: int) -> None:
+def test_non_finite_values_stay_in_their_row(ieee_device: AnyDevice, columns: int) -> None:
     x = np.random.default_rng(4).normal(0, 1, (7, columns)).astype(np.float32)
     usual = softmax(ieee_device, x)
     x[1, 5], x[2, 3], x[4] = np.nan, np.inf, -np.inf
@@ -245,7 +245,7 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
 
 
 def test_a_variance_far_from_zero(device: AnyDevice) -> None:
-    """The mean of squares less the square of the mean would have no digit left."""
+    """The mean of squares minus the squared mean would lose all digits."""
     noise = np.random.default_rng(6).normal(0, 1, (2, 1024))
     x = (1e4 + noise).astype(np.float32)
     ones, zeros = np.ones(1024, np.float32), np.zeros(1024, np.float32)
@@ -276,7 +276,7 @@ class WithDlpack:
         return WithDlpack(np.full(shape, 7, self.data.dtype))
 
 
-def test_arrays_of_others() -> None:
+def test_arrays_of_other_libraries() -> None:
     with open_device("cpu") as device:
         x = np.random.default_rng(1).normal(0, 1, (2, 3, 10)).astype(np.float32)
         usual = softmax(device, x)
@@ -332,7 +332,7 @@ def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
         call(device)
 
 
-def test_memory_that_does_not_fit() -> None:
+def test_unsuitable_memory_is_rejected() -> None:
     fixed = X.copy()
     fixed.flags.writeable = False
     with open_device("cpu") as cpu, open_device("emulated") as gpu:

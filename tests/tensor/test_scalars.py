@@ -39,7 +39,7 @@ def test_numbers(value: Any) -> None:
         np.True_, np.array(0.5), np.complex64(1), decimal.Decimal(1), "1", None,
     ],
 )  # fmt: skip
-def test_what_is_none(value: Any) -> None:
+def test_invalid_numbers_are_rejected(value: Any) -> None:
     with pytest.raises(InputError, match=r"^scale must be a number"):
         real("scale", value)
 
@@ -58,7 +58,7 @@ def test_metadata_of_a_model() -> None:
     adamw("cpu", X.copy(), X, X * 0, X * 0, step=1, learning_rate=np.float32(0))  # type: ignore[arg-type]
 
 
-def test_endless_ranges() -> None:
+def test_ranges_above_2_to_the_31_are_rejected() -> None:
     for count in ((1 << 31) + 1, 1 << 70):
         with pytest.raises(InputError, match=r"^positions must be a range of 2\^31 at most$"):
             rope_table(range(count), 2)

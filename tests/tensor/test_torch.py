@@ -245,7 +245,7 @@ def test_gradients_of_some_arguments(name: str) -> None:
         same(differentiated(CASES[name].call, some), [y, slopes])
 
 
-def test_a_product_that_nothing_needs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unneeded_products_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     monkeypatch.setattr(
         products,
@@ -306,7 +306,7 @@ def test_empty_tensors(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint32, torch.int64], ids=str)
-def test_types_of_indices(dtype: Any) -> None:
+def test_index_dtypes(dtype: Any) -> None:
     x, picks = torch.ones(6, 2), torch.tensor([3, 1])
     assert torch.equal(ops.embedding(x, picks.to(dtype)), ops.embedding(x, picks))
     assert torch.equal(ops.cross_entropy(x, torch.ones(6).to(dtype)), torch.tensor(2.0).log())
@@ -321,7 +321,7 @@ def test_negated_views() -> None:
     assert torch.equal(ops.silu(x), ops.silu(torch.tensor([-2.0, -4.0])))
 
 
-def test_zeros_without_memory() -> None:
+def test_zero_tensors_without_storage() -> None:
     zeros = torch._efficientzerotensor((3,))
     assert torch.equal(ops.swiglu(zeros, torch.ones(3)), torch.zeros(3))
 
@@ -351,7 +351,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return None
 
 
-def test_calls_that_nothing_differentiates_are_direct(direct: None) -> None:
+def test_calls_without_gradients_bypass_autograd(direct: None) -> None:
     x, weight = torch.ones(2, 3, 8), torch.nn.Parameter(torch.ones(8))
     assert not ops.softmax(x).requires_grad
     with pytest.raises(AssertionError, match="an op was called"):

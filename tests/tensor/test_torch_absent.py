@@ -10,7 +10,7 @@ import pytest
 from quod.errors import QuodError
 
 
-def test_nothing_else_loads_pytorch() -> None:
+def test_other_modules_do_not_import_pytorch() -> None:
     script = "import sys, quod.tensor as t; [getattr(t, n) for n in t.__all__]; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -19,7 +19,7 @@ def test_nothing_else_loads_pytorch() -> None:
     assert "torch" not in done.stdout.split()
 
 
-def test_where_pytorch_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pytorch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("quod.tensor.torch")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -63,7 +63,7 @@ def op_of(name: str) -> Any:
     return getattr(torch.ops.quod, name).default
 
 
-def test_all_ops_are_looked_at() -> None:
+def test_all_registered_ops_are_tested() -> None:
     registered = {
         name.removeprefix("quod::")
         for name in torch._C._dispatch_get_all_op_names()
@@ -73,7 +73,7 @@ def test_all_ops_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(OPS, [name for name in OPS if name != "gemm_fp8"]))
-def test_what_pytorch_asks_of_ops(name: str) -> None:
+def test_ops_pass_opcheck(name: str) -> None:
     """Schemas, registrations, shapes without memory, and compilation with its gradient."""
     arguments = [
         each.clone().requires_grad_()
@@ -91,7 +91,7 @@ def test_what_pytorch_asks_of_ops(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_what_pytorch_asks_of_gradients(name: str) -> None:
+def test_gradients_pass_opcheck(name: str) -> None:
     tests = ASKED[:-1]
     outcomes = torch.library.opcheck(op_of(name), GRADIENTS[name], test_utils=tests)
     assert set(outcomes.values()) == {"SUCCESS"}

@@ -41,7 +41,7 @@ OF_ROWS, OF_COLUMNS, BIAS = drawn(2, 3).exp(), drawn(4).exp(), drawn(4)
 @pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
 @pytest.mark.parametrize("scales", ["rows", "tensor"])
 @pytest.mark.parametrize("input_type", RESULTS, ids=str)
-def test_quantised_and_back(input_type: Any, scales: Any, dtype: Any) -> None:
+def test_quantisation_round_trips(input_type: Any, scales: Any, dtype: Any) -> None:
     for shape in ((3, 9), (2, 3, 65), (7,)):
         x = drawn(*shape, dtype=input_type)
         held = x.view(torch.uint16).numpy() if input_type is torch.bfloat16 else x.numpy()
@@ -76,7 +76,7 @@ def test_products(a: Any, result: Any) -> None:
     assert (y.double() - exact).abs().max() <= unit * exact.abs().max()
 
 
-def test_operands_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operands_are_used_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ops.gemm_fp8(A[0], B, transpose_b=True)
     taken: dict[str, Any] = {}
     monkeypatch.setattr(
@@ -95,7 +95,7 @@ def test_operands_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(ops.gemm_fp8(a, b, **how), wanted)
 
 
-def test_scales_that_are_numbers() -> None:
+def test_scalar_scales() -> None:
     wanted = ops.gemm_fp8(A, B, transpose_b=True)
     for scale in (0.5, torch.tensor([0.5])):
         product = ops.gemm_fp8(A, B, scale_a=scale, scale_b=4, transpose_b=True)
@@ -130,7 +130,7 @@ def test_a_bias_has_a_gradient() -> None:
         ),
     ],
 )
-def test_gradients_that_there_are_not(call: Any, message: str) -> None:
+def test_missing_gradients_are_reported(call: Any, message: str) -> None:
     x = drawn(3, 5).requires_grad_()
     y = call(x)
     with pytest.raises(InputError, match=message):
@@ -203,7 +203,7 @@ def test_empty_tensors() -> None:
         ),
     ],
 )
-def test_what_does_not_fit(call: Any, message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 

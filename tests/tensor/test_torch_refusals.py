@@ -1,4 +1,4 @@
-"""Arguments that PyTorch ops refuse, by the caller's names; and the order of streams."""
+"""Invalid arguments of PyTorch ops, named as the caller names them; and stream order."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
 
 @pytest.mark.parametrize("name", ops.__all__)
 @pytest.mark.parametrize("differentiated", [False, True])
-def test_wrong_arguments_are_errors_of_ours(name: str, differentiated: bool) -> None:
+def test_wrong_arguments_raise_quod_errors(name: str, differentiated: bool) -> None:
     """Directly and through the op; a tensor of each other type is wrong, too."""
     right, fine = CALLS[name]
     call = getattr(ops, name)
@@ -93,7 +93,7 @@ def test_wrong_arguments_are_errors_of_ours(name: str, differentiated: bool) -> 
             assert "\n" not in str(refused.value), (argument, kind)
 
 
-def test_all_functions_are_refused_something() -> None:
+def test_every_function_has_a_rejection_test() -> None:
     assert set(CALLS) == set(ops.__all__)
 
 
@@ -135,7 +135,7 @@ def test_all_functions_are_refused_something() -> None:
         ),
     ],
 )
-def test_what_does_not_fit(call: Any, message: str) -> None:
+def test_invalid_arguments_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 
@@ -154,7 +154,7 @@ def test_tensors_of_other_devices(call: Any, message: str) -> None:
         call()
 
 
-def test_gradients_that_there_are_not() -> None:
+def test_missing_gradients_are_reported() -> None:
     x = SQUARE.clone().requires_grad_()
     (slopes,) = torch.autograd.grad(ops.silu(x).square().sum(), x, create_graph=True)
     with pytest.raises(InputError, match=r"^silu_backward is a gradient, which is not diff"):
@@ -168,7 +168,7 @@ def test_gradients_that_there_are_not() -> None:
         ops.rope(x, table).sum().backward()
 
 
-def test_products_are_differentiated_twice() -> None:
+def test_second_derivatives_of_products() -> None:
     a, b = torch.arange(6.0).view(2, 3).requires_grad_(), torch.ones(3, 2, requires_grad=True)
     for first, second in ((ops.gemm(a, b), ops.gemm), (a @ b, torch.matmul)):
         assert torch.equal(first, second(a, b))
@@ -203,8 +203,8 @@ class Gpu:
         return SimpleNamespace(synchronize=lambda: self.asked.append("waited"))
 
 
-def test_work_of_a_gpu_s_current_stream_comes_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And PyTorch's device is the current one afterwards."""
+def test_work_on_the_current_cuda_stream_completes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's current device is restored afterwards."""
     gpu, x = Gpu(capturing=False), SimpleNamespace(is_cuda=True, device="cuda:1")
     monkeypatch.setattr(torch, "cuda", gpu)
     with memory._after_current_stream(x):
@@ -216,7 +216,7 @@ def test_work_of_a_gpu_s_current_stream_comes_before(monkeypatch: pytest.MonkeyP
         memory._after_current_stream(x).__enter__()
 
 
-def test_memory_of_a_gpu_is_copied_where_no_access_is_aligned() -> None:
+def test_unaligned_gpu_tensors_are_copied() -> None:
     copied: list[int] = []
 
     def standing_in(address: int) -> Any:

@@ -53,14 +53,14 @@ def check(device: AnyDevice, kind: str, shape: tuple[int, ...], axes: Any = None
 
 @pytest.mark.crossed("device", "kind")
 @pytest.mark.parametrize("kind", TYPES)
-def test_every_edge(device: AnyDevice, kind: str) -> None:
+def test_edge_shapes(device: AnyDevice, kind: str) -> None:
     for shape in FEW if device.kind == "webgpu" else MATRICES:
         check(device, kind, shape)
 
 
 @pytest.mark.crossed("device", "kind")
 @pytest.mark.parametrize("kind", one_and_others(TYPES, ["u1", "f4"]))
-def test_axes_in_every_place(device: AnyDevice, kind: str) -> None:
+def test_every_axis_order(device: AnyDevice, kind: str) -> None:
     for shape, axes in OTHERS[::4] if device.kind == "webgpu" else OTHERS:
         check(device, kind, shape, axes)
 
@@ -81,7 +81,7 @@ def test_on_emulated_gpus() -> None:
             check(device, kind, (2, 2, 1030 * 4), (1, 0, 2))
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     check(checked_cpu, "f2", (9, 35))
     check(checked_cpu, "f4", *OTHERS[3])
     check(checked_cpu, "f4", *OTHERS[5])
@@ -123,7 +123,7 @@ def test_merged_axes(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("size", "vector", "side"), [(1, 4, 16), (2, 2, 32), (4, 1, 32)])
-def test_nobody_waits_at_banks(size: int, vector: int, side: int) -> None:
+def test_no_bank_conflicts(size: int, vector: int, side: int) -> None:
     machine = ptx_machine(256)
     traced = TILES[size].trace(machine, unit=u32, axes=0, plan=TransposePlan(256, vector, side))
     banks = [each for each in analyze(traced).findings if each.topic == "banks"]

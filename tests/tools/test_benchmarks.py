@@ -56,12 +56,12 @@ def test_webgpu_is_measured_portable_as_well(script: ModuleType) -> None:
     assert script.commands("cuda", ["ntt"])[0][0] == "cuda"
 
 
-def test_subjects_that_are_none(script: ModuleType) -> None:
+def test_unknown_subjects_are_rejected(script: ModuleType) -> None:
     with pytest.raises(SystemExit, match="no such subject: sorting"):
         script.commands("webgpu", ["sorting"])
 
 
-def test_peers_that_are_absent(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_peers_are_skipped(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     command_line = ["--constraints", "9", "--against", "cuda", "--json"]
     row = SimpleNamespace(why_not=lambda: None)
     monkeypatch.setattr(script, "backend", lambda _name: row)
@@ -72,7 +72,7 @@ def test_peers_that_are_absent(script: ModuleType, monkeypatch: pytest.MonkeyPat
     assert (command_of_peer is None) == (find_snarkjs() is None)
 
 
-def test_a_failure_is_told_at_the_end(
+def test_failures_are_reported_at_the_end(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ran: list[str] = []
@@ -94,7 +94,7 @@ def test_a_failure_is_told_at_the_end(
     assert ran == ["field"] * 4 + ["msm"] * 4 + ["ntt", "report.py"]
 
 
-def test_what_a_command_came_to(script: ModuleType) -> None:
+def test_command_outcomes(script: ModuleType) -> None:
     assert script.run(["devices", "--json"], 100) == ""
     assert script.run(["bench", "field", "--repeats", "0"], 100) == "exit code 2"
     assert script.run(["devices"], 1e-3) == "took longer than 0.001 s"
@@ -109,7 +109,7 @@ def row(command: str, **told: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_is_known_of_a_command(script: ModuleType) -> None:
+def test_staleness_of_a_command(script: ModuleType) -> None:
     now = {"code": "ab", "sources": sources_digest()}
     rows = [
         row("quod bench ntt", **now),
@@ -141,7 +141,7 @@ def test_stale_rows_are_listed(
     assert "0 current, 0 unknown, 1 stale" in capsys.readouterr().out
 
 
-def test_only_what_is_stale_is_run_and_within_its_time(
+def test_only_stale_commands_run_within_the_time_limit(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -171,7 +171,7 @@ def test_only_what_is_stale_is_run_and_within_its_time(
 
 
 def test_another_quod_that_is_installed_is_not_measured(script: ModuleType, tmp_path: Path) -> None:
-    """Neither by the script nor by what it runs, which would not know options that are new."""
+    """Neither the script nor its commands use it, because it may lack new options."""
     (tmp_path / "quod").mkdir()
     (tmp_path / "quod" / "__init__.py").write_text("raise SystemExit('the wrong Quod')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -243,7 +243,7 @@ def test_the_tables_have_all_rows(report: ModuleType, recorded: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_a_selection_of_no_row_or_of_several(report: ModuleType, number: int) -> None:
+def test_ambiguous_or_empty_selection_is_rejected(report: ModuleType, number: int) -> None:
     place = SimpleNamespace(machine="one", device="cpu")
     line = SimpleNamespace(
         computation="NTT", place=place, subject="ntt", peer="", parameters={"log2": 1}
@@ -267,7 +267,7 @@ def test_a_selected_row(report: ModuleType) -> None:
     ]  # fmt: skip
 
 
-def test_pages_that_differ_from_the_results(report: ModuleType, tmp_path: Path) -> None:
+def test_outdated_pages_are_reported(report: ModuleType, tmp_path: Path) -> None:
     tables = tmp_path / report.TABLES
     tables.mkdir()
     for name, text in (("same", "a"), ("changed", "b"), ("left", "c")):

@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_page_is_driven(browser: Browser, folder: Path) -> None:
+def test_page_automation(browser: Browser, folder: Path) -> None:
     with serve(folder, {"Content-Security-Policy": POLICY}) as site, browser.page() as page:
         page.navigate(site.url)
         assert page.call("async (n) => (await import('./trial.js')).double(n)", 21) == 42
@@ -96,7 +96,7 @@ def test_widths_keys_and_screenshots(browser: Browser, folder: Path) -> None:
         shot.unlink()
 
 
-def test_what_goes_wrong_is_said(browser: Browser, folder: Path) -> None:
+def test_browser_errors_are_reported(browser: Browser, folder: Path) -> None:
     with serve(folder, {"Content-Security-Policy": POLICY}) as site, browser.page() as page:
         page.navigate(site.url)
         with pytest.raises(DevToolsError, match="RangeError: too far"):
@@ -128,7 +128,7 @@ def test_shaders_compute(browser: Browser, folder: Path) -> None:
         assert page.call(COMPUTE) == [n * n for n in range(64)]
 
 
-def test_no_adapter_and_nothing_left(folder: Path) -> None:
+def test_browser_without_adapter_leaves_no_process(folder: Path) -> None:
     """A browser with no adapter; and none of its processes is left after it."""
     with serve(folder) as site, Browser(webgpu=False) as browser:
         with browser.page() as page:

@@ -15,7 +15,7 @@ sys.path.append(str(BENCHMARKS))
 from browser_msm.entry import REPAIRS, SUBMISSION, bundle, repaired  # noqa: E402
 
 
-def test_the_entry_is_repaired_in_three_places() -> None:
+def test_entry_source_is_patched_in_three_places() -> None:
     text = "\n".join(["before", *REPAIRS, "after"])
     assert repaired(text).splitlines() == ["before", *REPAIRS.values(), "after"]
 
@@ -28,7 +28,7 @@ def test_another_version_of_the_entry_is_refused(line: str) -> None:
             repaired(text)
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "entry"
     with pytest.raises(InputError, match=r"there is no .*submission\.ts; README"):
         bundle(folder, tmp_path / "out.js", repair=True)

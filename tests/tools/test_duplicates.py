@@ -1,4 +1,4 @@
-"""The report of what the sources say twice: names and messages do not count, what is done does."""
+"""The duplicate report compares behaviour, and ignores names and messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found(folder: Path, *texts: str) -> list[duplicates.DuplicateRun]:
     return list(duplicates.duplicates(files))
 
 
-def test_other_names_make_no_other_code(tmp_path: Path) -> None:
+def test_renamed_code_is_a_duplicate(tmp_path: Path) -> None:
     (twins,) = found(tmp_path, FIRST.format(limit=3), RENAMED)
     assert (twins.path.name, twins.twin.path.name) == ("1.py", "0.py")
     assert (twins.first, twins.last, twins.count) == (8, 13, 6)
@@ -58,11 +58,11 @@ def test_other_names_make_no_other_code(tmp_path: Path) -> None:
         FIRST.format(limit=3).replace("    raise", "    pass\n        raise"),  # outside of the if
     ],
 )
-def test_what_does_another_thing_is_no_twin(other: str, tmp_path: Path) -> None:
+def test_different_code_is_not_a_duplicate(other: str, tmp_path: Path) -> None:
     assert found(tmp_path, FIRST.format(limit=3), other) == []
 
 
-def test_a_table_is_no_twin_of_itself(tmp_path: Path) -> None:
+def test_table_is_not_a_duplicate_of_itself(tmp_path: Path) -> None:
     table = "".join(
         f"rows.append((row, {number % 2}))\n" for number in range(duplicates.MIN_STATEMENTS)
     )
@@ -71,7 +71,7 @@ def test_a_table_is_no_twin_of_itself(tmp_path: Path) -> None:
     assert len(found(tmp_path, "rows.append(0)\n" * 3 * duplicates.MIN_STATEMENTS)) == 1
 
 
-def test_classes_that_declare_fields_are_no_twins(tmp_path: Path) -> None:
+def test_field_declarations_are_not_duplicates(tmp_path: Path) -> None:
     classes = "".join(f"class C{number}(Base):\n    field: int\n" for number in range(12))
     assert found(tmp_path, classes, classes) == []
     with_methods = classes.replace("    field: int\n", "    def get(self): return self.field\n")

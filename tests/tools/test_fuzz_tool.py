@@ -73,7 +73,7 @@ def test_no_parser_fails_on_thousands_of_inputs(tmp_path: Path) -> None:
         pytest.param("dies", "the process ended with -6", marks=pytest.mark.thorough),
     ],
 )
-def test_what_is_wrong_is_found_and_kept(tmp_path: Path, kind: str, said: str | None) -> None:
+def test_failures_are_found_and_saved(tmp_path: Path, kind: str, said: str | None) -> None:
     done = run("-c", BROKEN, kind, folder=tmp_path)
     kept = list((tmp_path / "build").rglob("broken-1-*"))
     assert bool(kept) == bool(done.returncode) == (said is not None), done.stdout + done.stderr
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_found_and_kept(tmp_path: Path, kind: str, said: str | 
         assert f"FAILED build/fuzz/{sorted(kept)[0].name}" in done.stdout
 
 
-def test_inputs_follow_from_their_seed_and_number() -> None:
+def test_inputs_are_determined_by_seed_and_number() -> None:
     from tools.fuzz.__main__ import input_of
     from tools.fuzz.parsers import all_parsers
 

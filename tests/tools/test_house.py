@@ -26,7 +26,7 @@ def tree(root: Path, **files: str) -> dict[str, Path]:
     return modules(root)
 
 
-def test_circles_include_imports_inside_functions_and_for_types(tmp_path: Path) -> None:
+def test_cycles_include_function_and_type_imports(tmp_path: Path) -> None:
     named = tree(
         tmp_path,
         house__one="def f():\n    from house.two import g\n",
@@ -63,7 +63,7 @@ def test_imports_of_a_package_that_it_does_not_offer_count(tmp_path: Path) -> No
     assert cycles(import_graph(named)) == [["house", "house.room"]]
 
 
-def test_eager_imports_are_those_of_loading_and_of_type_hints(tmp_path: Path) -> None:
+def test_eager_imports_cover_load_time_and_type_hints(tmp_path: Path) -> None:
     names = dict.fromkeys(("p__a", "p__b", "p__c", "p__d", "p__e"), "")
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "__init__.py").write_text("")
@@ -77,7 +77,7 @@ def test_eager_imports_are_those_of_loading_and_of_type_hints(tmp_path: Path) ->
     assert graph["p.all"] == {"p", "p.a", "p.b", "p.c", "p.d"}
 
 
-def test_modules_that_share_a_first_word_are_a_family(tmp_path: Path) -> None:
+def test_modules_with_a_common_prefix_are_a_family(tmp_path: Path) -> None:
     named = tree(tmp_path, a__gemm="", a__gemm_f16="", a__gemm_f32="", a__gemm_fp8="", a__rows="")
     assert prefix_families(named.values()) == [(tmp_path / "a", "gemm", 4)]
 

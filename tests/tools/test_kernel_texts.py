@@ -66,7 +66,7 @@ def test_a_comparison_of_no_kernels_is_an_error(
     assert "no kernel's name matches '^nothing$'" in capsys.readouterr().err
 
 
-def test_renamed_parameters_are_no_difference() -> None:
+def test_renamed_parameters_are_not_a_difference() -> None:
     before = "ld.param.u32 %r1, [fold_param_table];\nst [fold_param_to], %r1;"
     after = "ld.param.u32 %r1, [fold_param_values];\nst [fold_param_result], %r1;"
     swapped = "ld.param.u32 %r1, [fold_param_to];\nst [fold_param_to], %r1;"
@@ -74,7 +74,7 @@ def test_renamed_parameters_are_no_difference() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_moved_parameters_are_no_difference(target: str) -> None:
+def test_moved_parameters_are_not_a_difference(target: str) -> None:
     def moved(k: Builder, b: Pointer[U32], out: Pointer[U32], c: Pointer[U32], n: U32) -> None:
         i = k.global_id()
         with k.if_(i < n):

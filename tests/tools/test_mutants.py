@@ -133,7 +133,7 @@ def test_candidates_are_statements_of_functions_that_a_mutation_can_change(tree:
     }  # fmt: skip
 
 
-def test_a_draw_follows_from_the_seed(tree: Path) -> None:
+def test_draw_is_determined_by_the_seed(tree: Path) -> None:
     assert draw(tree, 5, seed=1) == draw(tree, 5, seed=1) != draw(tree, 5, seed=2)
 
 
@@ -181,7 +181,7 @@ def test_a_mutation_keeps_the_lines_of_its_file() -> None:
             assert changed.count("\n") == source.count("\n")
 
 
-def test_the_choice_follows_from_its_random_numbers() -> None:
+def test_choice_is_determined_by_its_random_numbers() -> None:
     (node,) = ast.parse("x = a + b * 3 < c").body
     choices = {choose(node, Random(number)) for number in range(40)}
     assert choose(node, Random(3)) in choices
@@ -213,7 +213,7 @@ def test_a_record_has_the_tests_of_each_candidate(
     assert len(result.tests) == 7
 
 
-def test_a_killed_run_leaves_what_it_recorded(tree: Path, tmp_path: Path) -> None:
+def test_killed_run_keeps_its_records(tree: Path, tmp_path: Path) -> None:
     (tree / "tests" / "test_zz.py").write_text("import os\ndef test_end():\n    os._exit(9)\n")
     candidates = drawn(tree, tmp_path / "candidates.json")
     first = record(tree, candidates, tmp_path / "old.json")
@@ -293,7 +293,7 @@ def test_other_tests_of_the_same_files_come_in_their_order() -> None:
     assert result.others_of_files(["a.py::covering"]) == ["a.py::quick", "a.py::slow"]
 
 
-def test_a_mutant_needs_the_recorded_tree_and_not_its_version_of_python(tree: Path) -> None:
+def test_mutant_requires_the_recorded_tree_but_any_python(tree: Path) -> None:
     candidate = draw(tree, 1, seed=1)[0]
     mutant = mutant_of(tree, 0, replace(candidate, statement="in another form"), seed=1)
     assert mutant.source != SOURCE
@@ -301,7 +301,7 @@ def test_a_mutant_needs_the_recorded_tree_and_not_its_version_of_python(tree: Pa
         mutant_of(tree, 0, replace(candidate, text="other"), seed=1)
 
 
-def test_a_failure_of_the_original_is_no_kill(tree: Path, tmp_path: Path) -> None:
+def test_failure_of_the_original_is_not_a_kill(tree: Path, tmp_path: Path) -> None:
     name = "tests/test_toy.py::test_failing"
     candidate = next(row for row in draw(tree, 100, seed=1) if row.text == "if value > LIMIT:")
     result = Record([candidate], [candidate], {name: CaseResult("passed", 0.1)}, [[name]])

@@ -24,7 +24,7 @@ def without_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     devices.why_absent.cache_clear()
 
 
-def test_absent_devices_are_no_parameters() -> None:
+def test_absent_devices_are_not_parameters() -> None:
     assert set(NAMES) >= {"cuda", "webgpu"}
     names = devices.present("cpu", "cpu:checked", "scalar", "cuda", "webgpu:portable", "simulated")
     assert names == ["cpu", "cpu:checked", "scalar", "simulated"]
@@ -55,7 +55,7 @@ def test_marked_tests_are_deselected(
     assert items == [item]
 
 
-def test_thorough_tests_run_where_all_do(
+def test_thorough_tests_run_with_all_tests(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request.node.add_marker(pytest.mark.thorough)

@@ -48,7 +48,7 @@ def test_a_short_sweep(tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (tmp_path / "again.md").read_text() == rows
 
 
-def test_a_sweep_that_was_cut_off_goes_on(tool: Any, tmp_path: Path) -> None:
+def test_interrupted_sweep_resumes(tool: Any, tmp_path: Path) -> None:
     kept = [*BRIEF, "--kinds", "ntt"]
     complete, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     assert tool.main([*kept, "--cases", "6", "--resume", str(complete)]) == 0
@@ -71,14 +71,14 @@ def test_a_sweep_that_was_cut_off_goes_on(tool: Any, tmp_path: Path) -> None:
     assert tool.main([*kept, "--cases", "8", "--resume", str(cut)]) == 1
 
 
-def test_slices_share_the_cases(tool: Any) -> None:
+def test_slices_partition_the_cases(tool: Any) -> None:
     from itertools import islice
 
     halves = [list(islice(tool.indices(first, 2), 64)) for first in range(2)]
     assert sorted(halves[0] + halves[1]) == list(range(128))
 
 
-def test_a_case_follows_from_its_number(cases: Any) -> None:
+def test_case_is_determined_by_its_number(cases: Any) -> None:
     bounds = cases.Bounds(tuple(GROUPS), cases.KINDS, 21.5, 1 << 20)
     drawn = [cases.case_of(7, index, bounds) for index in range(2000)]
     assert drawn[123] == cases.case_of(7, 123, bounds)
@@ -90,7 +90,7 @@ def test_a_case_follows_from_its_number(cases: Any) -> None:
     assert kinds == {*cases.SCALARS}
 
 
-def test_what_is_known_of_sums(cases: Any) -> None:
+def test_expected_sums_match_integer_arithmetic(cases: Any) -> None:
     """Against plain integers, with logarithms of both signs."""
     fr, rng = GROUPS["bls12_381.g1"].scalars, np.random.default_rng(1)
     count = cases._EXACT_ROWS + 5
@@ -106,7 +106,7 @@ def test_what_is_known_of_sums(cases: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["msm", "batch", "ntt", "proof"])
-def test_a_wrong_result_is_found(
+def test_wrong_results_are_detected(
     kind: str, tool: Any, cases: Any, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -149,7 +149,7 @@ def test_a_wrong_result_is_found(
     assert "| **all** | 3 | " in out
 
 
-def test_an_error_is_a_failure_and_the_sweep_goes_on(
+def test_errors_count_as_failures_and_the_sweep_continues(
     tool: Any, cases: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = [*BRIEF, "--kinds", "ntt"]
@@ -196,13 +196,15 @@ def test_a_lost_device_ends_the_sweep(
     assert "| **all** | 1 | 1 |" in out
 
 
-def test_no_case_is_a_failure(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_sweep_fails(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main([*BRIEF, "--seconds", "0"]) == 1
     assert "no case ran" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--seconds", "--memory", "--largest"])
-def test_amounts_are_numbers(tool: Any, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_amounts_must_be_numbers(
+    tool: Any, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     for amount in ("nan", "-1"):
         with pytest.raises(SystemExit):
             tool.main([*BRIEF, option, amount])

@@ -1,4 +1,4 @@
-"""The compilers of WGSL refuse what they are there to refuse, and differ where it is known."""
+"""The WGSL compilers reject invalid texts, with known differences."""
 
 from __future__ import annotations
 

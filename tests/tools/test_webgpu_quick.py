@@ -1,4 +1,4 @@
-"""The list of tests that adapters in software run names tests that there are."""
+"""The list of quick WebGPU tests names existing tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_package_has_some() -> None:
     }
 
 
-def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_webgpu_tests_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     node = "tests/field/test_strategy.py::test_sums_of_products[webgpu-3-bn254.fr]"
     other = node.replace("fr]", "fq]")
     on_webgpu = {"device": "webgpu", "spec": object()}

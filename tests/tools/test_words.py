@@ -208,7 +208,7 @@ def test_subjects_of_a_branch_are_checked(repository: Path) -> None:
     assert long_subjects(repository) == [report]
 
 
-def test_subjects_that_are_not_pushed_are_checked(repository: Path) -> None:
+def test_unpushed_subjects_are_checked(repository: Path) -> None:
     commit(repository, "a" * 80)
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
     commit(repository, "b" * 80)
@@ -227,9 +227,7 @@ def test_without_a_base_only_the_last_subject_is_checked(repository: Path, tmp_p
     assert len(long_subjects(tmp_path / "shallow")) == 1
 
 
-def test_an_archive_and_a_machine_without_git_pass(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_git_history_passes(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(repository, "a" * 80)
     (repository / "archive").mkdir()
     assert long_subjects(repository / "archive") == []

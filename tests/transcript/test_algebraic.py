@@ -96,7 +96,7 @@ def test_kernels_agree_with_the_host(device: AnyDevice, count: int, name: str) -
 @pytest.mark.parametrize(
     "name", ["m31.4", pytest.param("goldilocks.2", marks=pytest.mark.thorough)]
 )
-def test_the_code_of_gpus_agrees(gpu_device: AnyDevice, name: str) -> None:
+def test_gpu_code_agrees(gpu_device: AnyDevice, name: str) -> None:
     check(gpu_device, FIELDS[name], 2, recursive_hash(FIELDS[name]))
 
 
@@ -117,7 +117,7 @@ def absorb_some(
 
 
 @pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
-def test_messages_of_lengths_that_are_not_known(device: AnyDevice, name: str) -> None:
+def test_messages_of_unknown_length(device: AnyDevice, name: str) -> None:
     field = FIELDS[name]
     hash, each = recursive_hash(field), field.modulus.bytes // 4
     counts = [0, 1, 7, 8, 9, 16, 17, 20] if each == 1 else [0, 1, 3, 4, 5, 8, 9, 10]
@@ -182,7 +182,7 @@ def test_digests_of_any_length(name: str) -> None:
     assert hash.digest(parts, field) != inner
 
 
-def test_every_byte_and_every_boundary_counts() -> None:
+def test_every_byte_and_message_boundary_changes_the_challenge() -> None:
     field = FIELDS["m31.4"]
 
     def state(*messages: bytes | list[int]) -> bytes:
@@ -234,7 +234,7 @@ def test_a_proof_reads_back() -> None:
     assert reader.transcript.state == writer.transcript.state
 
 
-def test_it_is_asked_for() -> None:
+def test_algebraic_transcript_is_opt_in() -> None:
     hash = Hash.POSEIDON2_M31
     with pytest.raises(InputError, match="pass recursive=True"):
         Transcript(hash=hash)

@@ -1,4 +1,4 @@
-"""Transcripts that bind no table are refused wherever challenges stand for tables."""
+"""Transcripts that bind no table are rejected wherever challenges depend on tables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_transcript_has_no_default() -> None:
     ],
 )
 def test_openings(scheme: Scheme, field: FieldSpec) -> None:
-    """Whose own commitment is in another transcript."""
+    """The commitment was absorbed by another transcript."""
     device = open_device("cpu")
     committer, writer = scheme.committer(device, field, 2), ProofWriter(Transcript())
     committer.commit(device.upload(random_elements(field.modulus, 4, seed=1)), writer)
@@ -80,7 +80,7 @@ def test_openings(scheme: Scheme, field: FieldSpec) -> None:
 
 
 @pytest.mark.parametrize("hash", HASHES)
-def test_what_binds(hash: Hash) -> None:
+def test_binding_messages(hash: Hash) -> None:
     table = from_integers(FIELD, [(1, 2, 3, 4), (5, 6, 7, 8)])
     states = set()
     for other in (table, table[::-1], from_integers(FIELD, [(1, 2, 3, 4), (5, 6, 7, 9)])):

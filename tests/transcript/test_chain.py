@@ -31,7 +31,7 @@ FIELDS: dict[str, FieldSpec] = {
 }
 
 
-def test_the_fields_that_sumcheck_md_lists() -> None:
+def test_challenge_fields_match_the_documentation() -> None:
     """FIELD of all extensions with a name, of which another program has nothing else."""
     text = (Path(__file__).parents[2] / "docs" / "sumcheck.md").read_text()
     listed = dict(
@@ -141,7 +141,7 @@ def test_copies_keep_the_hash() -> None:
     assert copied.state == transcript.state
 
 
-def test_every_byte_and_every_boundary_counts() -> None:
+def test_every_byte_and_message_boundary_changes_the_challenge() -> None:
     def state(*messages: bytes) -> bytes:
         transcript = Transcript()
         for message in messages:
@@ -158,7 +158,7 @@ def test_every_byte_and_every_boundary_counts() -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_proof_reads_back_and_nothing_else_does(name: str) -> None:
+def test_reader_accepts_only_the_written_proof(name: str) -> None:
     field = FIELDS[name]
     elements = plain(field, 5, 7)
     writer = ProofWriter(Transcript())

@@ -26,15 +26,15 @@ def plain(function: Any, data: bytes, level: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("hash", BYTES)
-def test_digests_of_bytes_are_those_of_hashlib(hash: Hash) -> None:
+def test_digests_match_hashlib(hash: Hash) -> None:
     each = RUN_BYTES // 32
     for size in (0, 1, RUN_BYTES, RUN_BYTES + 1, 3 * RUN_BYTES, (each + 1) * RUN_BYTES + 5):
         data = np.arange(size, dtype=np.uint32).astype(np.uint8).tobytes()
         assert hash.digest_by_runs(data) == plain(BYTES[hash], data)
 
 
-def test_no_digest_is_that_of_another_level() -> None:
-    """The digests of runs, as a message, are none of the message of those runs."""
+def test_digests_of_different_levels_differ() -> None:
+    """A message of digests does not have the digest of the message they came from."""
     data = bytes(2 * RUN_BYTES)
     inner = plain(hashlib.sha3_256, data[:RUN_BYTES]) * 2
     digest = Hash.SHA3_256.digest_by_runs(data)
@@ -77,7 +77,7 @@ def test_gpus_agree_with_the_host(gpu_device: AnyDevice, hash: Hash) -> None:
     check(gpu_device, hash, 2 * hash.run_words)
 
 
-def test_a_device_that_has_not_hashed(device: AnyDevice) -> None:
+def test_idle_device_is_detected(device: AnyDevice) -> None:
     recorded = RecordedDigest(device, Hash.SHA3_256, device.allocate(2 * RUN_BYTES))
     recording = device.stream().record()
     recorded.record(recording)
@@ -88,8 +88,8 @@ def test_a_device_that_has_not_hashed(device: AnyDevice) -> None:
         recorded.digests(NAMED["m31"])
 
 
-def test_words_that_are_set_after_their_digest() -> None:
-    """A prover's words may still be on their way while their digest is absorbed."""
+def test_words_may_be_filled_in_after_their_digest() -> None:
+    """A prover's words may still be downloading while their digest is absorbed."""
     field = NAMED["m31"]
     table = random_elements(field, 8, seed=3)
     words = np.zeros_like(table)

@@ -10,7 +10,7 @@ from quod.transcript.joined import Part, joined
 
 
 @pytest.mark.parametrize(("count", "each"), [(0, 1), (1, 1), (7, 1), (7, 1 << 30)])
-def test_parts_are_joined(count: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_concatenated(count: int, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BYTES_A_THREAD", each)
     monkeypatch.setattr(module, "_MAX_THREADS", 3)
     words = np.arange(64 * count, dtype=np.uint32).reshape(count, 64)

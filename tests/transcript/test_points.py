@@ -26,7 +26,7 @@ def some_points(group: Group) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_written_is_read_and_absorbed(name: str) -> None:
+def test_points_round_trip_and_are_absorbed(name: str) -> None:
     for compressed in (True, False):
         check_round_trip(name, compressed)
 
@@ -47,7 +47,7 @@ def check_round_trip(name: str, compressed: bool) -> None:
     reader.end()
 
 
-def test_the_form_on_bn254_is_that_of_arkworks() -> None:
+def test_bn254_encoding_matches_arkworks() -> None:
     for point in some_points(BN254):
         for compressed in (True, False):
             data = encode_point(BN254, point, compressed=compressed)
@@ -64,7 +64,7 @@ def refused(data: bytes, match: str, group: Group = BN254, **form: Any) -> None:
     assert reader.transcript.state == bytes(32)
 
 
-def test_what_is_no_point_is_refused() -> None:
+def test_invalid_points_are_rejected() -> None:
     q = CURVES["bn254"].fq.value
     law = affine_group(BN254)
     x, y = law.generator
@@ -93,7 +93,7 @@ def refusal(group: Group, data: bytes, count: int) -> tuple[str, int | None]:
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "secp256k1", "pallas", "bls12_381.g1", "bn254.g2"])
-def test_many_points_are_read_as_few_are(name: str) -> None:
+def test_batch_and_single_reading_agree(name: str) -> None:
     """Together where the group allows that, and refused at the same place with the same words."""
     group = NAMED[name]
     points = some_points(group) * 5

@@ -66,7 +66,7 @@ def hidden(page: Page, selector: str) -> bool:
     ("size", "name"),
     [(DESKTOP, "desktop"), pytest.param(PHONE, "phone", marks=pytest.mark.thorough)],
 )
-def test_a_stranger_proves_and_verifies(
+def test_visitor_proves_and_verifies(
     browser: Browser, exported: Path, tmp_path: Path, size: tuple[int, int], name: str
 ) -> None:
     with serve(exported, HEADERS) as site, browser.page(size, downloads=tmp_path) as page:
@@ -113,8 +113,8 @@ def test_a_stranger_proves_and_verifies(
 
 
 @pytest.mark.thorough
-def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_path: Path) -> None:
-    """As of a circuit in Python: what is chosen is the file of a witness."""
+def test_witness_file_is_proved_without_a_calculator(browser: Browser, tmp_path: Path) -> None:
+    """For a circuit in Python the user chooses a witness file."""
     export_table_site(tmp_path / "site", calculator=False)
     bad = tmp_path / "bad.wtns"
     witness = (EXAMPLE / "witness.wtns").read_bytes()
@@ -150,7 +150,7 @@ def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_
 
 
 @pytest.mark.thorough
-def test_the_keyboard_suffices_and_the_dark_is_dark(browser: Browser, exported: Path) -> None:
+def test_keyboard_navigation_and_dark_mode(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.prefer(prefers_color_scheme="dark")
         opened(page, site.url)
@@ -311,7 +311,7 @@ def test_a_gpu_that_is_too_small(browser: Browser, folder: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_it_works_without_a_connection(browser: Browser, exported: Path) -> None:
+def test_page_works_offline(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         opened(page, site.url)
         page.evaluate("navigator.serviceWorker.ready.then(() => true)")
@@ -386,7 +386,7 @@ LOST = """async () => {
 
 
 @pytest.mark.thorough
-def test_bad_days_of_a_gpu(browser: Browser, exported: Path) -> None:
+def test_gpu_failures_are_reported(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.navigate(site.url + "icon.svg")
         messages = page.call(LOST)

@@ -43,7 +43,7 @@ def test_the_runtime_is_small() -> None:
     assert set(runtime_files(page=False)) == {*MODULES, "quod.d.ts"}
 
 
-def test_every_module_is_written_and_nothing_else_is_there() -> None:
+def test_runtime_folder_has_exactly_its_modules() -> None:
     assert {path.name for path in RUNTIME.iterdir()} == {*MODULES, *PAGE, "quod.d.ts"}
 
 
@@ -58,12 +58,12 @@ def test_every_module_is_written_and_nothing_else_is_there() -> None:
         ("{\n  a();\n\n  // b\n}\nc()\nd()", "{a();}\nc()\nd()\n"),
     ],
 )
-def test_stripping_keeps_the_meaning(text: str, expected: str) -> None:
+def test_stripped_source_is_equivalent(text: str, expected: str) -> None:
     got = stripped(text)
     assert got.replace(";\n", ";").strip() == expected.replace(";\n", ";").strip()
 
 
-def test_the_table_of_curves_is_that_of_the_named_ones() -> None:
+def test_curve_table_matches_the_named_curves() -> None:
     """To write it again: python -m quod.web.curve_table > src/quod/web/runtime/curves.js"""
     assert (RUNTIME / "curves.js").read_text() == render()
 
@@ -87,7 +87,7 @@ CACHES = """
 """
 
 
-def test_a_damaged_file_forgets_this_site_alone(node: Node) -> None:
+def test_damaged_file_clears_only_this_sites_cache(node: Node) -> None:
     body = """
         const here = new URL("./", import.meta.url).href;
         const others = [`quod ${here}sub/ 1`, "quod https://other.example/ 1", "somebody else's"];

@@ -144,7 +144,7 @@ def test_verification(node: Node, proof: dict[str, Any]) -> None:
         assert f"{name} {said}".startswith(expected), path
 
 
-def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, Any]) -> None:
+def test_hostile_files_give_the_same_errors_as_python(node: Node, proof: dict[str, Any]) -> None:
     """See `tests.groth16.test_hostile` for the other verifier."""
     honest = {
         name: json.dumps(proof[field], indent=1)
@@ -242,7 +242,7 @@ def test_keys_and_proofs_of_the_first_snarkjs(node: Node, proof: dict[str, Any])
     assert "vk_alfa_1 occurs together with vk_alpha_1" in answers[1][1]
 
 
-def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
+def test_insecure_test_key_is_recognised(node: Node, tmp_path: Path) -> None:
     from quod.groth16 import ProvingKey, generate_key
     from tests.groth16.circuits import recurrence
 

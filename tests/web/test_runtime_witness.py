@@ -90,7 +90,7 @@ def calculate(node: Node, *texts: str, curve: str = "bn254", wasm: Path | None =
     return node(CALCULATE, wasm=wasm_path, texts=texts, curve=curve)
 
 
-def test_witnesses_are_those_of_circom(node: Node) -> None:
+def test_witnesses_match_circom(node: Node) -> None:
     text = (EXAMPLE / "input.json").read_text()
     expected = Witness.open(EXAMPLE / "witness.wtns").values.astype("<u4").tobytes().hex()
     assert calculate(node, text) == [["ok", expected]]
@@ -127,7 +127,7 @@ def test_a_wrong_input_is_an_error(node: Node) -> None:
         assert message in said
 
 
-def test_an_input_that_is_missing_or_none(node: Node) -> None:
+def test_missing_and_invalid_inputs_are_reported(node: Node) -> None:
     document = json.loads((EXAMPLE / "input.json").read_text())
     del document["scope"]
     texts = [json.dumps(document), "{}", "", "[1]", "null", "7", '"x"', "{"]
@@ -152,7 +152,7 @@ def test_calculators_of_the_first_circom_2(node: Node, tmp_path: Path, own_memor
     assert read_calculator(wasm).variables == len(Witness.open(EXAMPLE / "witness.wtns"))
 
 
-def test_a_calculator_of_another_field_or_none(node: Node, tmp_path: Path) -> None:
+def test_wrong_or_invalid_calculators_are_reported(node: Node, tmp_path: Path) -> None:
     text = (EXAMPLE / "input.json").read_text()
     ((name, said),) = calculate(node, text, curve="bls12_381")
     assert (name, "another field" in said) == ("MismatchError", True)

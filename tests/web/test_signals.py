@@ -38,14 +38,14 @@ def test_names_and_indices() -> None:
         "1,٣,0,main.a".encode(), b"1,--1,0,main.a", b"1,1,0,main.a" + b"[1]" * 17,
     ],
 )  # fmt: skip
-def test_lines_that_are_none(line: bytes) -> None:
+def test_invalid_lines_are_rejected(line: bytes) -> None:
     with pytest.raises(
         InputError, match=r"^symbols: line 2 is not a line of circom's \.sym format"
     ):
         parse_symbols(b"1,1,0,main.a\n" + line + b"\n", 1)
 
 
-def test_text_that_is_none() -> None:
+def test_invalid_utf8_is_rejected() -> None:
     with pytest.raises(InputError, match="offset 17: is not text"):
         parse_symbols(b"1,1,0,main.a\n2,2,\xff", 1)
 
@@ -53,7 +53,7 @@ def test_text_that_is_none() -> None:
 @pytest.mark.parametrize(
     "name", [b"[1]" * 100_000 + b"x", b"[" * 300_000, b"]" * 300_000, b"a[" + b"1" * 300_000 + b"]"]
 )
-def test_long_names_take_no_longer_than_they_are(name: bytes) -> None:
+def test_name_parsing_time_is_linear(name: bytes) -> None:
     begin = time.process_time()
     (signal,) = parse_symbols(b"1,1,0,main." + name, 1).signals
     assert signal.dims == ()
@@ -61,7 +61,7 @@ def test_long_names_take_no_longer_than_they_are(name: bytes) -> None:
     assert time.process_time() - begin < 10
 
 
-def test_an_input_with_half_a_character() -> None:
+def test_input_with_a_lone_surrogate() -> None:
     with pytest.raises(InputError, match="half of a pair of surrogates"):
         parse_example(r'{"a": "\ud800"}')
 
@@ -100,5 +100,5 @@ def test_modules_that_are_damaged(module: bytes) -> None:
         ("tmp/0001.zkey", "0001"),
     ],
 )
-def test_what_a_circuit_is_called(tmp_path: Path, path: str, name: str) -> None:
+def test_circuit_name_from_its_path(tmp_path: Path, path: str, name: str) -> None:
     assert circuit_name(tmp_path / path) == name

@@ -48,7 +48,7 @@ def test_files_are_listed_with_their_hashes(exported: Path) -> None:
     assert b"VERSION" not in (exported / "offline.js").read_bytes()
 
 
-def test_a_site_says_what_the_circuit_is(exported: Path) -> None:
+def test_site_describes_the_circuit(exported: Path) -> None:
     site = json.loads((exported / "site.json").read_text())
     assert (site["name"], site["curve"], site["public"]) == ("Membership", "bn254", 3)
     assert site["publics"] == ["nullifier", "root", "scope"]
@@ -58,7 +58,7 @@ def test_a_site_says_what_the_circuit_is(exported: Path) -> None:
     assert site["example"] == json.loads((EXAMPLE / "input.json").read_text())
 
 
-def test_a_site_without_a_calculator_takes_witnesses(tmp_path: Path) -> None:
+def test_site_without_a_calculator_accepts_witnesses(tmp_path: Path) -> None:
     export_table_site(tmp_path / "site", calculator=False)
     site = json.loads((tmp_path / "site" / "site.json").read_text())
     assert set(site["files"]) == {"graph.json", "verification_key.json"}
@@ -91,7 +91,7 @@ def test_parameters_of_bellman_make_a_site(tmp_path: Path) -> None:
     assert entry.run([*words, "--bellman", str(tmp_path / "c.params")]) == 3
 
 
-def test_the_page_has_nothing_inline_and_asks_for_nothing_elsewhere() -> None:
+def test_page_has_no_inline_code_or_external_requests() -> None:
     page = runtime_files()["index.html"].decode()
     assert "style=" not in page
     assert " on" not in page.split("<body>")[1].replace(" on your own", "")
@@ -129,7 +129,7 @@ def test_equal_inputs_make_equal_sites(exported: Path, tmp_path: Path) -> None:
 # --- witness calculators
 
 
-def test_a_calculator_knows_its_circuit(tmp_path: Path) -> None:
+def test_calculator_must_match_its_circuit(tmp_path: Path) -> None:
     key = Zkey.open(EXAMPLE / "circuit.zkey")
     calculator = read_calculator(EXAMPLE / "circuit.wasm")
     assert calculator.variables == key.variables
@@ -170,7 +170,7 @@ def test_symbols(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,2\n", "a,b,c,other.x\n", "1,x,2,main.y\n", "PK\x03\x04"])
-def test_what_are_no_symbols(tmp_path: Path, text: str) -> None:
+def test_invalid_symbols_are_rejected(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a.sym"
     file.write_text(text)
     with pytest.raises(InputError, match="line 1"):
@@ -193,7 +193,7 @@ def test_examples(tmp_path: Path) -> None:
 # --- the command and the server
 
 
-def test_the_command_refuses_what_is_missing(
+def test_command_rejects_missing_or_wrong_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zkey, wasm, out = EXAMPLE / "circuit.zkey", EXAMPLE / "circuit.wasm", tmp_path / "site"
@@ -207,7 +207,7 @@ def test_the_command_refuses_what_is_missing(
     assert "error" in capsys.readouterr().err.lower()
 
 
-def test_the_server_sends_what_the_page_needs(exported: Path) -> None:
+def test_server_sends_the_required_headers_and_files(exported: Path) -> None:
     import threading
 
     with site_server(exported) as server:
@@ -269,7 +269,7 @@ def test_files_of_the_folder_are_served(port: int, path: str) -> None:
         "/../secret", "/%2e%2e/secret", "/..%2fsecret", "/%ed%b0%80", "/missing",
     ],
 )  # fmt: skip
-def test_nothing_else_is(port: int, path: str) -> None:
+def test_other_paths_are_not_served(port: int, path: str) -> None:
     status, content = asked(port, path)
     assert status == 404
     assert b"secret" not in content.replace(path.encode(), b"")
@@ -282,7 +282,7 @@ def test_another_host_is_refused(port: int, host: str) -> None:
     assert asked(port, "/", Host=host)[0] == 421
 
 
-def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_text_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example = tmp_path / "input.json"
     example.write_text('{"root": "\\ud800"}')
     site = tmp_path / "site"
@@ -296,7 +296,7 @@ def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         assert not site.exists()
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncreatable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

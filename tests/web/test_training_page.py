@@ -66,7 +66,7 @@ def opened(page: Page, folder_url: str) -> None:
     page.wait_for(READY)
 
 
-def test_steps_are_those_of_the_cpu(
+def test_steps_match_the_cpu(
     browser: Browser, folder: Path, shape: Any, example: dict[str, ModuleType]
 ) -> None:
     with serve(folder, HEADERS) as site, browser.page() as page:
@@ -105,7 +105,7 @@ def test_steps_are_those_of_the_cpu(
 
 
 @pytest.mark.thorough
-def test_the_page_trains_pauses_and_begins_anew(browser: Browser, folder: Path) -> None:
+def test_page_trains_pauses_and_restarts(browser: Browser, folder: Path) -> None:
     plan = json.loads((folder / "training.json").read_text())
     with serve(folder, HEADERS) as site, browser.page() as page:
         page.before_load(
@@ -188,7 +188,7 @@ def test_folders_with_other_files(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_it_is_served_until_it_is_interrupted(
+def test_page_is_served_until_interrupted(
     example: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -205,7 +205,7 @@ def test_it_is_served_until_it_is_interrupted(
 def test_a_file_in_place_of_the_folder(
     example: dict[str, ModuleType], shape: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said before anything is trained."""
+    """The error comes before any training."""
     (tmp_path / "diary.txt").write_text("today")
     monkeypatch.setattr(example["export_page"], "Training", None)
     with pytest.raises(OutputError, match="could not be made"):

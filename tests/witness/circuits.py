@@ -1,4 +1,4 @@
-"""Circuits for the tests: one of WebAssembly text that does what it is told, one of circom's."""
+"""Circuits for the tests: a configurable one in WebAssembly text, and one of circom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Witnesses: byte for byte those of snarkjs, from any thread, and of the right circuit only."""
+"""Witnesses equal those of snarkjs, from any thread, and only for the right circuit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_example(membership: WitnessCalculator) -> None:
     assert membership.calculate({name: INPUT[name] for name in reversed(INPUT)}) == expected
 
 
-def test_threads_do_not_meet(membership: WitnessCalculator) -> None:
+def test_threads_are_isolated(membership: WitnessCalculator) -> None:
     # Another scope is another nullifier, the first output.
     inputs = [INPUT | {"scope": scope} for scope in range(24)]
     expected = [membership.calculate(values) for values in inputs]
@@ -114,7 +114,7 @@ def test_a_missing_input_without_symbols() -> None:
         ("sibling", 'did you mean "siblings"?'),
     ],
 )
-def test_names_that_are_nearly_right(membership: WitnessCalculator, name: str, hint: str) -> None:
+def test_similar_names_are_suggested(membership: WitnessCalculator, name: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:
         membership.calculate({**INPUT, name: 1})
     assert str(caught.value) == f'inputs: the circuit has no input "{name}"; {hint}'
@@ -135,7 +135,7 @@ def test_symbols_are_found_where_circom_writes_them(
 
 
 @pytest.mark.parametrize("symbols", [b"", b"\xff\n", b"no line\n", b"1,1,2,main.x\n"])
-def test_symbols_that_are_none_only_cost_the_name(tmp_path: Path, symbols: bytes) -> None:
+def test_invalid_symbols_only_lose_signal_names(tmp_path: Path, symbols: bytes) -> None:
     path = tmp_path / "c.sym"
     for symbols_path in (path, tmp_path):
         path.write_bytes(symbols)
@@ -167,14 +167,14 @@ def test_a_calculator_of_another_key() -> None:
     [("seconds", 0), ("seconds", True), ("seconds", float("nan")), ("memory_bytes", 1),
      ("compile_seconds", 0), ("compile_bytes", 5)],
 )  # fmt: skip
-def test_limits_that_are_none(field: str, value: object) -> None:
+def test_invalid_limits_are_rejected(field: str, value: object) -> None:
     with pytest.raises(InputError):
         WitnessLimits(**{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.node
 @pytest.mark.parametrize("prime", ["bn128", pytest.param("bls12381", marks=pytest.mark.thorough)])
-def test_witnesses_are_those_of_snarkjs(prime: str, tmp_path: Path) -> None:
+def test_witnesses_match_snarkjs(prime: str, tmp_path: Path) -> None:
     (tmp_path / "c.circom").write_text(VARIOUS)
     done = run_program("circom2", "c.circom", "--wasm", "--prime", prime, directory=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -206,7 +206,7 @@ def test_witnesses_are_those_of_snarkjs(prime: str, tmp_path: Path) -> None:
 
 @pytest.mark.fixtures
 @pytest.mark.parametrize("name", ["quod-bn254-eddsa", "quod-bls12_381-pow5bits"])
-def test_witnesses_that_others_have_made(shared_fixtures: Path, name: str) -> None:
+def test_witnesses_match_published_ones(shared_fixtures: Path, name: str) -> None:
     """circomlib's signatures and hashes, by snarkjs."""
     folder = shared_fixtures / "circom" / name
     calculator = WitnessCalculator.open(folder / "circuit.wasm")
@@ -214,7 +214,7 @@ def test_witnesses_that_others_have_made(shared_fixtures: Path, name: str) -> No
     assert witness == (folder / "witness.wtns").read_bytes()
 
 
-def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wasmtime_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     for name in [name for name in sys.modules if name.startswith("quod.witness.")]:

@@ -1,4 +1,4 @@
-"""Which constraints a witness fails, against plain integers; files of different circuits."""
+"""The constraints that a witness fails, against plain integers; files of different circuits."""
 
 from __future__ import annotations
 
@@ -110,8 +110,10 @@ def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> 
     assert check_witness(r1cs, wtns, device=device).failed.tolist() == failed
 
 
-def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]]) -> None:
-    """A witness that differs in one wire fails where the wire is, and nowhere else anew."""
+def test_every_changed_wire_is_detected(
+    tmp_path: Path, system: tuple[Path, Path, list[int]]
+) -> None:
+    """A change of one wire fails only the constraints that contain it."""
     r1cs, wtns, failed = system
     opened, witness = R1cs.open(r1cs), Witness.open(wtns)
     for wire in (1, 17, WIRES - 1):
@@ -123,7 +125,7 @@ def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]])
         assert set(report.failed.tolist()) != set(failed)
 
 
-def test_what_does_not_belong_together(
+def test_mismatched_files_are_rejected(
     tmp_path: Path, system: tuple[Path, Path, list[int]]
 ) -> None:
     r1cs, wtns, _ = system

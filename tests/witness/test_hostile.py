@@ -1,4 +1,4 @@
-"""Calculators that are none, that lie, and that never end: typed errors, and the process lives."""
+"""Invalid, lying and endless calculators raise typed errors, and the process survives."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def test_one_that_does_what_it_should(tmp_path: Path) -> None:
+def test_valid_calculator_works(tmp_path: Path) -> None:
     wtns = WitnessCalculator(circuit(wires=5), limits=SMALL).calculate({"a": 7})
     (tmp_path / "w.wtns").write_bytes(wtns)
     assert Witness.open(tmp_path / "w.wtns").values[:, 0].tolist() == [1, 7, 7, 7, 7]
 
 
 @pytest.mark.parametrize("code", range(1, 7))
-def test_errors_by_number(code: int) -> None:
+def test_numeric_errors_are_reported(code: int) -> None:
     calculator = WitnessCalculator(circuit(set=failing(code)), limits=SMALL)
     with pytest.raises(QuodError) as caught:
         calculator.calculate({"a": 7})
@@ -60,7 +60,7 @@ def test_errors_by_number(code: int) -> None:
     ["the secret is 778899", "Error in template 778899 line: 7", "Error in template T line: x",
      "778899" * 20_000, ""],
 )  # fmt: skip
-def test_messages_are_not_passed_on(message: str) -> None:
+def test_calculator_messages_are_not_forwarded(message: str) -> None:
     code = circuit(set="(loop $l (call $say) (br_if $l (i32.const 0)))" + failing(4),
                    message=message, pages="3")  # fmt: skip
     with pytest.raises(CircuitError) as caught:
@@ -92,7 +92,9 @@ def test_messages_are_not_passed_on(message: str) -> None:
                  + failing(5)}, WitnessLimitError, "1,048,576 bytes of memory"),
     ],
 )  # fmt: skip
-def test_what_runs_wild(changes: dict[str, str], kind: type[QuodError], message: str) -> None:
+def test_runaway_calculators_are_stopped(
+    changes: dict[str, str], kind: type[QuodError], message: str
+) -> None:
     limits = SHORT if "0.2 s" in message else SMALL
     with pytest.raises(kind) as caught:
         WitnessCalculator(circuit(**changes), limits=limits, name="wild.wasm").calculate(
@@ -164,7 +166,7 @@ def test_traps_need_no_handlers_of_signals() -> None:
          CalculatorError, "before 2.0.3 (it imports its memory)"),
     ],
 )  # fmt: skip
-def test_what_is_refused_at_the_door(
+def test_invalid_calculators_are_rejected_at_load(
     changes: dict[str, object], kind: type[QuodError], message: str
 ) -> None:
     limits = SHORT if "0.2 s" in message else SMALL
@@ -188,13 +190,13 @@ def test_what_is_refused_at_the_door(
         ({"inputs": 2}, 7, InputError),
     ],
 )
-def test_sizes_that_are_lies(changes: dict[str, int], a: int, kind: type[QuodError]) -> None:
+def test_false_sizes_are_rejected(changes: dict[str, int], a: int, kind: type[QuodError]) -> None:
     calculator = WitnessCalculator(circuit(**changes), limits=SMALL)  # type: ignore[arg-type]
     with pytest.raises(kind):
         calculator.calculate({"a": a})
 
 
-def test_a_witness_of_no_values_is_none(tmp_path: Path) -> None:
+def test_empty_witness_is_rejected(tmp_path: Path) -> None:
     wtns = WitnessCalculator(circuit(wires=1, prime=R), limits=SMALL).calculate({"a": 7})
     assert len(wtns) == 76 + 32
     with pytest.raises(CalculatorError, match="has no values"):
@@ -209,7 +211,7 @@ def test_a_witness_of_no_values_is_none(tmp_path: Path) -> None:
         (circuit()[:-5], "cannot be compiled as a Web"),
     ],
 )  # fmt: skip
-def test_what_is_no_module(code: bytes, message: str) -> None:
+def test_invalid_modules_are_rejected(code: bytes, message: str) -> None:
     with pytest.raises(InputError) as caught:
         WitnessCalculator(code, name="none.wasm")
     assert message in str(caught.value)
@@ -218,7 +220,7 @@ def test_what_is_no_module(code: bytes, message: str) -> None:
         WitnessCalculator(b"\0asm\1\0\0\0")
 
 
-def test_what_stands_around_a_calculator_is_compiled_outside_its_time(
+def test_builtin_modules_do_not_count_towards_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def late(*arguments: Any) -> Any:
@@ -230,7 +232,7 @@ def test_what_stands_around_a_calculator_is_compiled_outside_its_time(
     assert WitnessCalculator(circuit(), limits=SMALL).calculate({"a": 7})
 
 
-def test_one_that_never_ends_holds_up_no_thread() -> None:
+def test_endless_calculator_does_not_block_other_threads() -> None:
     endless = WitnessCalculator(circuit(set=LOOP), limits=SMALL)
     quick = WitnessCalculator(circuit(), limits=SMALL)
     with ThreadPoolExecutor(1) as pool:
@@ -244,7 +246,7 @@ def test_one_that_never_ends_holds_up_no_thread() -> None:
         assert isinstance(waiting.exception(), WitnessLimitError)
 
 
-def test_compiled_code_is_kept_and_told_apart(
+def test_compiled_modules_are_cached_by_content(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from quod.witness import module_cache
@@ -276,7 +278,7 @@ def test_compiled_code_is_kept_and_told_apart(
     assert len(compiled) == 4
 
 
-def test_a_module_that_takes_long_to_compile() -> None:
+def test_compile_time_is_limited() -> None:
     body = "(local.set 0 (i64.mul (local.get 0) (i64.const 3)))" * 60_000
     # Many times what it may take, for a fast processor.
     functions = f"(func (param i64) {body})" * 6

@@ -1,4 +1,4 @@
-"""Inputs: which numbers they are, exactly, and what is refused by name and without its value."""
+"""Inputs: exact numbers, and errors that name the input without its value."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_numbers_are_exact(value: Any, expected: dict[str, list[int]]) -> None:
         np.array([771]), 771, None,
     ],
 )  # fmt: skip
-def test_what_is_refused_shows_no_value(value: Any) -> None:
+def test_errors_show_no_input_values(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         numbers(value)
     assert str(caught.value).startswith("inputs")
     assert "77" not in str(caught.value)
 
 
-def test_lists_within_lists_have_an_end() -> None:
+def test_list_nesting_is_limited() -> None:
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""The circuit of MASP's Output: bellman's hash, the values of an asset's note, what fails."""
+"""The circuit of MASP's Output: bellman's hash, the values of an asset's note, violations."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def note() -> sapling.Note:
 
 
 @pytest.mark.thorough
-def test_it_is_bellmans_circuit() -> None:
+def test_circuit_matches_bellman() -> None:
     circuit = masp_output_circuit()
     assert circuit.circuit_hash() == MASP_HASH
     assert (circuit.constraints, circuit.wires, circuit.public) == (31205, 30896 + 6, 5)
     assert [matrix.nonzeros for matrix in circuit.matrices] == [73431, 31750, 57329]
 
 
-def test_its_values_are_those_of_an_asset(note: sapling.Note) -> None:
+def test_public_values_match_the_asset(note: sapling.Note) -> None:
     circuit, identifier = masp_output_circuit(), asset_identifier(b"default")
     circuit.prepare()
     (witness,) = circuit.witnesses([masp_output_inputs(note, identifier, 9, 5)])

@@ -1,4 +1,4 @@
-"""The circuit of Sapling's Output: bellman's hash, values, what fails, proofs, the commands."""
+"""The circuit of Sapling's Output: bellman's hash, values, violations, proofs, the commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def note(note_file: Path) -> sapling.Note:
     return read_note(note_file)[0]
 
 
-def test_it_is_bellmans_circuit() -> None:
+def test_circuit_matches_bellman() -> None:
     circuit = output_circuit()
     assert circuit.circuit_hash() == BELLMAN_HASH
     assert (circuit.constraints, circuit.wires, circuit.public) == (7827, 7821 + 6, 5)
@@ -62,7 +62,7 @@ def test_it_is_bellmans_circuit() -> None:
     assert within["note content hash"] == 386 + 570 + 26
 
 
-def test_its_public_values_are_those_of_the_note(note: sapling.Note) -> None:
+def test_public_values_match_the_note(note: sapling.Note) -> None:
     circuit = output_circuit()
     for esk, rcv in ((1, 0), (JUBJUB.fr.value - 1, JUBJUB.fr.value - 1), (123456789 << 200, 99)):
         values = circuit.values(output_inputs(note, esk, rcv))
@@ -71,7 +71,7 @@ def test_its_public_values_are_those_of_the_note(note: sapling.Note) -> None:
         assert circuit.check(values) == []
 
 
-def test_what_is_not_so_fails_where_it_is_said(note: sapling.Note) -> None:
+def test_violations_name_the_failed_constraint(note: sapling.Note) -> None:
     circuit, right = output_circuit(), dict(output_inputs(note, 5, 6))
     u, v = note.address.base
     assert_fails(circuit, right | {"g_d": (u + 1, v)}, "witness g_d")
@@ -110,7 +110,7 @@ def test_wrong_notes_are_refused(note_file: Path, change: dict[str, object], mes
         read_note(note_file)
 
 
-def test_commands_refuse_before_they_work(
+def test_commands_validate_before_computing(
     note_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note_file.write_text(json.dumps({name: NOTE[name] for name in ("address", "value", "rseed")}))

@@ -256,8 +256,8 @@ def test_hostile_statements() -> None:
 
 
 @pytest.mark.parametrize("name", ["cv", "epk"])
-def test_statements_that_are_put_together(name: str) -> None:
-    """Those from numbers meet what those from bytes do."""
+def test_statements_built_from_numbers_are_validated(name: str) -> None:
+    """Statements from numbers pass the same checks as those from bytes."""
     good = {"cv": JUBJUB.generator, "epk": JUBJUB.generator, "cmu": 0}
     sapling.OutputStatement(**good)  # type: ignore[arg-type]
     eighth = _of_order_eight()
@@ -276,7 +276,7 @@ def test_statements_that_are_put_together(name: str) -> None:
             sapling.OutputStatement(**good | {"cmu": cmu})  # type: ignore[arg-type]
 
 
-def test_nullifiers_take_keys_of_the_subgroup() -> None:
+def test_nullifier_keys_must_be_in_the_subgroup() -> None:
     key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
     address = key.address(sapling.default_diversifier(bytes(32)))
     note = sapling.Note.from_seed(address, 1, bytes(32))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.thorough
-def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> None:
+def test_cases_cover_the_requested_limbs(webgpu_device: WebGpuDevice) -> None:
     cases = cases_of(webgpu_device.name, ["bn254.fr"], ["15:rolled"])
     measured = [(case.parameters["what"], case.parameters["limbs"], case.run()) for case in cases]
     assert [row[:2] for row in measured] == [("product", "15:rolled"), ("square", "15:rolled")]
@@ -31,14 +31,14 @@ def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> 
         ("", "30/64", "limbs 30/64 need 64-bit integers, which webgpu:.* does not support"),
     ],
 )
-def test_what_is_no_choice(
+def test_invalid_limb_choices_are_rejected(
     webgpu_device: WebGpuDevice, device: str, limbs: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         next(cases_of(device or webgpu_device.name, [], [limbs]))
 
 
-def test_chosen_limbs_and_others_are_not_asked_for_together(
+def test_chosen_and_limbs_options_are_exclusive(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert entry.run(["bench", "field", "--device", "webgpu", "--chosen", "--limbs", "13"]) == 2

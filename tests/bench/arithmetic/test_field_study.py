@@ -1,4 +1,4 @@
-"""The study of limbs: what it measures, checks and shows."""
+"""The limb study: its cases, checks and output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = [
 
 @pytest.mark.parametrize("what", ["product", "square", "two products", "conversion"])
 @pytest.mark.parametrize("limbs", ["13:rolled", "16:rows", "30/64"])
-def test_chains_are_what_integers_give(what: str, limbs: str) -> None:
+def test_product_chains_match_integers(what: str, limbs: str) -> None:
     machine = Machine("wgsl", 4, frozenset({"u64", "low_products"}), limbs=limbs)
     stored = random_elements(BN254_FR, 8, seed=1)
     wanted = words_to_integers(BN254_FR, stored)
@@ -46,7 +46,7 @@ def test_choices() -> None:
     assert all(name.endswith(":rolled") for name in choices(u64=True, software=True))
 
 
-def test_refusals() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(InputError, match="does not run WGSL"):
         next(study("cpu", [], print))
     with pytest.raises(InputError, match="'bn254' is not a field"):
@@ -54,7 +54,7 @@ def test_refusals() -> None:
     assert entry.run(["bench", "field", "--device", "webgpu", "--stages"]) == 2
 
 
-def test_figures_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     show(ROWS, as_json=False)
     table = capsys.readouterr().out
     assert all(text in table for text in ("2.50", "0.4000", "14.0 kB", "the driver refused it"))
@@ -64,13 +64,13 @@ def test_figures_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1]["nanoseconds"] == 2.0
 
 
-def test_figures_are_kept() -> None:
+def test_results_are_recorded() -> None:
     kept = measurements(ROWS, "webgpu")
     assert len(kept) == 6
     assert {row.unit for row in kept} == {"G/s", "s", "bytes"}
 
 
-def test_figures_are_drawn(tmp_path: Path) -> None:
+def test_plot_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "study.png"
     draw(ROWS, path, "a study")

@@ -59,7 +59,7 @@ def test_curves_without_a_pairing(
     assert {row["parameters"]["group"] for row in rows} == {group}
 
 
-def test_scalars_are_of_their_kind() -> None:
+def test_generated_scalars_match_their_kind() -> None:
     group = GROUPS["bn254.g1"]
     count = 64
     scalars = {
@@ -95,7 +95,7 @@ def test_refusals(arguments: list[str], text: str, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.thorough
-def test_arkworks_that_is_not_installed_is_not_called_unknown(
+def test_missing_arkworks_is_not_reported_as_unknown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)

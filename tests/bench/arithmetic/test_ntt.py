@@ -11,7 +11,7 @@ from quod.cli import entry
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
 
-def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures_each_size_of_the_curve(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         entry.run(["bench", "ntt", "--curve", "bls12_377", "--log2", "3", "--log2", "7", *ONCE])
         == 0

@@ -1,4 +1,4 @@
-"""Rows tell which code they are of, and those of the same code are not measured again."""
+"""Rows record the code they measure; rows of unchanged code are not measured again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(
     )
 
 
-def test_a_row_of_the_same_code_is_not_measured_again() -> None:
+def test_rows_with_unchanged_code_are_not_remeasured() -> None:
     device, runs = CpuDevice(threads=1), list[int]()
     [row] = measure([launching(device, 1, runs)])
     assert len(runs) == 3
@@ -55,7 +55,7 @@ def test_a_row_of_the_same_code_is_not_measured_again() -> None:
     assert runs == [1, 2, 2, 2]
 
 
-def test_what_launches_nothing_here_is_always_measured() -> None:
+def test_cases_without_kernel_launches_are_always_measured() -> None:
     runs: list[int] = []
     case = harness.Case({"n": 1}, lambda: runs.append(1))
     [row] = measure([case])
@@ -92,7 +92,7 @@ def test_states() -> None:
     assert results.state_of({"code": "", "sources": sources_digest()}) == "current"
 
 
-def test_only_stale_is_about_recorded_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_stale_requires_recorded_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*NTT, "--only-stale"]) == 2
     assert "--record" in capsys.readouterr().err
 
@@ -117,7 +117,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, 5, "is not a regular file"),
     ],
 )
-def test_a_file_that_cannot_take_the_rows_is_refused_before_measuring(
+def test_unwritable_record_file_is_rejected_before_measuring(
     content: str | None, code: int, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = Path("/dev/null")
@@ -130,14 +130,14 @@ def test_a_file_that_cannot_take_the_rows_is_refused_before_measuring(
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_a_folder_that_is_not_there_is_refused_before_measuring(
+def test_missing_record_folder_is_rejected_before_measuring(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run([*NTT, "--record", str(tmp_path / "no" / "r.json")]) == 5
     assert "no directory" in capfd.readouterr().err
 
 
-def test_figures_are_kept_where_nobody_can_be_shown_them(tmp_path: Path) -> None:
+def test_results_are_recorded_when_stdout_is_unusable(tmp_path: Path) -> None:
     """Standard output is closed, or on a disk that is full."""
     for number, where in enumerate((">&-", "> /dev/full")):
         path = tmp_path / f"{number}.json"

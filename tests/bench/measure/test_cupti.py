@@ -61,7 +61,7 @@ class FakeCupti:
         return 0
 
 
-def test_kernels_and_copies_are_told_by_the_wall_clock() -> None:
+def test_kernels_and_copies_are_reported_in_wall_clock_time() -> None:
     # Copies within a device and other records are in the buffers too.
     fake = FakeCupti(
         (10, 0, 100, 200), (1, 8, 5, 6), (10, 0, 150, 900), (1, 1, 50, 120), (2, 1, 7, 8),
@@ -83,21 +83,21 @@ def test_kernels_and_copies_are_told_by_the_wall_clock() -> None:
     assert recorder._buffers == {}
 
 
-def test_what_is_not_hidden() -> None:
+def test_not_hidden_is_copy_time_outside_kernels() -> None:
     kernels, copies = [(2.0, 4.0), (3.0, 5.0), (8.0, 9.0)], [(1.0, 3.0), (4.5, 6.0), (5.5, 7.0)]
     assert RecordedIntervals(kernels, copies).not_hidden == pytest.approx(3.0)
     assert RecordedIntervals([], copies).not_hidden == pytest.approx(4.5)
     assert RecordedIntervals(kernels, []).not_hidden == 0
 
 
-def test_what_cupti_refuses_is_told() -> None:
+def test_cupti_errors_are_reported() -> None:
     fake = FakeCupti()
     fake.status = 15
     with pytest.raises(DeviceError, match="cuptiActivityRegisterCallbacks gives 15"):
         KernelRecorder(fake)
 
 
-def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_cupti_library_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("quod.bench.measure.cupti._PLACES", ("nvidia/*/lib/libcupti.so.*",))
     folder = tmp_path / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         load_cupti()
 
 
-def test_it_is_about_cuda(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cupti_option_requires_cuda_kernels_in_process(capsys: pytest.CaptureFixture[str]) -> None:
     for subject in ("serve-pipeline", "porep-like"):
         assert entry.run(["bench", subject, "--cupti"]) == 2
     assert "CUDA kernels of this process" in capsys.readouterr().err

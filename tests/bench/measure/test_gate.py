@@ -1,4 +1,4 @@
-"""`quod bench --gate`: figures beside a baseline, and what does not pass."""
+"""`quod bench --gate`: comparison with a baseline, and the figures that fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gate(tmp_path: Path, *rows: Measurement, tolerance: float = 5.0) -> Gate:
         ("us", -2.0, (-1.91, -3.0), (-1.8, 0.0)),
     ],
 )
-def test_what_is_worse(
+def test_regressions_beyond_tolerance_fail(
     tmp_path: Path, unit: str, before: float, passes: tuple[float], fails: tuple[float]
 ) -> None:
     regression_gate = gate(tmp_path, replace(ROW, unit=unit, median=before))
@@ -58,8 +58,8 @@ def test_what_is_worse(
             regression_gate.check([replace(ROW, unit=unit, median=figure)])
 
 
-def test_a_rate_that_is_nothing_fails(tmp_path: Path) -> None:
-    """However much worse it may be: 400 % leave a fifth."""
+def test_zero_or_nan_rate_fails(tmp_path: Path) -> None:
+    """A tolerance of 400 % accepts a fifth of the baseline rate, and nothing lower."""
     regression_gate = gate(tmp_path, replace(ROW, unit="GB/s", median=5.0), tolerance=400)
     regression_gate.check([replace(ROW, unit="GB/s", median=1.01)])
     for figure in (0.99, 0.0, -100.0, float("nan")):
@@ -87,7 +87,7 @@ def test_a_figure_without_a_row_fails(
     assert not shown.out
 
 
-def test_nothing_measured_fails(tmp_path: Path) -> None:
+def test_empty_measurement_fails(tmp_path: Path) -> None:
     with pytest.raises(RegressionError, match="nothing measured"):
         gate(tmp_path, ROW).check([])
 

@@ -55,7 +55,7 @@ def test_the_median_is_in_the_unit_and_for_one_operation(nap: Callable[[float], 
     assert (row.peer, row.peer_median, row.ratio) == (None, None, None)
 
 
-def test_a_peer_takes_turns_with_us(nap: Callable[[float], None]) -> None:
+def test_peer_runs_alternate_with_quod_runs(nap: Callable[[float], None]) -> None:
     order: list[str] = []
 
     def run(name: str, seconds: float) -> None:
@@ -84,7 +84,7 @@ def test_short_work_is_repeated_until_the_time_is_used(nap: Callable[[float], No
     assert row.repeats == 4
 
 
-def test_our_side_is_warmed_up_once_all_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_starts_after_all_cases_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
     order: list[str] = []
@@ -95,7 +95,7 @@ def test_our_side_is_warmed_up_once_all_are_compiled(monkeypatch: pytest.MonkeyP
     assert order == ["a", "b", *"aaa", *"ababab"]
 
 
-def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_that_return_a_figure_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr(harness, "perf_counter", lambda: next(clock) / 1000)
     figures = iter([0.5, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0])
@@ -119,7 +119,7 @@ def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_first_run_counts(
     nap: Callable[[float], None], first: float, peers_first: float | None, repeats: int, order: str
 ) -> None:
-    """Nor is anything warmed up then; each side is looked at for itself."""
+    """A long first run needs no warm-up; each side is judged by its own time."""
     ran: list[str] = []
     remaining = {"a": [first], "b": [peers_first or 0.0]}
 
@@ -137,14 +137,14 @@ def test_a_long_first_run_counts(
     assert row.median == pytest.approx(median([*ours, *(repeats - len(ours)) * [1.0]]))
 
 
-def test_what_a_peer_says_of_itself_may_be_long_too(nap: Callable[[float], None]) -> None:
+def test_peer_reported_time_may_be_long(nap: Callable[[float], None]) -> None:
     said = iter([30.0, 1.0])
     case = harness.Case({}, lambda: nap(1.0), peers={"b": lambda: harness.Seconds(next(said))})
     [row] = measure([case], "b", harness.Plan(repeats=1, seconds=0.0))
     assert (row.peer_median, next(said)) == (30.0, 1.0)
 
 
-def test_what_is_read_in_a_long_run_is_as_what_is_read_in_a_short_one(
+def test_figures_of_long_and_short_runs_are_treated_alike(
     nap: Callable[[float], None],
 ) -> None:
     figures = iter([0.5, 1.0, 50.0, 51.0, 52.0])
@@ -215,7 +215,7 @@ def test_record_refuses_the_results_of_another_machine(tmp_path: Path) -> None:
     assert path.read_text() == before
 
 
-def test_record_keeps_what_other_interfaces_to_a_gpu_said(
+def test_record_keeps_names_from_other_gpu_backends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "results.json"
@@ -238,7 +238,7 @@ def test_the_machine_of_an_adapter(webgpu_device: WebGpuDevice) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": {}, "rows": 3}', '{"rows": []}'])
-def test_what_is_no_results_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_results_files_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(InputError, match="not a results file"):
@@ -299,16 +299,14 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
 
 @pytest.mark.parametrize("subject", ["msm", "ntt"])
 @pytest.mark.parametrize("size", ["-1", "29", "x"])
-def test_sizes_that_no_machine_has(
+def test_impossible_sizes_are_rejected(
     subject: str, size: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", subject, "--log2", size]) == 2
     assert "--log2" in capsys.readouterr().err
 
 
-def test_recorders_at_one_time_lose_no_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_recorders_lose_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import quod.formats
 
     write = quod.formats.write_atomically
@@ -332,15 +330,15 @@ def test_recorders_at_one_time_lose_no_rows(
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1"])
 @pytest.mark.parametrize("subject", ["field", "msm", "ntt", "groth16", "process"])
-def test_seconds_that_never_pass(
+def test_invalid_seconds_are_rejected(
     subject: str, seconds: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", subject, "--seconds", seconds]) == 2
     assert "the number of seconds must be 0 or more" in capsys.readouterr().err
 
 
-def test_processors_of_one_name_are_told_apart() -> None:
-    """Virtual machines say no more than the maker's name."""
+def test_cpus_with_the_same_name_are_distinguished() -> None:
+    """A virtual machine may report only the maker's name."""
     facts = {"cpu family": "25", "model": "17", "model name": "AMD EPYC"}
     assert results.distinct_cpu_name("AMD EPYC", facts) == "AMD EPYC (family 25, model 17)"
     assert results.distinct_cpu_name("AMD EPYC", {}) == "AMD EPYC"

@@ -48,7 +48,7 @@ def two_msms() -> Timeline:
     return timeline
 
 
-def test_points_and_their_share_of_the_limits() -> None:
+def test_points_have_their_fraction_of_the_limits() -> None:
     figures = roofline(two_msms(), "GPU", LIMITS)
     assert figures.series == ("small", "large")
     assert [(item.series, item.name) for item in figures.points] == [
@@ -66,13 +66,13 @@ def test_points_and_their_share_of_the_limits() -> None:
     assert figures.stages[4].seconds == pytest.approx(0.1)
 
 
-def test_without_limits_there_are_no_shares() -> None:
+def test_without_limits_there_are_no_fractions() -> None:
     figures = roofline(two_msms(), "something", None)
     assert [stage.least_seconds for stage in figures.stages] == [None] * 6
     assert len(figures.points) == 4
 
 
-def test_stages_that_count_work_hide_what_is_inside_and_share_no_name() -> None:
+def test_counted_stages_hide_children_and_have_unique_names() -> None:
     timeline = Timeline()
     proof = timeline.record("proof", 0, 100, track="main")
     for number, name in enumerate(("MSM A", "MSM B")):
@@ -114,7 +114,7 @@ def test_the_figure_names_stages_and_limits(tmp_path: Path) -> None:
     assert "80%" in text
 
 
-def test_nothing_to_plot_is_said(tmp_path: Path) -> None:
+def test_empty_plot_is_reported(tmp_path: Path) -> None:
     timeline = Timeline()
     timeline.record("copy", 0, 10, track="t", bytes=5)
     with pytest.raises(QuodError, match="no stage on GPU has both products and bytes"):
@@ -143,7 +143,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
 
 
 @pytest.mark.parametrize("name", ["x.jpg", "x", "png"])
-def test_other_kinds_of_files_are_refused(name: str) -> None:
+def test_unsupported_plot_formats_are_rejected(name: str) -> None:
     with pytest.raises(OutputError, match=r"\.png, \.svg, \.pdf"):
         check_plot(Path(name))
 
@@ -218,7 +218,7 @@ def test_steps_of_an_msm_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert event["ts"] + event["dur"] <= total["ts"] + total["dur"] + 0.01
 
 
-def test_the_table_says_how_near_the_limits_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_shows_fraction_of_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
     show_timings(two_msms(), LIMITS)
     lines = capsys.readouterr().err.splitlines()
     accumulate = next(line for line in lines if "accumulate" in line)
@@ -232,7 +232,7 @@ def test_the_table_says_how_near_the_limits_are(capsys: pytest.CaptureFixture[st
     assert "limit" not in capsys.readouterr().err
 
 
-def test_the_limits_of_a_processor_are_measured() -> None:
+def test_cpu_limits_are_measured() -> None:
     limits = cpu_limits(CpuDevice(threads=1))
     assert 1e8 < limits.bytes_per_second < 1e13
     assert 1e8 < limits.multiply_adds_per_second < 1e13

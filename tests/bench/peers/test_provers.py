@@ -43,7 +43,7 @@ def test_snarkjs_as_a_library(files: Files) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.node
-def test_snarkjs_says_what_is_wrong(files: Files, tmp_path: Path) -> None:
+def test_snarkjs_errors_are_reported(files: Files, tmp_path: Path) -> None:
     program("snarkjs")
     other = tmp_path / "public.json"
     other.write_text('["1"]')
@@ -52,7 +52,7 @@ def test_snarkjs_says_what_is_wrong(files: Files, tmp_path: Path) -> None:
         libraries.verifiers["snarkjs"]()
 
 
-def test_a_library_that_does_not_start(files: Files, tmp_path: Path) -> None:
+def test_library_start_failure_is_reported(files: Files, tmp_path: Path) -> None:
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\necho first >&2\necho no such module >&2\nexit 1\n")
     node.chmod(0o755)

@@ -1,4 +1,4 @@
-"""zorch as a peer: where it is not, where it is another sumcheck, and a process that stands in."""
+"""zorch as a peer: missing installations, unsupported sumchecks, and a stand-in process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setenv("QUOD_ZORCH_PYTHON", str(script))
 
 
-def test_why_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_zorch_reports_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUOD_ZORCH_PYTHON", str(tmp_path / "absent"))
     assert find_zorch() is None
     assert "pyzorch" in (why_not(FIELD, 2, 1, weighted=False) or "")
@@ -32,14 +32,14 @@ def test_why_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert why_not(FIELD, factors, batch, weighted=weighted) is not None
 
 
-def test_it_measures_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zorch_reports_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, "echo ready; while read line; do echo 0.25; done")
     peer = Zorch(FIELD, 4)
     assert [peer(), peer()] == [0.25, 0.25]
     peer.close()
 
 
-def test_what_it_fails_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zorch_errors_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, "echo no such field >&2; exit 1")
     with pytest.raises(QuodError, match="no such field"):
         Zorch(FIELD, 4)()

@@ -94,13 +94,13 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
         ((1 << 30, 24, 3), "1073741824 constraints"),
     ],
 )
-def test_sizes_that_do_not_go_together(sizes: tuple[int, int, int], message: str) -> None:
+def test_inconsistent_sizes_are_rejected(sizes: tuple[int, int, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         PartitionCircuit("bn254", *sizes)
 
 
 @pytest.mark.parametrize(("log2", "bits"), [(8, 99), (28, 99), (12, 49), (12, 100)])
-def test_partitions_that_are_none(log2: int, bits: int) -> None:
+def test_invalid_partitions_are_rejected(log2: int, bits: int) -> None:
     with pytest.raises(InputError, match="of bits is invalid"):
         PartitionCircuit.like_porep(log2, bits=bits)
 
@@ -134,7 +134,7 @@ def expected() -> ProvingKey:
 
 
 @pytest.mark.thorough
-def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
+def test_resident_key_matches_the_setup(key: PartitionKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
     in_b = slice(WIRES_BEFORE_BLOCKS, SMALL.used, B_STRIDE)
@@ -152,7 +152,7 @@ def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) 
 
 
 @pytest.mark.thorough
-def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
+def test_proofs_match_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
     witness = device_witness(key.device, SMALL, 2)
     assert (witness.values == SMALL.witness(seed=2).values).all()
     several = [witness, SMALL.witness(seed=3)]
@@ -162,10 +162,10 @@ def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) ->
 
 
 @pytest.mark.thorough
-def test_sums_that_are_done_as_soon_as_they_are_begun(
+def test_sums_may_complete_immediately(
     key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum over h, say, before the others are so much as recorded."""
+    """The sum over h may complete before the others are recorded."""
 
     class Done:
         def __init__(self, stream: SubmittedStream) -> None:
@@ -183,7 +183,7 @@ def test_sums_that_are_done_as_soon_as_they_are_begun(
 
 
 @pytest.mark.thorough
-def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
+def test_invalid_witness_is_rejected(key: PartitionKey) -> None:
     values = SMALL.witness().values.copy()
     values[WIRES_BEFORE_BLOCKS:, 1] = 7
     wrong = Witness("wrong.wtns", SMALL.curve, values, values.nbytes)
@@ -194,13 +194,13 @@ def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
         key.prove(wrong)
 
 
-def test_too_little_memory_is_said_with_the_sum() -> None:
+def test_memory_error_names_the_sum() -> None:
     device = open_device("emulated", memory_budget=1 << 18)
     with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
         PartitionKey(SMALL, device, SEED)
 
 
-def test_no_key_in_host_memory() -> None:
+def test_partition_key_rejects_host_memory_devices() -> None:
     with pytest.raises(InputError, match="computes in host memory"):
         PartitionKey(SMALL, "cpu", SEED)
     assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
@@ -235,7 +235,7 @@ class HostMultiples(FixedBase):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("mode", sorted(get_args(Mode)))
-def test_bases_that_pass_through_give_the_same_proof(
+def test_streamed_bases_give_the_same_proof(
     expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream],
     mode: Mode,
 ) -> None:  # fmt: skip
@@ -268,6 +268,6 @@ def test_bases_that_pass_through_give_the_same_proof(
     key.close()
 
 
-def test_a_share_without_room_for_what_has_to_stay() -> None:
+def test_share_too_small_for_resident_bases_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"40% of the .* cannot hold the bases of B and 3"):
         PartitionKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

@@ -1,4 +1,4 @@
-"""`quod bench process`: what it runs, and what it makes of a process that fails."""
+"""`quod bench process`: the processes it runs, and its handling of failing ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> N
     assert [words[3] for words in ran] == ["prove", "export"]
 
 
-def test_the_budget_is_of_what_was_measured_before(
+def test_time_budget_uses_earlier_measurements(
     ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0, 100, 0, 0.2, 0, 0.3, 0, 0.4])
@@ -70,8 +70,8 @@ def test_the_budget_is_of_what_was_measured_before(
     assert budget.run() == pytest.approx(0.16 + 1.5 * 0.10 + 0.060)
 
 
-def test_the_budget_measures_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --only-stale the rows that it is made of may be kept."""
+def test_time_budget_measures_missing_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --only-stale the rows that the budget depends on may be skipped."""
     clock = iter([0, 100, 0, 0.2, 0, 0.3, 0, 0.4])
     monkeypatch.setattr(process, "perf_counter", lambda: next(clock))
     assert process.Timed(lambda: None).median == 0.3
@@ -80,7 +80,7 @@ def test_the_budget_measures_what_was_not(monkeypatch: pytest.MonkeyPatch) -> No
 _BUDGET = "prove, budget of a whole process"
 
 
-def test_processes_are_compared_with_processes(
+def test_process_cases_compare_with_peer_processes(
     ran: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """rapidsnark is used where the PATH has one, with the arguments that it takes."""
@@ -100,7 +100,7 @@ def test_processes_are_compared_with_processes(
     assert len(log.read_text().splitlines()) == 3
 
 
-def test_a_peer_that_is_not_installed_is_not_called_unknown(
+def test_missing_peer_is_not_reported_as_unknown(
     ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -118,20 +118,20 @@ def test_a_peer_that_is_not_installed_is_not_called_unknown(
 
 
 def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the caches as they are, since compiling takes long."""
+    """The caches stay as they are, because compiling takes long."""
     monkeypatch.setattr(process, "_CACHES", ())
     [case] = process.chain_cases("cpu", "bn254", [50])
     assert (case.parameters["constraints"], case.unit, case.returns_figure) == (50, "s", True)
     assert -1 < case.run() < 100
 
 
-def test_compiling_has_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compile_case_uses_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     code = "import os; print(*[os.environ[name] for name in {!r}])"
     shown = process.run_python("-c", code.format(process._CACHES), cache=str(tmp_path))
     assert shown.split() == [str(tmp_path)] * len(process._CACHES)
 
 
-def test_a_key_or_a_chain(capsys: pytest.CaptureFixture[str]) -> None:
+def test_key_or_constraints_option_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["key.zkey"], ["key.zkey", "w.wtns", "--constraints", "9"]):
         for subject in ("process", "groth16"):
             assert entry.run(["bench", subject, *arguments]) == 2
@@ -144,7 +144,7 @@ def test_memory_of_a_child_is_read() -> None:
     assert 1e6 < small < 1e8 < large < small + 2e8
 
 
-def test_what_this_process_holds_does_not_count() -> None:
+def test_memory_of_the_parent_does_not_count() -> None:
     held = bytearray(b"1") * 200_000_000
     assert process.peak_bytes("-c", "pass") < 1e8 < len(held)
 
@@ -156,7 +156,7 @@ def test_a_process_that_fails_is_an_error() -> None:
         process.peak_bytes("-c", "raise SystemExit(3)")
 
 
-def test_a_figure_that_is_read_is_not_timed() -> None:
+def test_reported_figures_are_not_timed() -> None:
     case = harness.Case({"what": "size"}, lambda: 42, unit="MB", returns_figure=True)
     (row,) = harness.measure(
         "process", [case], device="cpu", against=None, plan=harness.Plan(repeats=3), command="quod"
@@ -165,7 +165,7 @@ def test_a_figure_that_is_read_is_not_timed() -> None:
 
 
 @pytest.mark.parametrize("kind", [InputError, MismatchError, DeviceError, InsecureKeyError])
-def test_and_one_of_the_kind_that_the_process_ended_with(kind: type[QuodError]) -> None:
+def test_child_exit_code_maps_to_its_error_class(kind: type[QuodError]) -> None:
     with pytest.raises(QuodError) as caught:
         process.run_python("-c", f"raise SystemExit({kind.exit_code})")
     assert type(caught.value) is kind

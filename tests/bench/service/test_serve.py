@@ -1,4 +1,4 @@
-"""quod bench serve: load that waits and load that does not, and what is read of both."""
+"""quod bench serve: closed and open load, and the figures of both."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FakeClient:
         return ServerStatus("1", "ready", 0.0, 0, 0, {"workers": [worker]})
 
 
-def test_closed_load_has_no_more_than_its_clients() -> None:
+def test_closed_load_never_exceeds_its_client_count() -> None:
     client = FakeClient(0.005, full=3)
     measured = run_load(Load(4, 40), client, lambda: REQUEST)
     assert len(measured.latencies) == len(measured.outside) == client.proofs == 40
@@ -72,7 +72,7 @@ def test_closed_load_has_no_more_than_its_clients() -> None:
     assert measured.busy == pytest.approx(40 * client.seconds / measured.seconds)
 
 
-def test_latencies_of_open_load_count_from_when_they_were_due() -> None:
+def test_open_load_latency_counts_from_scheduled_time() -> None:
     # Twice as many as there can be; with one client, none is sent before the last is done.
     for clients in (50, 1):
         client, load = FakeClient(0.01), Load(clients, 50, rate=200.0)
@@ -119,7 +119,7 @@ def test_a_server(start: object, capsys: pytest.CaptureFixture[str]) -> None:  #
         (["unix:none.sock", "k", "none.wtns", "--token-file", "none"], 3, "none"),
     ],
 )
-def test_refusals(
+def test_invalid_arguments_are_rejected(
     words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", "serve", *words]) == code

@@ -1,4 +1,4 @@
-"""Functions of tensors as subjects of quod bench: each kind, its peers, what is refused."""
+"""Tensor functions in quod bench: each kind, its peers, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_short_types(subject: str, dtype: str, capsys: pytest.CaptureFixture[str
     assert row["subject"] == subject
 
 
-def test_calls_on_a_gpu_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_calls_run_sequentially(monkeypatch: pytest.MonkeyPatch) -> None:
     recordings: list[Recording] = []
 
     def recording(*arguments: Any) -> Recording:
@@ -92,7 +92,7 @@ def test_calls_on_a_gpu_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
     assert sum(row.bytes for row in timeline.table() if row.parent is None) == 6 * 4 * (256 + 64)
 
 
-def test_the_work_of_several_launches_is_the_largest_s() -> None:
+def test_work_of_several_launches_is_the_maximum() -> None:
     (case,) = tensors.cases("emulated:ptx", None, "loss", None, ["70x33"], "f32", None)
     assert case.traced is not None
     timeline = Timeline()
@@ -102,7 +102,7 @@ def test_the_work_of_several_launches_is_the_largest_s() -> None:
     assert [name for name, count in moved.items() if count] == ["cross_entropy_gradient_f32"]
 
 
-def test_what_is_changed_in_place_is_no_data_of_the_peer_s(
+def test_in_place_changes_do_not_reach_peer_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[Any] = []
@@ -203,13 +203,13 @@ def test_pytorch_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "on 1 threads" in case.way
 
 
-def test_pytorch_that_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_with_different_results_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(QuodError, match="PyTorch's result is off by"):
         measured_with(stand_in([], wrong=1.01), monkeypatch, "emulated:ptx")
 
 
 def test_pytorch_s_attention_of_one_query() -> None:
-    """Heads of queries share those of keys there, too; of pages it has none."""
+    """Query heads share key heads in PyTorch too; PyTorch has no paged attention."""
 
     def attention(*operands: Any, enable_gqa: bool) -> tuple[Any, ...]:
         assert enable_gqa
@@ -223,7 +223,7 @@ def test_pytorch_s_attention_of_one_query() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "emulated:ptx"])
-def test_a_copy_of_as_many_bytes(device: str) -> None:
+def test_copy_moves_the_same_number_of_bytes(device: str) -> None:
     (case,) = tensors.cases(device, "copy", "decode", None, ["1x2x1x40x8"], "f32", None)
     case.peers["copy"]()
     assert case.way == "moves as many bytes"
@@ -265,7 +265,7 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         (["gemm", "--shape", "8", "--against", "cublas"], "'cublas' is not a peer"),
     ],
 )
-def test_what_there_is_not(
+def test_unsupported_arguments_are_rejected(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", *words, *ONCE]) == InputError.exit_code
@@ -279,7 +279,7 @@ def test_pytorch_s_optimiser_has_one_type(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("error", [AttributeError("no name"), RuntimeError("no kernel")])
-def test_pytorch_that_has_no_such_function(
+def test_functions_missing_in_pytorch_are_reported(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(*_: object) -> None:
@@ -326,14 +326,14 @@ def test_peers_that_are_not_installed(
     assert says in capsys.readouterr().err
 
 
-def test_threads_are_a_processor_s(capsys: pytest.CaptureFixture[str]) -> None:
+def test_threads_option_is_cpu_only(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bench", "softmax", "--device", "emulated:ptx", "--threads", "1"]
     assert entry.run([*words, *ONCE]) == 7
     assert "threads and strategy apply to the device cpu only" in capsys.readouterr().err
 
 
 def test_small_tensors_keep_no_large_memory() -> None:
-    """Many sets of them, each of which kept a copy of all random numbers."""
+    """Many small argument sets must not each keep a copy of all random numbers."""
     shapes = OPERATIONS["adamw"]["adamw"]
     random = tensors._Random(np.random.default_rng(1), (16, 16), "f32")
     for _ in range(20):

@@ -84,7 +84,7 @@ def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> N
         (["quant", "--batch", "2", "--size", "100"], "--size must be a multiple of 256 for Q4_K"),
     ],
 )
-def test_what_there_is_not(
+def test_unsupported_arguments_are_rejected(
     words: list[Any], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.run(["bench", *words, *ONCE]) == 3
@@ -92,13 +92,15 @@ def test_what_there_is_not(
 
 
 @pytest.mark.parametrize("option", ["--lanes", "--width", "--rows", "--together"])
-def test_rows_take_no_layout_of_vectors(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batched_rows_reject_vector_layout_options(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert entry.run(["bench", "quant", "--batch", "2", option, "2"]) == 2
     assert "leave out these options or --batch" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("option", [["--plan", "fused"], ["--workspaces", "2"]])
-def test_vectors_take_no_plan_of_rows(
+def test_vectors_reject_row_plan_options(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip
     assert entry.run(["bench", "quant", *option]) == 2

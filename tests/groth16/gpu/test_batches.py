@@ -1,4 +1,4 @@
-"""Several witnesses in one launch schedule: the bytes of one proof after the other."""
+"""Several witnesses in one launch schedule give the bytes of sequential proofs."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[Provi
     proving_key.close()
 
 
-def test_the_bytes_are_those_of_one_after_the_other(
+def test_batched_proofs_equal_sequential_proofs(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """Two groups, each in a slot of its own; the last witness is in the device's memory."""
+    """Two batches, each in its own slot; the last witness is in device memory."""
 
     class InMemory(Witness):
         device = key.device
@@ -95,10 +95,10 @@ def test_the_bytes_are_those_of_one_after_the_other(
 
 
 @pytest.mark.thorough
-def test_a_group_that_is_not_full(
+def test_partial_batch(
     files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Zeros fill the group, and three proofs take hardly more launches than one."""
+    """Zeros fill the batch, and three proofs take hardly more launches than one."""
     device = EmulatedDevice()
     key = ProvingKey(Zkey.open(files[0], owned=True), device)
     assert key.resident.batches is not None
@@ -121,10 +121,10 @@ def test_a_group_that_is_not_full(
 
 
 @pytest.mark.thorough
-def test_a_value_that_is_none(
+def test_unreduced_witness_value_is_reported(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """It is told of its own witness, as `prove` does."""
+    """The error names its own witness, as with `prove`."""
     good = Witness.open(files[1][0])
     values = good.values.copy()
     values[-1] = 0xFFFFFFFF
@@ -136,10 +136,10 @@ def test_a_value_that_is_none(
 
 
 @pytest.mark.thorough
-def test_proofs_that_are_begun_together(
+def test_proofs_begun_together_share_one_slot(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
 ) -> None:
-    """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
+    """Each proof finishes on its own; one computation serves all, and the slot is released."""
     meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
     pending = key.begin_batch([Witness.open(path) for path in files[1][:2]], meter=meter)
     spans = []
@@ -158,7 +158,7 @@ def test_proofs_that_are_begun_together(
 
 
 @pytest.mark.thorough
-def test_what_is_prepared_is_not_made_for_a_proof(
+def test_prepared_kernels_are_not_recompiled(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -178,10 +178,10 @@ def test_what_is_prepared_is_not_made_for_a_proof(
         proof.close()
 
 
-def test_no_proof_leaves_unchecked(
+def test_every_proof_is_checked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sum of the second one that came out wrong."""
+    """The sum of the second proof is wrong."""
     finish = bases.RecordedPointArrays.finish
 
     def wrong(self: bases.RecordedPointArrays) -> Any:
@@ -212,8 +212,8 @@ def test_the_size_of_a_batch() -> None:
 
 
 @pytest.mark.thorough
-def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) -> None:
-    """Fewer are proved together, or one after the other."""
+def test_low_memory_reduces_the_batch(files: tuple[Path, list[Path]], expected: Made) -> None:
+    """Smaller batches are proved, or single proofs."""
     zkey, device = Zkey.open(files[0], owned=True), EmulatedDevice()
     key = ProvingKey(zkey, device)
     resident: Any = key.resident
@@ -270,8 +270,8 @@ class Turns:
         return thread
 
 
-def test_who_waits_for_a_slot() -> None:
-    """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
+def test_waiting_for_a_slot() -> None:
+    """A single proof takes a free slot at once; a batch waits."""
     turns = Turns()
     gpu_batches = turns.batches
     gpu_batches.wait(lambda: 1)
@@ -291,7 +291,7 @@ def test_who_waits_for_a_slot() -> None:
     assert len(alone_slots) == 2
 
 
-def test_what_comes_while_the_device_computes_is_gathered() -> None:
+def test_jobs_arriving_during_a_batch_form_the_next_batch() -> None:
     turns = Turns()
     running = [turns.begin(), turns.begin()]
     alone = turns.wait("alone", lambda: 1)
@@ -313,7 +313,7 @@ def test_what_comes_while_the_device_computes_is_gathered() -> None:
     assert turns.ended[2:] == ["alone", "behind what is lost"]
 
 
-def test_nothing_of_sums_that_failed_is_kept() -> None:
+def test_failed_sums_keep_nothing_alive() -> None:
     class Known:
         """An object that the frames of an error refer to."""
 
@@ -333,8 +333,8 @@ def test_nothing_of_sums_that_failed_is_kept() -> None:
     assert turns.ended == ["alone"]
 
 
-def test_memory_that_others_take() -> None:
-    """All that groups need is taken at once, or nothing: none fails for a slot midway."""
+def test_memory_for_batches_is_allocated_at_once() -> None:
+    """All memory of a batch is allocated at once, so that none fails midway."""
     device = EmulatedDevice(memory_budget=1 << 16)
 
     class Lane:

@@ -191,7 +191,7 @@ def test_sums_over_another_curve(circuit_files: Make, recorded: ProofGraph) -> N
     assert run(recorded, witness, finished=set()) == sums_of_the_cpu(zkey, witness)
 
 
-def test_a_sum_without_finite_bases(tmp_path: Path) -> None:
+def test_sum_with_only_infinite_bases(tmp_path: Path) -> None:
     circuit = TRIVIAL["nothing"]
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
     zkey = Zkey.open(tmp_path / "c.zkey")
@@ -253,7 +253,7 @@ def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> No
         spans += [(a.address, a.address + a.nbytes) for a in targets if isinstance(a, Buffer)]
 
 
-def test_a_key_that_is_too_large(circuit_files: Make) -> None:
+def test_oversized_key_is_rejected(circuit_files: Make) -> None:
     device = ExportDevice(resident_lanes=256, memory_budget=200_000)
     with pytest.raises(DeviceError, match=r"need|budget"):
         record_proof(Zkey.open(circuit_files("bn254").zkey), device)

@@ -56,9 +56,7 @@ def key(circuit_files: Make, gpu_device: AnyDevice) -> Iterator[ProvingKey]:
 
 
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_the_proof_is_that_of_the_cpu(
-    circuit_files: Make, gpu_device: AnyDevice, curve: str
-) -> None:
+def test_proof_matches_the_cpu(circuit_files: Make, gpu_device: AnyDevice, curve: str) -> None:
     files = circuit_files(curve, steps=20)
     key = ProvingKey.from_zkey(files.zkey, device=gpu_device)
     expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=9)
@@ -97,7 +95,7 @@ def test_trivial_circuits(gpu_device: AnyDevice, name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_bases_of_which_many_are_infinite(gpu_device: AnyDevice, tmp_path: Path) -> None:
+def test_many_infinite_bases(gpu_device: AnyDevice, tmp_path: Path) -> None:
     """Sixteen variables are in A alone, so that both b arrays are gathered."""
     wires = range(2, 18)
     circuit = Circuit(
@@ -152,7 +150,7 @@ def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: ProvingKey) -> None:
+def test_invalid_witness_in_a_batch_is_reported(circuit_files: Make, key: ProvingKey) -> None:
     proofs = key.prove_many([circuit_files("bn254").wtns, circuit_files("bls12_381").wtns], seed=9)
     assert next(proofs)[1] == circuit_files("bn254").circuit.public
     with pytest.raises(MismatchError):
@@ -275,10 +273,10 @@ def sums(key: ProvingKey, files: Made) -> dict[str, Any]:
     "lost",
     one_and_others(["A", "B1", "B2", "C", "H"]),
 )
-def test_no_proof_leaves_unchecked(
+def test_every_proof_is_checked(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    """A sum that came out wrong."""
+    """A sum is wrong."""
     finish = bases.RecordedPoints.finish
 
     def wrong(self: bases.RecordedPoints) -> Any:
@@ -292,10 +290,10 @@ def test_no_proof_leaves_unchecked(
 
 
 @pytest.mark.thorough
-def test_sums_of_an_earlier_proof(
+def test_stale_sums_are_detected(
     circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are on the host still where a GPU does nothing at all."""
+    """An idle GPU leaves the sums of the previous proof on the host."""
     files, device = circuit_files("bn254"), key.device
     if device.kind != "emulated":
         pytest.skip("a GPU does what it is told")
@@ -324,8 +322,8 @@ class Faulty(EmulatedDevice):
 
 
 @pytest.mark.thorough
-def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
-    """Its proof is refused, unless what it got wrong was of no consequence."""
+def test_wrong_device_results_are_detected(tmp_path: Path) -> None:
+    """The proof is rejected unless the wrong result does not affect it."""
     circuit = recurrence("bn254", 2)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 1)
     wtns = circuit.write_wtns(tmp_path / "c.wtns")
@@ -356,7 +354,7 @@ def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> None:
+def test_streams_share_only_the_bases(tmp_path: Path) -> None:
     circuit = recurrence("bn254", 2)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 1)
     wtns, device = circuit.write_wtns(tmp_path / "c.wtns"), EmulatedDevice()
@@ -393,7 +391,7 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
 
 @pytest.mark.device("cuda")
 @pytest.mark.parametrize("name", ["cuda"])
-def test_lanes_on_gpus(circuit_files: Make, name: str) -> None:
+def test_several_streams_on_gpus(circuit_files: Make, name: str) -> None:
     gpu_device = open_for_test(name)
     files = circuit_files("bn254")
     key = ProvingKey(Zkey.open(files.zkey, owned=True), gpu_device, lanes=3)
@@ -407,7 +405,7 @@ def test_lanes_on_gpus(circuit_files: Make, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_one_lane_where_memory_is_short_for_more(
+def test_single_stream_if_memory_is_short(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitting = bases.MsmMemory.fitting
@@ -458,7 +456,7 @@ def test_stages_are_reported(circuit_files: Make, key: ProvingKey) -> None:
 # --- memory
 
 
-def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_plan_degrades_stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     device = EmulatedDevice(resident_lanes=1 << 18)
     g1, g2 = GROUPS["bn254.g1"], GROUPS["bn254.g2"]
@@ -486,7 +484,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("fragile", ["side by side"], indirect=True)
-def test_a_proof_with_bases_that_do_not_fit(
+def test_proof_with_streamed_bases(
     circuit_files: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = circuit_files("bn254")

@@ -162,7 +162,7 @@ def test_the_layout() -> None:
     assert (layout.bundles.astype(int) + widths == ends).all()
 
 
-def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
+def test_memory_use_matches_the_estimate(gpu_device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     entries = random_entries(random.Random(3), fr.value, 200, 29)
     entries += [(0, 201, 3, 5)] * 1000
@@ -170,7 +170,7 @@ def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
     assert 0 < matrix.nbytes < DeviceMatrix.peak_bytes(fr, len(entries), 512)
 
 
-def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_within_kernel_addressing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries are in several arrays where an argument reaches little memory."""
     monkeypatch.setattr(module, "PIECE", 8)
     fr = CURVES["bn254"].fr

@@ -1,4 +1,4 @@
-"""The memory of a proof's MSMs where a kernel reaches 128 MiB: what is planned, taken and given."""
+"""Memory of a proof's MSMs with 128 MiB buffers: planned, allocated and released."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
 
 
 @pytest.mark.parametrize("share", [1, 2, 3, 4, 6])
-def test_a_proof_takes_no_more_than_was_planned(
-    idle: Idle, proof: list[KeyBases], share: int
-) -> None:
+def test_proof_memory_stays_within_the_plan(idle: Idle, proof: list[KeyBases], share: int) -> None:
     assert idle.largest_buffer == 128 * MIB
     everything = MsmMemory.fitting(idle, proof, 1 << 34)
     memory = MsmMemory.fitting(idle, proof, everything.nbytes(idle) // share)
@@ -125,13 +123,13 @@ def test_a_proof_takes_no_more_than_was_planned(
 
 
 def test_a_recorded_proof(idle: Idle, proof: list[KeyBases]) -> None:
-    """As a browser runs it: one workspace, no multiples, all within half a GiB."""
+    """A proof in a browser: one workspace, no multiples, all within half a GiB."""
     memory = MsmMemory.fitting(idle, proof, 512 * MIB, workspaces=(1,), multiples=(1,))
     assert not memory.streamed
     check(idle, proof, memory, finished=True)
 
 
-def test_bases_of_which_a_kernel_does_not_reach_all(idle: Idle) -> None:
+def test_bases_beyond_kernel_addressing(idle: Idle) -> None:
     """192 MiB of G2, and 144 MiB of G1: each in parts, in buffers of their own."""
     parts = key({"B2": 1 << 20, "H": 3 << 19})
     memory = MsmMemory.fitting(idle, parts, 1 << 34)
@@ -140,13 +138,13 @@ def test_bases_of_which_a_kernel_does_not_reach_all(idle: Idle) -> None:
     check(idle, parts, alone, finished=True)
 
 
-def test_what_is_too_little(idle: Idle, proof: list[KeyBases]) -> None:
+def test_insufficient_memory_is_reported(idle: Idle, proof: list[KeyBases]) -> None:
     shortage = r"need \d.* of device memory, and 8\.0 MiB are available"
     with pytest.raises(DeviceError, match=shortage):
         MsmMemory.fitting(idle, proof, 8 * MIB)
 
 
-def test_vectors_of_which_a_kernel_does_not_reach_all(circuit_files: Callable[..., Made]) -> None:
+def test_vectors_beyond_kernel_addressing(circuit_files: Callable[..., Made]) -> None:
     """Three of 32 elements of 32 bytes."""
     device = EmulatedDevice(largest_buffer=3071)
     with pytest.raises(DeviceError, match=r"take 3\.0 KiB, and a kernel .* --device cpu"):

@@ -1,4 +1,4 @@
-"""Sums that a key's thread never began, or was lost with: nobody waits for them for ever."""
+"""Sums that a key's thread never began, or that its thread lost, do not block their waiters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def early_error(sums: GpuSums) -> list[BaseException]:
     return errors
 
 
-def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
+def test_key_closed_before_sums_begin() -> None:
     key = Key()
     other = Slot(key)
     running = key.runner.begin(lambda: Slot.run(other, Outcome(), None))  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
     assert key.slots._free
 
 
-def test_sums_that_cannot_be_prepared() -> None:
+def test_sum_preparation_failure() -> None:
     class Full(_Slot):
         def __init__(self) -> None:
             self.early: Any = self
@@ -95,7 +95,7 @@ def test_sums_that_cannot_be_prepared() -> None:
     assert [type(error) for error in errors] == [MemoryError]
 
 
-def test_a_thread_that_was_lost_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_thread_releases_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "_CHECK_SECONDS", 0.01)
     monkeypatch.setattr(Background, "_work", lambda self: None)
     key = Key()

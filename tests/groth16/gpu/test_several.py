@@ -1,4 +1,4 @@
-"""One proof on several GPUs: the same bytes as on one, or an error and nothing."""
+"""One proof on several GPUs: the bytes of a single GPU, or an error and no proof."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("cuda", 20, 2, None, marks=pytest.mark.device("cuda")),
     ],
 )
-def test_the_proof_is_that_of_one_device(
+def test_proof_matches_a_single_device(
     circuit_files: Make, name: str, steps: int, devices: int, budget: int | None
 ) -> None:
     """With little memory one workspace serves all sums of a device, and H waits for the others.
@@ -69,7 +69,7 @@ def test_the_proof_is_that_of_one_device(
         gpu.close()
 
 
-def test_shares_end_together() -> None:
+def test_device_shares_finish_at_the_same_time() -> None:
     assert shares(1, 5, 95) == [1.0]
     for devices, transforms in ((2, 5.0), (3, 10.0), (8, 1.0)):
         device_shares = shares(devices, transforms, 100 - transforms)
@@ -82,7 +82,7 @@ def test_shares_end_together() -> None:
     assert shares(2, 1, 0) == [0.5, 0.5]
 
 
-def test_devices_that_are_none(circuit_files: Make) -> None:
+def test_invalid_device_lists_are_rejected(circuit_files: Make) -> None:
     path, gpu = circuit_files("bn254").zkey, EmulatedDevice()
     with pytest.raises(InputError, match="at least two devices, each once"):
         ProvingKey.from_zkey(path, devices=[gpu])
@@ -92,7 +92,7 @@ def test_devices_that_are_none(circuit_files: Make) -> None:
         ProvingKey.from_zkey(path, devices=[gpu, "cpu"])
 
 
-def test_too_little_memory_on_one_of_them() -> None:
+def test_insufficient_memory_on_one_device() -> None:
     key = make_key(ChainCircuit("bn254", 20), 1)
     with pytest.raises(DeviceError, match="device memory"):
         ProvingKey(key, devices=[EmulatedDevice(), EmulatedDevice(memory_budget=5000)])

@@ -22,7 +22,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("values", "threads"), [(1, 5), (2, 1), (5, 2), (12, 5), (13, 1), (40, 2), (101, 1), (101, 5)]
 )
-def test_every_value_arrives(gpu_device: AnyDevice, values: int, threads: int) -> None:
+def test_every_value_is_uploaded(gpu_device: AnyDevice, values: int, threads: int) -> None:
     copiers = Copiers(threads)
     room = UploadBuffer(gpu_device, 32 * values, copiers)
     rng = np.random.default_rng(values)
@@ -39,7 +39,7 @@ def test_every_value_arrives(gpu_device: AnyDevice, values: int, threads: int) -
     copiers.close()
 
 
-def test_arrays_that_arrive_together(gpu_device: AnyDevice) -> None:
+def test_concurrent_array_uploads(gpu_device: AnyDevice) -> None:
     """From the host and from the device's memory; zeros are behind them, and nothing else."""
     room = JointUploadBuffer(gpu_device, 8, 96)
     rng = np.random.default_rng(8)
@@ -56,7 +56,7 @@ def test_arrays_that_arrive_together(gpu_device: AnyDevice) -> None:
         assert np.array_equal(downloaded[size:], before[size:])
 
 
-def test_a_failure_of_another_thread_is_not_lost() -> None:
+def test_failure_in_another_thread_is_raised() -> None:
     copiers, started = Copiers(2), threading.Event()
 
     def fail() -> None:

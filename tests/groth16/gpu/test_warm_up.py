@@ -20,7 +20,7 @@ from tests.groth16.conftest import Made
 Make = Callable[[str], Made]
 
 
-def test_a_first_proof_finds_its_host_kernels(
+def test_warm_up_compiles_host_kernels(
     circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = circuit_files("bn254")
@@ -47,7 +47,9 @@ def test_a_first_proof_finds_its_host_kernels(
     key.close()
 
 
-def test_errors_are_left_to_the_proof(circuit_files: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_errors_are_raised_by_the_proof(
+    circuit_files: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = ProvingKey.from_zkey(circuit_files("bn254").zkey)
     asked = []
 

@@ -1,4 +1,4 @@
-"""Contributions to keys: snarkjs's and ours in turn, forged ones, and what becomes of secrets."""
+"""Contributions to keys: alternating with snarkjs, forged ones, and erasure of secrets."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
     return made
 
 
-def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: Path) -> None:
-    """No two are alike, and proofs are made with the last key and verified."""
+def test_contributions_are_chained(make: Callable[[str], Made], tmp_path: Path) -> None:
+    """All contributions differ, and proofs under the last key verify."""
     key_files = make("bn254")
     first, last = (
         contribution.details for contribution, _ in key_files.verified(key_files.last).contributions
@@ -128,7 +128,7 @@ def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: 
 
 @pytest.mark.parametrize("curve", one_and_others(BEACON_HASHES))
 def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
-    """All of it follows from public values, so that there is one right file."""
+    """A beacon follows from public values, so that its file is unique."""
     key_files = make(curve)
     receipt = add_beacon(key_files.init, tmp_path / "b.zkey", BEACON)
     assert receipt.contribution_hash.hex() == BEACON_HASHES[curve]
@@ -148,7 +148,9 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_with_snarkjs_in_turn(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
+def test_contributions_alternating_with_snarkjs(
+    make: Callable[[str], Made], curve: str, tmp_path: Path
+) -> None:
     """Every one follows every other; its beacon's file is ours, byte for byte."""
     key_files = make(curve)
 
@@ -266,7 +268,7 @@ def test_changed_keys(make: Callable[[str], Made], name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_contributions_that_do_not_follow(
+def test_unchained_contributions_are_rejected(
     make: Callable[[str], Made], number: int, tmp_path: Path
 ) -> None:
     """Contributions of another ceremony, with others' parts or beacon, repeated, and missing."""
@@ -329,10 +331,10 @@ def test_small_subgroups(make: Callable[[str], Made], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
 @pytest.mark.parametrize("degree", [1, 2])
-def test_deltas_are_looked_at(
+def test_delta_points_are_validated(
     make: Callable[[str], Made], curve: str, degree: int, tmp_path: Path
 ) -> None:
-    """Before a pairing, which says nothing about points outside, and before a secret."""
+    """Deltas are checked before a pairing and before a secret is applied."""
     key_files = make(curve)
     group = GROUPS[f"{curve}.g{degree}"]
     at, size = (-6, 2) if degree == 1 else (-4, 4)
@@ -354,7 +356,7 @@ def test_deltas_are_looked_at(
 
 
 @pytest.mark.parametrize("difference", [-1, 1])
-def test_more_or_fewer_coefficients(
+def test_changed_coefficient_counts_are_rejected(
     make: Callable[[str], Made], difference: int, tmp_path: Path
 ) -> None:
     key_files = make("bn254")
@@ -393,10 +395,10 @@ def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
     assert many.digest()(b"") == digests[-1](b"")
 
 
-def test_files_that_are_written_to_meanwhile(
+def test_input_changed_while_reading_is_rejected(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read more than once; a contribution to them is not kept."""
+    """Files are read more than once; a contribution to a changed file is discarded."""
     key_files = make("bn254")
     for name, path in (
         ("init", key_files.init),
@@ -431,7 +433,7 @@ def test_files_that_are_written_to_meanwhile(
     assert not (tmp_path / "out.zkey").exists()
 
 
-def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_path: Path) -> None:
+def test_contribution_overwrites_its_own_key(make: Callable[[str], Made], tmp_path: Path) -> None:
     key_files = make("bn254")
     path = tmp_path / "own.zkey"
     path.write_bytes(key_files.init.read_bytes())
@@ -439,7 +441,9 @@ def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_
     assert key_files.verified(path).contributions[0][1] == receipt.contribution_hash
 
 
-def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> None:
+def test_keys_of_other_circuits_or_powers_are_rejected(
+    make: Callable[[str], Made], tmp_path: Path
+) -> None:
     key_files, other = make("bn254"), make("bls12_381")
     small = mixed("bn254", 20).write_r1cs(tmp_path / "small.r1cs")
     with pytest.raises(VerificationError, match=r"is for another circuit than .*small.r1cs"):
@@ -452,8 +456,8 @@ def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> Non
         verify_from_init(key_files.last, key_files.ptau, key_files.last)
 
 
-def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
-    """Whatever is prepared of them: with powers of another tau, both keys may agree."""
+def test_h_is_checked_against_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
+    """Two keys from powers of another tau may agree with each other."""
     key_files = make("bn254")
     file = PowersOfTau.open(key_files.ptau).file
     sections = {
@@ -470,10 +474,10 @@ def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -
 # --- secrets
 
 
-def test_interrupted_it_leaves_nothing(
+def test_interruption_leaves_no_file_or_secret(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While points are multiplied: no file, and all secrets are zeros."""
+    """An interrupt during the multiplication leaves no file, and all secrets are zeros."""
     key_files, secrets = make("bn254"), []
     draw, invert = Secret.drawn.__func__, Secret.inverse  # type: ignore[attr-defined]
 
@@ -499,7 +503,7 @@ def test_interrupted_it_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_target_that_cannot_be_written(make: Callable[[str], Made], tmp_path: Path) -> None:
+def test_unwritable_target_is_reported(make: Callable[[str], Made], tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="directory"):
         contribute(make("bn254").init, tmp_path / "missing" / "out.zkey")
     with pytest.raises(InputError, match="at most 255 bytes"):

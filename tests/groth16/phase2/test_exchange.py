@@ -1,4 +1,4 @@
-"""MPC parameters of a key: snarkjs's bytes, powers of a tau that is known, and proofs with them."""
+"""MPC parameters of a key: the bytes of snarkjs, powers of a known tau, and proofs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _read(path: Path, curve: str) -> tuple[dict[str, Words], bytes]:
 
 
 @pytest.mark.parametrize("curve", SNARKJS)
-def test_the_files_are_those_of_snarkjs(
+def test_exported_files_match_snarkjs_hashes(
     curve: str, keys: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for kind, expected in zip(("bellman", "json"), SNARKJS[curve], strict=True):
@@ -105,7 +105,9 @@ def test_the_files_are_those_of_snarkjs(
 @pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> None:
+def test_exports_match_snarkjs_and_round_trip(
+    curve: str, keys: dict[str, Path], tmp_path: Path
+) -> None:
     """snarkjs exports the same files, also of another circuit, and contributes to ours."""
     generate_key(recurrence(curve, 9).write_r1cs(tmp_path / "c.r1cs"), tmp_path / "t.zkey", SEED)
     for name, zkey in (("own", keys[curve]), ("test", tmp_path / "t.zkey")):
@@ -143,7 +145,7 @@ def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("steps", "curve"), [(0, "bn254"), (1, "bn254"), (9, "bn254"), (9, "bls12_381")]
 )
-def test_h_is_of_the_powers_of_a_tau_that_is_known(
+def test_h_matches_a_known_tau(
     curve: str, steps: int, tmp_path: Path
 ) -> None:  # fmt: skip
     """Domains of 1 to 16: tau**i * (tau**n - 1) / delta times the generator, i to n - 2."""
@@ -173,7 +175,7 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     assert cpu_powers.tobytes() == gpu_powers.tobytes()
 
 
-def test_proofs_with_it_verify_under_the_same_key(keys: dict[str, Path], tmp_path: Path) -> None:
+def test_proofs_with_an_imported_key_verify(keys: dict[str, Path], tmp_path: Path) -> None:
     """Over BN254 the roots of snarkjs and of arkworks are the same ones."""
     before = Zkey.open(keys["bn254"])
     export_bellman(keys["bn254"], tmp_path / "c.params")
@@ -266,10 +268,10 @@ def returned(keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     return folder / "r.params"
 
 
-def test_a_key_of_what_was_contributed(
+def test_imported_key_equals_the_contributed_key(
     keys: dict[str, Path], returned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the key that was contributed to, but for what no quotient has of h."""
+    """The keys are equal except for the part of h that no quotient uses."""
     zkey, out = keys["bn254"], tmp_path / "out.zkey"
     words = ["zkey", "import", "bellman", str(zkey), str(returned), str(out)]
     assert entry.run([*words, "--name", "them"]) == 0
@@ -320,7 +322,7 @@ def _place(name: str, number: int) -> int:
         ("end", 0, "bit", MismatchError, "the contributions do not begin with those of"),
     ],
 )
-def test_what_was_not_contributed_is_refused(
+def test_invalid_contributions_are_rejected(
     name: str, number: int, change: str, error: type[QuodError], message: str,
     keys: dict[str, Path], returned: Path, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -344,7 +346,9 @@ def test_what_was_not_contributed_is_refused(
         assert refused.value.offset in range(first, first + 64)
 
 
-def test_files_that_are_no_answer(keys: dict[str, Path], returned: Path, tmp_path: Path) -> None:
+def test_invalid_responses_are_rejected(
+    keys: dict[str, Path], returned: Path, tmp_path: Path
+) -> None:
     zkey, data, bad = keys["bn254"], returned.read_bytes(), tmp_path / "bad.params"
     export_bellman(zkey, tmp_path / "same.params")
     with pytest.raises(InputError, match="there are 1 contributions, and the key has 1"):

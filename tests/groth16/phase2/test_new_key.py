@@ -1,4 +1,4 @@
-"""Keys from powers of tau: the files that snarkjs makes, and what is refused."""
+"""Keys from powers of tau: equal to the files of snarkjs, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.mark.parametrize("curve", one_and_others(HASHES))
-def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
-    """By sums of plain integers; and the reference prover takes the key."""
+def test_key_points_match_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
+    """Sums on plain integers; the reference prover accepts the key."""
     r1cs, ptau = files(curve)
     circuit_hash = new_key(r1cs, ptau, tmp_path / "c.zkey")
     key = circom.read_zkey(tmp_path / "c.zkey")
@@ -105,7 +105,7 @@ def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path:
 @pytest.mark.thorough
 @pytest.mark.node
 @pytest.mark.parametrize("curve", one_and_others(HASHES))
-def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> None:
+def test_key_file_matches_snarkjs(files: Files, curve: str, tmp_path: Path) -> None:
     """Over BN254 with powers that snarkjs prepared, more of them than the circuit needs."""
     r1cs, ptau = files(curve)
     prepare = (
@@ -129,7 +129,7 @@ def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> 
 @pytest.mark.thorough
 @pytest.mark.node
 def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path) -> None:
-    """As snarkjs makes it of the same file, and of that with labels."""
+    """snarkjs makes the same key of the file with and without labels."""
     r1cs, ptau = files("bn254")
     for labels in (None, b""):
         (tmp_path / "bare.r1cs").write_bytes(replaced(r1cs.read_bytes(), {3: labels}))
@@ -173,7 +173,7 @@ def test_the_hash_of_large_domains(
     assert (tmp_path / "ours.zkey").read_bytes() == (tmp_path / "theirs.zkey").read_bytes()
 
 
-def test_more_terms_than_are_summed_at_a_time(files: Files) -> None:
+def test_more_terms_than_a_summation_chunk(files: Files) -> None:
     """A few wires at a time, and a wire's terms a few at a time."""
     r1cs, ptau = files("bn254")
     system = R1cs.open(r1cs)
@@ -202,7 +202,7 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     assert keys[0] == keys[1]
 
 
-def test_a_timeline_tells_how_far_it_is(files: Files, tmp_path: Path) -> None:
+def test_timeline_reports_progress(files: Files, tmp_path: Path) -> None:
     timeline = Timeline()
     new_key(*files("bn254"), tmp_path / "c.zkey", timeline=timeline)
     stages = {stage.name: stage for stage in timeline.rows()}
@@ -261,7 +261,7 @@ def test_damaged_powers(files: Files, name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "c.zkey").exists()
 
 
-def test_powers_that_do_not_fit(files: Files, tmp_path: Path) -> None:
+def test_unsuitable_powers_are_rejected(files: Files, tmp_path: Path) -> None:
     r1cs, ptau = files("bn254")
     few = known_powers(tmp_path, "bn254", 4)
     out = tmp_path / "c.zkey"
@@ -294,10 +294,10 @@ def test_powers_that_do_not_fit(files: Files, tmp_path: Path) -> None:
         (15, 33, "point 2 of the Lagrange basis beta_tau_g1 of 2**5"),
     ],
 )
-def test_powers_of_an_incomplete_download(
+def test_powers_with_zeroed_points_are_rejected(
     files: Files, section: int, index: int, message: str, tmp_path: Path
 ) -> None:
-    """Zeros in place of points; a verification takes no such powers either."""
+    """Zeros replace points, as in an incomplete download; verification rejects them too."""
     r1cs, ptau = files("bn254")
     data = bytearray(ptau.read_bytes())
     size = 128 if section in (6, 13) else 64
@@ -315,7 +315,7 @@ def test_powers_of_an_incomplete_download(
     assert not (tmp_path / "c.zkey").exists()
 
 
-def test_uncontributed_powers_make_no_key(files: Files, tmp_path: Path) -> None:
+def test_uncontributed_powers_are_rejected(files: Files, tmp_path: Path) -> None:
     """All Lagrange polynomials but one are 0 at a tau of 1."""
     new_powers("bn254", 5, tmp_path / "0.ptau")
     prepare(tmp_path / "0.ptau", tmp_path / "p.ptau")
@@ -323,7 +323,7 @@ def test_uncontributed_powers_make_no_key(files: Files, tmp_path: Path) -> None:
         new_key(files("bn254")[0], tmp_path / "p.ptau", tmp_path / "c.zkey")
 
 
-def test_a_file_whose_powers_come_last(
+def test_powers_section_may_come_last(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is nothing behind them for the hash of snarkjs to run into."""
@@ -338,10 +338,10 @@ def test_a_file_whose_powers_come_last(
         new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "d.zkey")
 
 
-def test_a_power_that_is_what_lies_behind_the_powers(
+def test_power_equal_to_the_bytes_after_the_section(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their difference would be divided by."""
+    """snarkjs divides by their difference."""
     r1cs, ptau = files("bn254")
     data = bytearray(ptau.read_bytes())
     start, length = _sections(bytes(data))[2]
@@ -354,7 +354,7 @@ def test_a_power_that_is_what_lies_behind_the_powers(
     assert not (tmp_path / "c.zkey").exists()
 
 
-def test_known_powers_are_what_they_say(files: Files) -> None:
+def test_known_powers_are_consistent(files: Files) -> None:
     """The Lagrange bases of every level belong to the powers."""
     _, path = files("bn254")
     ptau = PowersOfTau.open(path)

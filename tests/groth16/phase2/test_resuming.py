@@ -1,4 +1,4 @@
-"""Set-ups and verifications of keys that are interrupted go on where they were."""
+"""Interrupted setups and verifications of keys resume."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, BaseException | None
 Stop = Callable[[int, BaseException | None], list[int]]
 
 
-def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
+def test_resumes_from_any_window(folder: Path, stop: Stop) -> None:
     starts = stop(-1, None)
     circuit_hash = new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert len(starts) == WINDOWS
@@ -89,7 +89,7 @@ def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
         Path("out.zkey").unlink()
 
 
-def test_goes_on_after_being_killed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumes_after_a_kill(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     setup = ["groth16", "setup", "c.r1cs", "p.ptau"]
     assert entry.run([*setup, "whole.zkey"]) == 0
     kill_within(
@@ -103,8 +103,8 @@ def test_goes_on_after_being_killed(folder: Path, capsys: pytest.CaptureFixture[
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
 
 
-def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
-    """Another circuit in the same place, and whoever asks for it."""
+def test_other_inputs_start_again(folder: Path, stop: Stop) -> None:
+    """Another circuit at the same path, and resume=False."""
 
     def interrupted() -> None:
         stop(9, KeyboardInterrupt())
@@ -129,8 +129,8 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
 
 
-def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
-    """Others of the same name, size and times are others; and copies elsewhere are the same."""
+def test_resumption_identifies_inputs_by_contents(folder: Path, stop: Stop) -> None:
+    """Other contents of equal name, size and times start again; copies elsewhere resume."""
 
     def again(change: Callable[[Path], None], *names: str) -> tuple[int, list[str], bytes]:
         stop(9, KeyboardInterrupt())
@@ -173,7 +173,7 @@ def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
     [(OSError(errno.ENOSPC, "full"), 5, "(No space left on device); free some"),
      (MemoryError(), 7, "out of memory"), (DeviceError("the device is lost"), 7, "lost; then")],
 )  # fmt: skip
-def test_the_command_says_that_it_can_go_on(
+def test_command_reports_that_it_can_resume(
     error: BaseException, code: int, words: str, folder: Path, stop: Stop,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -189,7 +189,9 @@ def test_the_command_says_that_it_can_go_on(
     assert "3 parts are done" in capsys.readouterr().err
 
 
-def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_circuit_changed_during_key_generation_is_rejected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make = wire_points
 
     def rewritten(*arguments: Any) -> Any:
@@ -238,8 +240,8 @@ def looking(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     return stopping
 
 
-def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> None:
-    """By the circuit: what is looked at again are the points of c before they were divided."""
+def test_verification_resumes_from_any_point(folder: Path, looking: Stop) -> None:
+    """By the circuit: the points of c are checked before their division."""
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
     all_of_them = looking(-1, None)
@@ -260,7 +262,7 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
         assert said == (["1.zkey: resuming after an interruption"] if place else [])
 
 
-def test_a_verification_by_the_first_key_goes_on(
+def test_verification_by_the_initial_key_resumes(
     folder: Path, looking: Stop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new_key("c.r1cs", "p.ptau", "0.zkey")
@@ -288,10 +290,10 @@ def test_a_verification_by_the_first_key_goes_on(
     ],
     ids=["a", "ic", "c", "h"],
 )
-def test_what_changed_meanwhile_is_looked_at(
+def test_changed_input_is_verified_again(
     section: int, problem: str, folder: Path, looking: Stop
 ) -> None:
-    """With the times of the file as they were, so that only its bytes tell."""
+    """The file keeps its old times, so that only its bytes differ."""
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
     looking(WINDOWS + 6, KeyboardInterrupt())

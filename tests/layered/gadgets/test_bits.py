@@ -1,4 +1,4 @@
-"""Bits and ranges: what passes is a bit, and nothing else does."""
+"""Bits and ranges: exactly the valid bits satisfy the constraints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOY = Modulus("toy", 17)
 M31 = NAMED["m31"]
 
 
-def test_of_a_toy_field_only_bits_are_bits_and_signs_are_signs() -> None:
+def test_only_bits_and_signs_satisfy_toy_field_constraints() -> None:
     program, other = Program(TOY), Program(TOY)
     assert_bits(program, [program.input("x")])
     assert_signs(other, [other.input("x")])
@@ -33,7 +33,7 @@ def test_of_a_toy_field_only_bits_are_bits_and_signs_are_signs() -> None:
         assert holds(signs, {"x": value}) == (value in (1, 16))
 
 
-def test_all_bits_that_a_prover_may_claim() -> None:
+def test_exactly_one_claimed_bit_decomposition_passes() -> None:
     """One of 2**4 choices of four bits of a number passes; also for the largest number, p - 1."""
     program = Program(TOY)
     finished(program, bits_of_number(program, program.input("x"), 4))

@@ -26,7 +26,7 @@ def hashing() -> Layout:
 
 
 @pytest.mark.thorough
-def test_sha3_is_that_of_hashlib(hashing: Layout) -> None:
+def test_sha3_matches_hashlib(hashing: Layout) -> None:
     digest = bytes_to_signs(hashlib.sha3_256(MESSAGE).digest())
     values = {"message": bytes_to_signs(MESSAGE), "result": digest}
     inputs, public = hashing.inputs(values), hashing.public(values)
@@ -37,7 +37,7 @@ def test_sha3_is_that_of_hashlib(hashing: Layout) -> None:
 
 
 @pytest.mark.thorough
-def test_gates_of_sha3(hashing: Layout) -> None:
+def test_sha3_gate_count(hashing: Layout) -> None:
     """Six layers a round, but for the first ones, where most of the state is known."""
     assert len(hashing.circuit.layers) == 140
     counts = gates(hashing.circuit)
@@ -104,7 +104,7 @@ def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> Non
     layout.inputs(values)
 
 
-def test_rounds_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_with_committed_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the state committed to after each round, and between blocks."""
     rounds = reference.round_constants()[:3]
     shortened(monkeypatch, rounds)

@@ -54,7 +54,7 @@ def test_products(shape: tuple[int, int, int]) -> None:
     assert any(outputs(layout.circuit, inputs))
 
 
-def test_a_check_takes_gates_of_the_entries() -> None:
+def test_product_check_gate_count_is_linear_in_the_entries() -> None:
     program = Program(M31)
     a, b, c = (matrix(program, name, 16, 16) for name in "abc")
     assert_matrix_product(program, a, b, c)

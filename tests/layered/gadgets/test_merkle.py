@@ -40,7 +40,7 @@ def tree() -> list[list[list[Any]]]:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_every_leaf_and_no_other(committed: bool, tree: list[list[list[Any]]]) -> None:
+def test_only_leaves_of_the_tree_are_accepted(committed: bool, tree: list[list[list[Any]]]) -> None:
     layout = path_circuit(DEPTH, committed)
     # As deep as one hash or as all of them.
     assert len(layout.circuit.layers) == (24 if committed else 24 * DEPTH)
@@ -71,7 +71,7 @@ def test_committed_nodes_are_checked(tree: list[list[list[Any]]]) -> None:
         assert any(outputs(layout.circuit, changed, public))
 
 
-def test_a_leaf_without_a_tree_and_wrong_arguments() -> None:
+def test_empty_paths_and_wrong_arguments_are_rejected() -> None:
     program = Program(HASH.field)
     leaf = program.inputs("leaf", 8)
     assert merkle_root(program, HASH.compress, leaf, [], [])[3] is leaf[3]

@@ -1,4 +1,4 @@
-"""Ranges, by bits and by limbs: numbers in range pass, and no others."""
+"""Ranges by bits and by limbs: exactly the numbers in range satisfy the constraints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M31 = NAMED["m31"]
 @pytest.mark.parametrize(
     ("count", "limb"), [(1, None), (3, None), (4, None), (1, 1), (3, 1), (3, 2), (4, 2), (2, 3)]
 )
-def test_of_a_toy_field_numbers_in_range_and_no_others(count: int, limb: int | None) -> None:
+def test_only_numbers_in_range_satisfy_toy_field_constraints(count: int, limb: int | None) -> None:
     program = Program(TOY)
     assert_range(program, program.input("x"), count, limb=limb)
     layout = program.finished()
@@ -33,7 +33,7 @@ def test_of_a_toy_field_numbers_in_range_and_no_others(count: int, limb: int | N
                 layout.inputs({"x": value})
 
 
-def test_all_limbs_that_a_prover_may_claim() -> None:
+def test_exactly_one_claimed_limb_decomposition_passes() -> None:
     """Limbs of two bits, of a number of three bits: the last one, which has one bit, is advice."""
     program = Program(TOY)
     low, high = limbs_of_number(program, program.input("x"), 3, 2)
@@ -61,7 +61,7 @@ def test_all_limbs_that_a_prover_may_claim() -> None:
     ],
 )
 def test_limbs_of_numbers(field: Modulus, count: int, limb: int) -> None:
-    """Also of one bit that is left of 9: shifted by 7 it would wrap around 2**13 - 1."""
+    """Also a single remaining bit of 9: shifted by 7 it would wrap around 2**13 - 1."""
     program = Program(field)
     limbs = limbs_of_number(program, program.input("x"), count, limb)
     layout = finished(program, limbs)
@@ -73,7 +73,7 @@ def test_limbs_of_numbers(field: Modulus, count: int, limb: int) -> None:
     assert not holds(layout, {"x": -1, "result": [0] * len(limbs)})
 
 
-def test_a_table_is_of_all_ranges() -> None:
+def test_all_ranges_share_one_table() -> None:
     program = Program(M31)
     for number, wire in enumerate(program.inputs("x", 100)):
         assert_range(program, wire, 16, f"range[{number}]", limb=8)

@@ -48,12 +48,12 @@ def test_a_block_of_many_messages(short: Layout) -> None:
         short.inputs({**rows[0], "message": [*rows[0]["message"][:4], 0, *[1] * 19]})
 
 
-def test_its_layers_and_gates(short: Layout) -> None:
+def test_layer_and_gate_counts(short: Layout) -> None:
     assert len(short.circuit.layers) == 2
     assert sum(gates(short.circuit).values()) < 75_000
 
 
-def test_other_advice_is_refused(short: Layout) -> None:
+def test_wrong_advice_is_rejected(short: Layout) -> None:
     """Any one value changed: its sign, to nothing, or by what would keep a sum of a word."""
     values = values_of(b"abc")
     inputs, public = short.inputs(values), short.public(values)

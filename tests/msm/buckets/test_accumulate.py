@@ -84,8 +84,8 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     assert all((words[i] == 7).all() for i in untouched)
 
 
-def test_nothing_to_do() -> None:
-    """No chunks, and none to sum again."""
+def test_empty_input() -> None:
+    """No chunks, and no retries."""
     group = GROUPS["bn254.g1"]
     sums, retries = np.full(32, 7, np.uint64), u32(0, 5)
     nothing, bases = u32(0), np.zeros(8, np.uint64)

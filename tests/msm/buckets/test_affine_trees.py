@@ -150,7 +150,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
-def test_unsuitable_pairs(special: list[int]) -> None:
+def test_exceptional_pairs(special: list[int]) -> None:
     """A chunk with equal or opposite points is noted, with those of the same instance only."""
     lengths = [4] * 12 + [2] * 3
     chunks = ordinary(random.Random(3), lengths)
@@ -162,14 +162,14 @@ def test_unsuitable_pairs(special: list[int]) -> None:
     assert {i % LANES for i in noted} == {place % LANES}
 
 
-def test_all_equal() -> None:
+def test_equal_points() -> None:
     """One base in all entries, of chunks of every length."""
     case = Case("bls12_381.g1", [[3] * length for length in range(1, 12)] * 2, 6)
     noted = case.run(2)
     assert {i for i, chunk in enumerate(case.chunks) if len(chunk) > 1} <= noted
 
 
-def test_nothing_to_do() -> None:
+def test_empty_input() -> None:
     case = Case("bn254.g1", [], 3)
     assert case.run(2) == set()
     assert (case.sums == 7).all()

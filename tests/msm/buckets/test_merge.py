@@ -104,7 +104,7 @@ def test_carrying_sums() -> None:
     assert points_of(STATIC["group"], totals) == [p, q, law.add(p, p), None, None]
 
 
-def test_beginning_to_carry_sums() -> None:
+def test_begin_sums_initialises_carried_sums() -> None:
     first = np.array([0, 1, 1, 3, 3, 4], np.uint32)
     p, q = points(STATIC["group"], 2)
     sums, carried = sums_of(STATIC["group"], [p, p, q, None]), np.full(5 * 16, 7, np.uint64)

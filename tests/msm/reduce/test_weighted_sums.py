@@ -133,7 +133,7 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
 
 
 def test_quads_of_points_of_order_two() -> None:
-    """Their doubles are infinity, and cancelling pairs stay apart from doubled ones beside them."""
+    """Doubles are infinity, and cancelling pairs are distinguished from doubled ones."""
     group = GROUPS["bls12_377.g1"]
     law, (p, _) = reference(group), points(group, 2)
     two = (group.coordinates.value - 1, 0)
@@ -150,7 +150,7 @@ def test_quads_of_points_of_order_two() -> None:
 
 
 @pytest.mark.parametrize("resident", [256, 16384, 270336])
-def test_cuts(resident: int) -> None:
+def test_cuts_compute_the_weighted_sum(resident: int) -> None:
     """With whole numbers for points: what the host weighs makes up the weighted sum of buckets."""
     rng = np.random.default_rng(1)
     shared = 0
@@ -236,7 +236,7 @@ def test_finishing(name: str) -> None:
     assert np.array_equal(alone.reshape(-1), expected[1])
 
 
-def test_what_cannot_be_finished_together() -> None:
+def test_mixed_plans_cannot_be_finished_together() -> None:
     plans = [GpuMsmPlan(GROUPS[f"bn254.g{i}"], 10, 4, 1, 1, 1, 4) for i in (1, 2)]
     with pytest.raises(ValueError, match="share their group and form"):
         Finisher(plans)

@@ -1,4 +1,4 @@
-"""Plans of MSMs on GPUs: what every one of them must keep to."""
+"""Plans of MSMs on GPUs: invariants of every plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZES = [1, 2, 3, 100, 1 << 10, 5000, 1 << 16, 1 << 20, 3 << 20, 1 << 24, 1 << 2
 
 
 @pytest.mark.parametrize("name", one_and_others(GROUPS, ["bn254.g1"]))
-def test_limits(name: str) -> None:
+def test_plans_respect_device_limits(name: str) -> None:
     """Bins fit shared memory, numbers their words, digits the scalars."""
     group = GROUPS[name]
     for count, budget in itertools.product(SIZES, (20 * GIB, 200 * GIB)):
@@ -52,7 +52,7 @@ def test_limits(name: str) -> None:
         assert shape.block_bits < plan.window_bits
 
 
-def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
+def test_first_chunk_overlaps_the_upload_of_the_rest() -> None:
     shares = {}
     for name in ("bn254.g1", "bls12_381.g1", "bls12_381.g2"):
         plan = plan_gpu_msm(GROUPS[name], 1 << 24, MsmOptions(), limits=GPU, base_budget=40 * GIB)
@@ -63,7 +63,7 @@ def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
     assert shares["bls12_381.g1"] == pytest.approx(9.7 / (9.7 + 74), rel=0.15)
 
 
-def test_memory_decides_about_copies() -> None:
+def test_base_copies_depend_on_memory() -> None:
     group, count = GROUPS["bls12_381.g1"], 1 << 20
     one_copy = count * 96
     costs, copies = [], []
@@ -81,7 +81,7 @@ def test_memory_decides_about_copies() -> None:
         )  # fmt: skip
 
 
-def test_chunks_give_all_lanes_work() -> None:
+def test_chunks_occupy_all_lanes() -> None:
     for count in (1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 24):
         plan = plan_gpu_msm(
             GROUPS["bn254.g1"], count, MsmOptions(), limits=GPU, base_budget=40 * GIB
@@ -106,7 +106,7 @@ def test_batches_are_limited() -> None:
         largest_batch(plan, 1)
 
 
-def test_streaming_takes_what_memory_there_is() -> None:
+def test_streaming_uses_available_memory() -> None:
     device = EmulatedDevice(resident_lanes=LANES)
     group, count = GROUPS["bls12_381.g1"], 1 << 24
     sizes = []

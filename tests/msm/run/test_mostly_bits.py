@@ -1,4 +1,4 @@
-"""MSMs of scalars that are mostly 0 and 1: against the definition, and what is refused."""
+"""MSMs of scalars that are mostly 0 and 1: against the definition, and invalid scalars."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scalars_of(name: str, r: int, count: int) -> list[int]:
         pytest.param("one other", True, marks=pytest.mark.thorough),
     ],
 )
-def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, indexed: bool) -> None:
+def test_sum_matches_the_definition(gpu_device: AnyDevice, name: str, indexed: bool) -> None:
     if gpu_device.kind == "webgpu":
         pytest.skip("partitions of this size are for GPUs that kernels reach all memory of")
     device, group = gpu_device, GROUPS["bn254.g1"]
@@ -96,7 +96,7 @@ def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, ind
     assert from_points(group, [msm_sum]).shape == (1, *group.shape)
 
 
-def test_rooms_are_few() -> None:
+def test_scalar_capacities_are_few() -> None:
     rooms = {SplitCounts(0, others).room for others in range(1000, 2000)}
     assert len(rooms) <= 16
     assert all(
@@ -104,7 +104,7 @@ def test_rooms_are_few() -> None:
     )
 
 
-def test_a_scalar_that_is_too_large_is_named(gpu_device: AnyDevice) -> None:
+def test_oversized_scalar_is_reported(gpu_device: AnyDevice) -> None:
     if gpu_device.kind == "webgpu":
         pytest.skip("partitions of this size are for GPUs that kernels reach all memory of")
     group = GROUPS["bn254.g1"]

@@ -80,7 +80,7 @@ def test_fewer_scalars_than_bases(resident: MsmBases, count: int) -> None:
     assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
-def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
+def test_empty_bases(gpu_device: AnyDevice) -> None:
     none = MsmBases(gpu_device, GROUP, bases(GROUP, 1)[:0])
     assert msm_words(none, scalar_words([])).tolist() == [0] * GROUP.point_words
     assert none.nbytes == 0
@@ -100,7 +100,7 @@ def test_groups(gpu_device: AnyDevice, name: str) -> None:
     assert result == by_logarithms(group, scalars, logarithms(7))
 
 
-def test_full_scalars_and_the_plan_s_choice(gpu_device: AnyDevice) -> None:
+def test_full_scalars_with_the_default_plan(gpu_device: AnyDevice) -> None:
     order = GROUP.scalars.value
     scalars = [order - 1, 0, 1, order - 2, *uniform(GROUP, 5)]
     count = len(scalars)
@@ -168,7 +168,7 @@ def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
 
 @pytest.mark.thorough
 def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
-    """They keep the Weierstrass form; one of order two has infinite multiples."""
+    """Such points keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
     two = (group.coordinates.value - 1, 0)
     base_points = [*points(group, 2), two, (0, 1), two]
@@ -214,7 +214,7 @@ def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
 
 
 @pytest.mark.parametrize("position", one_and_others([99, 0]))
-def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
+def test_oversized_scalar_is_rejected(resident: MsmBases, position: int) -> None:
     scalars = list(short(COUNT))
     scalars[position] = 1 << BITS
     with pytest.raises(InputError, match=f"scalar {position} is not below the promised 2\\*\\*24"):
@@ -225,7 +225,7 @@ def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
     assert result == by_logarithms(GROUP, scalars, logarithms(COUNT))
 
 
-def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) -> None:
+def test_unreduced_scalar_in_a_batch_is_rejected(gpu_device: AnyDevice) -> None:
     vectors = np.stack([scalar_words([1, 2, 3])] * 3)
     vectors[2, 1] = scalar_words([GROUP.scalars.value])[0]
     kept = MsmBases(
@@ -236,7 +236,7 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
 
 
 @pytest.mark.thorough
-def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msm_in_chunks(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
     monkeypatch.setattr(engine, "_MIN_SCALARS_FOR_BLOCKS", 20)
     base_words = bases(GROUP, 50).copy()
@@ -276,7 +276,7 @@ def test_streamed_bases(
         msm_words(kept, scalar_words(wrong))
 
 
-def test_bases_that_do_not_fit() -> None:
+def test_bases_exceeding_memory_are_rejected() -> None:
     small = EmulatedDevice(memory_budget=1 << 12)
     with pytest.raises(DeviceError, match="an MSM of 300 scalars over "):
         MsmBases(small, GROUP, bases(GROUP, 300))
@@ -312,7 +312,7 @@ def test_bases_too_many_to_sort_at_once(
 
 
 @pytest.mark.thorough
-def test_shapes_in_turn_where_there_is_room_for_one() -> None:
+def test_alternating_shapes_with_memory_for_one() -> None:
     def peak_of(budget: int, counts: Sequence[int]) -> int:
         device = EmulatedDevice(memory_budget=budget)
         kept = MsmBases(device, GROUP, bases(GROUP, 30), SHORT)
@@ -326,7 +326,7 @@ def test_shapes_in_turn_where_there_is_room_for_one() -> None:
 
 
 @pytest.mark.thorough
-def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
+def test_recording_of_several_msms(gpu_device: AnyDevice) -> None:
     """With one workspace and with several; over shared scalars, picked by indices; replayed."""
     options = MsmOptions(scalar_bits=BITS, window_bits=6, precompute_factor=2)
     first = ResidentMsm(gpu_device, GROUP, bases(GROUP, 10), options)
@@ -370,7 +370,7 @@ def test_stages(resident: MsmBases) -> None:
     assert {"digits", "sort", "accumulate", "merge", "reduce"} <= names
 
 
-def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
+def test_scalars_in_preallocated_memory(resident: MsmBases) -> None:
     room = resident.scalar_memory(20)
     room[:] = scalar_words(short(20))
     expected = by_logarithms(GROUP, short(20), logarithms(20))

@@ -72,7 +72,7 @@ def test_every_array_is_within_a_binding(name: str) -> None:
         assert pages <= 3
 
 
-def test_pieces_do_not_cross_pages() -> None:
+def test_chunks_do_not_cross_pages() -> None:
     device = EmulatedDevice(executor="wgsl", largest_buffer=1024)
     sizes = [700, 1000, 2048, 1, 600, 0, 1500]
     counting = Arena(device)
@@ -95,8 +95,8 @@ def test_pieces_do_not_cross_pages() -> None:
 
 @pytest.mark.parametrize("resident", [256, 4096, 1 << 17])
 @pytest.mark.parametrize("on_device", [False, True])
-def test_levels(resident: int, on_device: bool) -> None:
-    """With whole numbers for points, as `test_reduce.test_cuts`."""
+def test_reduction_levels_compute_the_weighted_sum(resident: int, on_device: bool) -> None:
+    """Points are integers here, as in `test_cuts_compute_the_weighted_sum`."""
     rng = np.random.default_rng(1)
     for window_bits, windows in ((2, 1), (3, 2), (6, 3), (8, 2), (11, 1), (13, 5), (16, 1)):
         plan = GpuMsmPlan(
@@ -159,7 +159,7 @@ def test_finishing_on_the_device(window_bits: int, windows: int, batch: int) -> 
         assert np.array_equal(out, host.reshape(-1))
 
 
-def test_what_cannot_be_finished_on_the_device() -> None:
+def test_host_plans_cannot_be_finished_on_the_device() -> None:
     plan = GpuMsmPlan(GROUP, 10, 5, 1, 1, 1, 4)
     lines, out = DEVICE.allocate(weighted_sums.line_bytes(plan)), DEVICE.allocate(64)
     with pytest.raises(DeviceError, match="of a plan for results on the device"):
@@ -196,7 +196,7 @@ def run(
     return [affine_ints(group, result_words) for result_words in pending.finish()], host_results, 0
 
 
-def test_results_of_the_device_are_those_of_the_host() -> None:
+def test_device_results_match_the_host() -> None:
     device = EmulatedDevice(executor="wgsl")
     resident = ResidentMsm(device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=6, window_bits=3))
     source = random.Random(1)
@@ -210,7 +210,7 @@ def test_results_of_the_device_are_those_of_the_host() -> None:
 
 
 @pytest.mark.thorough
-def test_bases_in_parts() -> None:
+def test_bases_in_chunks() -> None:
     """A kernel reaches a third of the bases; some are infinite, and scalars are picked."""
     device = EmulatedDevice(executor="wgsl", largest_buffer=81920)
     count, infinite = 2500, (3, 1023, 1024, 2499)

@@ -209,8 +209,8 @@ def test_sorting_with_small_limits(
 
 
 @pytest.mark.thorough
-def test_tiles_of_the_usual_size() -> None:
-    """They take more shared memory than a workgroup has without asking."""
+def test_default_tile_sizes() -> None:
+    """Default tiles need more shared memory than the static limit."""
     plan = plan_of(2600, 10, longest=50, bins=64)
     scalars = kinds(2600)["giant"]
     device = EmulatedDevice(executor="ptx")
@@ -272,7 +272,7 @@ def test_full_scalars(sort_device: AnyDevice) -> None:
 @pytest.mark.parametrize(
     ("bits", "word"), [(BITS, 1 << BITS), (BITS, (1 << 256) - 1), (256, GROUP.scalars.value)]
 )
-def test_a_scalar_that_is_too_large(sort_device: AnyDevice, bits: int, word: int) -> None:
+def test_oversized_scalar_is_reported(sort_device: AnyDevice, bits: int, word: int) -> None:
     scalars = [(1 << BITS) - 1] * 300
     plan = plan_of(300, 8, bits=bits, device=sort_device)
     for positions in ([0], [299], [270, 41]):

@@ -1,4 +1,4 @@
-"""Layout of tiles: every element has one place, and neighbours use banks of their own."""
+"""Tile layouts: distinct indices, and distinct banks for neighbours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arranged(tile: Tile) -> list[Step]:
 
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
-def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
+def test_each_index_bit_selects_elements_or_threads(tuning: Tuning) -> None:
     for log_rows in range(1, tuning.max_levels + 1):
         tile = tuning.tile(log_rows)
         for step in arranged(tile):
@@ -50,7 +50,7 @@ def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
 
 
 @pytest.mark.parametrize("tuning", [*TUNINGS[:3], *SHORT_TUNINGS.values()], ids=str)
-def test_neighbours_use_banks_of_their_own(tuning: Tuning) -> None:
+def test_neighbours_use_distinct_banks(tuning: Tuning) -> None:
     for log_rows in range(1, tuning.max_levels + 1):
         tile = tuning.tile(log_rows)
         for step in arranged(tile):
@@ -67,7 +67,7 @@ def test_neighbours_use_banks_of_their_own(tuning: Tuning) -> None:
                 assert len({place % together for place in places}) == together
 
 
-def test_places_are_distinct_and_add_up() -> None:
+def test_padded_indices_are_distinct_and_additive() -> None:
     places = [padded(index) for index in range(1 << 12)]
     assert len(set(places)) == len(places)
     assert max(places) < (1 << 12) * 8 / 7
@@ -92,14 +92,14 @@ def test_passes_cover_every_size(tuning: Tuning) -> None:
 @pytest.mark.parametrize(
     "sizes", [(10, 5, 9), (10, 0, 9), (3, 3, 3), (14, 3, 9), (10, 3, 4), (8, 3, 9)], ids=str
 )
-def test_sizes_that_cannot_be(sizes: tuple[int, int, int]) -> None:
+def test_impossible_sizes_are_rejected(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="tile"):
         Tuning(*sizes)
 
 
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 @pytest.mark.parametrize(("log_rows", "inner"), [(8, "full"), (9, "split"), (6, "none")])
-def test_shape_says_how_many_products_there_are(direction: str, log_rows: int, inner: str) -> None:
+def test_shape_counts_products(direction: str, log_rows: int, inner: str) -> None:
     curve = BN254
     tile = DEFAULT_TUNING.tile(log_rows)
     root = root_of_unity(curve.fr, "arkworks", 3)
@@ -119,7 +119,7 @@ def test_only_equal_steps_are_a_loop() -> None:
 
 
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
-def test_a_tile_fixes_the_workgroup(direction: str) -> None:
+def test_tile_determines_the_workgroup_size(direction: str) -> None:
     tiles_kernel = find(f"ntt_{direction}_tiles.bn254.fr")
     assert tiles_kernel.trace(ptx_machine(128)).workgroup_size == 128
     message = r"tiles of 2\^9 elements, 2\^2 an instance, take workgroups of 128, not 64"
@@ -143,7 +143,7 @@ def test_tiles_fit_the_workgroup_memory() -> None:
 
 
 def test_slow_compilers_get_loops() -> None:
-    """As few calls of products as can be: each would be inlined."""
+    """Few product calls are emitted, because each is inlined."""
     curve = CURVES["bn254"]
     root = root_of_unity(curve.fr, "snarkjs", 1)
     calls = {}

@@ -116,7 +116,7 @@ def test_batches(gpu_device: AnyDevice, batch: int) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_other_tiles(gpu_device: AnyDevice, tuning: Tuning) -> None:
+def test_custom_tiles(gpu_device: AnyDevice, tuning: Tuning) -> None:
     for log2_size in (tuning.log_tile, tuning.log_tile + 1):
         values = uniform(BLS12_381, 1 << log2_size, 3)
         for ordering in ORDERINGS:
@@ -130,9 +130,7 @@ def test_other_tiles(gpu_device: AnyDevice, tuning: Tuning) -> None:
     ("log2_size", "ordering"),
     one_and_others([(11, "NN"), (10, "NR"), (11, "RN")]),
 )
-def test_tiles_as_they_are_by_default(
-    gpu_device: AnyDevice, log2_size: int, ordering: Ordering
-) -> None:
+def test_default_tiles(gpu_device: AnyDevice, log2_size: int, ordering: Ordering) -> None:
     values = random_elements(BLS12_381.fr, 1 << log2_size, seed=log2_size)
     results = []
     for device in (gpu_device, CpuDevice()):
@@ -196,7 +194,7 @@ def test_hostile_values(gpu_device: AnyDevice, curve: PairingCurve) -> None:
         )  # fmt: skip
 
 
-def test_two_small_tables_in_place_of_a_large_one() -> None:
+def test_split_twiddle_tables() -> None:
     """Split tables of factors, for transforms whose table would take too much of the memory."""
     device = EmulatedDevice(memory_budget=1 << 16)
     values = uniform(BN254, 1 << 7, 1)
@@ -206,7 +204,7 @@ def test_two_small_tables_in_place_of_a_large_one() -> None:
     assert "split" in {tables.kind for tables in kept if isinstance(tables, PassTables)}
 
 
-def test_tables_are_kept_until_they_are_given_up(gpu_device: AnyDevice) -> None:
+def test_tables_are_kept_until_released(gpu_device: AnyDevice) -> None:
     store = store_of(gpu_device)
     store.release()
 
@@ -258,7 +256,7 @@ def test_a_recording_is_replayed(gpu_device: AnyDevice) -> None:
         assert to_integers(BLS12_381.fr, middle) == expected
 
 
-def test_without_scaling(gpu_device: AnyDevice) -> None:
+def test_unscaled_inverse(gpu_device: AnyDevice) -> None:
     p = BN254.fr.value
     for ordering in ORDERINGS[:2]:
         plan = NttPlan(gpu_device, BN254.fr, 6, tuning=SMALL)
@@ -322,14 +320,14 @@ def test_the_emitted_text_computes_the_same() -> None:
     check(device, BLS12_381, values, ordering="RN", inverse=True)
 
 
-def test_a_budget_is_held() -> None:
+def test_memory_budget_is_respected() -> None:
     device = EmulatedDevice(memory_budget=1 << 14)
     plan = NttPlan(device, BN254.fr, 9, tuning=SMALL)
     with pytest.raises(DeviceError, match=r"a transform of 2\^9 elements of bn254.fr needs"):
         plan.forward(random_elements(BN254.fr, 1 << 9, seed=1))
 
 
-def test_a_processor_records_no_transforms() -> None:
+def test_cpu_device_rejects_recorded_transforms() -> None:
     device = CpuDevice(threads=1)
     plan = NttPlan(device, BN254.fr, 4)
     recording = device.stream().record()
@@ -338,8 +336,8 @@ def test_a_processor_records_no_transforms() -> None:
         plan.record(recording, "forward", data)
 
 
-def test_transforms_beyond_what_an_argument_reaches() -> None:
-    """Those of a batch are recorded one after another; a single one is refused."""
+def test_transforms_beyond_kernel_addressing() -> None:
+    """Transforms of a batch are recorded one by one; a single large one is rejected."""
     device = EmulatedDevice(largest_buffer=1 << 13)
     values = uniform(BN254, 3 << 7, 5)
     for ordering in ORDERINGS[1:2]:

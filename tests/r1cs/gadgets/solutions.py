@@ -1,4 +1,4 @@
-"""All witnesses of a system over a small field: what a prover can choose, whatever hints say."""
+"""All witnesses of a system over a small field: every choice of a prover, whatever hints say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gadgets over fields so small that all witnesses can be looked at: one output each, the right one.
+"""Gadgets over small fields, with every witness enumerated: exactly one output, the right one.
 
 What a prover may choose is more than any change of a right witness: here nothing is left out.
 """
@@ -43,8 +43,8 @@ def agree(
         assert outputs_of(system, inputs) == witness_outputs, inputs
 
 
-def test_what_is_too_little_is_found() -> None:
-    """A quotient of 0 and 0, and a bit that nothing shows to be one."""
+def test_underconstrained_circuits_are_found() -> None:
+    """A quotient of 0 and 0, and an unconstrained bit."""
     system = system_over(FIELDS[0])
     system.output("z", system.private("x") / system.private("y"))
     assert len(outputs_of(system, {"x": 0, "y": 0})) == 17
@@ -72,7 +72,7 @@ def test_bits_and_zero(field: Modulus) -> None:
 
 
 @pytest.mark.parametrize("field", one_and_others(FIELDS), ids=str)
-def test_orders(field: Modulus) -> None:
+def test_order_comparisons(field: Modulus) -> None:
     for size in range(1, field.bits - 2):
 
         def one(act: Any, size: int = size) -> Gadget:

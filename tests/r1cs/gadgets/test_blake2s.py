@@ -33,7 +33,7 @@ def blake2s(length: int, curve: str) -> r1cs.Circuit:
         (65, "bn254", None),
     ],
 )
-def test_hashlib(length: int, curve: str, count: int | None) -> None:
+def test_blake2s_matches_hashlib(length: int, curve: str, count: int | None) -> None:
     """A block not full and full, and two."""
     circuit = blake2s(length, curve)
     if count:
@@ -50,7 +50,7 @@ def test_a_changed_value() -> None:
 
 
 def test_the_empty_message() -> None:
-    """All of it is constant: no constraint is left."""
+    """The message is constant, so that no constraint remains."""
     circuit = made(lambda system: gadgets.blake2s_hash(system, []))
     number = int.from_bytes(hashlib.blake2s(b"").digest(), "little")
     assert inner(circuit) == 0

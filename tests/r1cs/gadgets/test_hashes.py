@@ -1,4 +1,4 @@
-"""Hashes as gadgets: what the reference functions say, with circomlib's counts of constraints."""
+"""Hash gadgets match the reference functions and circomlib's constraint counts."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def test_sha256(length: int, most: int) -> None:
 
 
 @pytest.mark.thorough
-def test_a_changed_sha256() -> None:
+def test_changed_sha256_witness_is_rejected() -> None:
     sound(sha256(1), 2, x=[7])
 
 
 def test_the_empty_message() -> None:
-    """All of it is constant: no constraint is left."""
+    """The message is constant, so that no constraint remains."""
     circuit = made(lambda system: gadgets.sha256(system, []))
     number = int.from_bytes(hashlib.sha256(b"").digest(), "big")
     assert inner(circuit) == 0

@@ -31,7 +31,7 @@ def multiples(curve: EdwardsCurve) -> list[tuple[int, int]]:
 
 
 @on_both
-def test_the_law(field: str, curve: EdwardsCurve) -> None:
+def test_group_law(field: str, curve: EdwardsCurve) -> None:
     group = edwards_group(curve)
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
@@ -128,8 +128,8 @@ def declared_bits(system: r1cs.ConstraintSystem, size: int) -> list[r1cs.Signal]
     return [system.declare_upper_bound(bit, 1) for bit in system.private("k", size)]
 
 
-def test_counts_beside_circomlib() -> None:
-    """Not more than circomlib 2.0.5 compiled by circom 2.2 with --O2; bits are in neither."""
+def test_constraint_counts_do_not_exceed_circomlib() -> None:
+    """Compared with circomlib 2.0.5 by circom 2.2 with --O2; neither counts the bits."""
     curve = CURVES["bn254"]
 
     def variable(system: r1cs.ConstraintSystem) -> Any:

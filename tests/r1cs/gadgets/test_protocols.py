@@ -25,7 +25,7 @@ PRIVATE = bytes(range(32))
 
 
 def test_eddsa() -> None:
-    """A signature holds; each part changed fails, in the namespace that says why."""
+    """A valid signature passes; each changed part fails in its namespace."""
 
     def gadget(system: r1cs.ConstraintSystem) -> None:
         key, message = system.public("key", 2), system.public("message")
@@ -132,8 +132,8 @@ def test_hostile_templates(tmp_path: Path) -> None:
             circuit.values({"x": [1, 2]})
 
 
-def test_a_template_that_only_demands(tmp_path: Path) -> None:
-    """It has neither outputs nor wires of its own."""
+def test_template_with_only_constraints(tmp_path: Path) -> None:
+    """The template has neither outputs nor wires of its own."""
 
     def inside(system: r1cs.ConstraintSystem) -> None:
         x, y = system.private("x"), system.private("y")
@@ -165,7 +165,7 @@ def compiled(tmp_path: Path, file: str, call: str) -> tuple[R1cs, WitnessCalcula
 @pytest.mark.thorough
 @pytest.mark.node
 def test_circomlib_s_template(tmp_path: Path) -> None:
-    """Its Poseidon called from Python beside ours: one result, one count of constraints."""
+    """circomlib's Poseidon and the gadget: one result, one count of constraints."""
     file, calculator = compiled(tmp_path, "poseidon", "Poseidon(2)")
 
     def calculate(inputs: list[int]) -> list[int]:

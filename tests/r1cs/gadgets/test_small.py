@@ -31,7 +31,7 @@ def test_logic() -> None:
     assert_fails(circuit, {"bits": [2, 0, 0]})
 
 
-def test_constants_cost_nothing() -> None:
+def test_constant_operands_add_no_constraints() -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         a = system.declare_upper_bound(system.private("a"), 1)
         return [
@@ -64,7 +64,7 @@ def test_packing() -> None:
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_orders(size: int) -> None:
-    """All pairs; and what is claimed of pairs that are not so."""
+    """All pairs, and false claims about them."""
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         a, b = (system.declare_upper_bound(system.private(name), (1 << size) - 1) for name in "ab")

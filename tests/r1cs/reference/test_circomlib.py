@@ -73,7 +73,7 @@ def test_values_out_of_range() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.node
-def test_circomlibjs() -> None:
+def test_values_match_circomlibjs() -> None:
     """Random and extreme values, each function of the library beside ours."""
     chance = random.Random(14)
     questions: list[tuple[str, dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""Keys in memory: one load for all who wait, what is leased stays, errors are told and not kept."""
+"""The key cache: one load for all waiters, leased keys stay, errors are reported, not cached."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_one_load_for_many_who_wait() -> None:
+def test_concurrent_leases_share_one_load() -> None:
     loader, cache = made()
     loader.gate.clear()
     with cache, ThreadPoolExecutor(12) as pool:
@@ -72,7 +72,7 @@ def test_one_load_for_many_who_wait() -> None:
         assert loaded_leases[0].value.closed
 
 
-def test_a_failure_is_told_to_all_and_not_kept() -> None:
+def test_load_failure_reaches_all_waiters_and_is_not_cached() -> None:
     loader, cache = made()
     loader.gate.clear()
     loader.failing["a"] = DeviceError("out of order")
@@ -88,7 +88,7 @@ def test_a_failure_is_told_to_all_and_not_kept() -> None:
         assert use_of(cache, "a").loads == 1
 
 
-def test_the_least_recently_used_goes_and_what_is_leased_stays() -> None:
+def test_eviction_is_lru_and_skips_leased_keys() -> None:
     loader, cache = made()
     with cache:
         cache.preload("a")
@@ -123,7 +123,7 @@ def test_the_least_recently_used_goes_and_what_is_leased_stays() -> None:
     assert loader.alive == 0
 
 
-def test_what_is_elsewhere_goes_before_what_was_used_longer_ago() -> None:
+def test_keys_cached_elsewhere_are_evicted_first() -> None:
     _, cache = made()
     with cache:
         # It may look at the cache itself.
@@ -135,7 +135,7 @@ def test_what_is_elsewhere_goes_before_what_was_used_longer_ago() -> None:
         ]  # fmt: skip
 
 
-def test_a_key_that_can_never_fit() -> None:
+def test_key_larger_than_the_budget_is_rejected() -> None:
     loader, cache = made(host=100, device=79)
     loader.saved = 2
     with cache:
@@ -154,7 +154,7 @@ def test_a_key_that_can_never_fit() -> None:
         cache.lease("a")
 
 
-def test_what_a_load_has_saved_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_saved_by_a_load_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     loader, cache = made(device=100)
     loader.saved = 15
     with cache:
@@ -164,7 +164,7 @@ def test_what_a_load_has_saved_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
         assert use_of(cache, "a").tier is Tier.DEVICE
 
 
-def test_who_waits_may_leave_and_the_last_one_stops_the_load() -> None:
+def test_last_waiter_to_leave_cancels_the_load() -> None:
     loader, cache = made()
     loader.gate.clear()
     with cache, ThreadPoolExecutor(2) as pool:
@@ -189,7 +189,7 @@ def test_who_waits_may_leave_and_the_last_one_stops_the_load() -> None:
         cache.lease("a").release()
 
 
-def test_who_comes_while_a_load_is_being_stopped_gets_another() -> None:
+def test_request_during_cancellation_starts_a_new_load() -> None:
     loader, cache = made()
     loader.gate.clear()
     loader.deaf = True
@@ -205,7 +205,7 @@ def test_who_comes_while_a_load_is_being_stopped_gets_another() -> None:
         assert (use_of(cache, "a").loads, use_of(cache, "a").failures) == (1, 0)
 
 
-def test_a_load_comes_in_its_turn_and_may_be_given_up_before() -> None:
+def test_loads_are_fifo_and_cancellable() -> None:
     _loader, cache = made()
     with cache, ThreadPoolExecutor(2) as pool, cache.lease("a"):
         large = pool.submit(cache.lease, "c", timeout=1.5)

@@ -1,4 +1,4 @@
-"""Calculators of a repository's keys: made once, kept while they are used, of the right key."""
+"""A repository's witness calculators: made once, cached, and matched with their key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def repository(tmp_path: Path) -> KeyRepository:
     return keys
 
 
-def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_witnesses_are_computed_for_keys(
+    repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starts = []
     start = WitnessCalculator.__init__
     monkeypatch.setattr(
@@ -56,14 +58,14 @@ def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.Monkey
         calculators("none", INPUT)
 
 
-def test_a_calculator_that_is_another_file_now(repository: KeyRepository) -> None:
+def test_replaced_calculator_file_is_detected(repository: KeyRepository) -> None:
     folder = Path(repository.path) / "keys" / repository.resolve("membership")
     (folder / "circuit.wasm").write_bytes(b"\0asm\1\0\0\0")
     with pytest.raises(KeyChangedError, match=r"circuit\.wasm"):
         RegisteredCalculators(repository)("membership", INPUT)
 
 
-def test_keys_of_the_start_are_prepared_beside(
+def test_initial_keys_are_prepared_in_the_background(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     prepared = threading.Semaphore(0)

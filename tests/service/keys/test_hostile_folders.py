@@ -1,4 +1,4 @@
-"""Folders that somebody else has had a hand in: refused by name, and nothing outside is read."""
+"""Folders that another user modified are rejected by name, and nothing outside is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests.service.keys.conftest import BN254, folder_of
 
 @pytest.mark.parametrize("name", [ZKEY, VERIFICATION_KEY, RECORD])
 @pytest.mark.parametrize("what", ["link", "pipe", "folder"])
-def test_what_is_no_file(repository: KeyRepository, tmp_path: Path, name: str, what: str) -> None:
+def test_non_regular_files_are_rejected(
+    repository: KeyRepository, tmp_path: Path, name: str, what: str
+) -> None:
     path = folder_of(repository) / name
     outside = tmp_path / "outside"
     path.rename(outside)
@@ -56,7 +58,7 @@ def test_a_folder_that_is_a_link(repository: KeyRepository, tmp_path: Path) -> N
         (tmp_path / f"other {part}").rename(place)
 
 
-def test_a_name_that_is_a_link_or_garbage(repository: KeyRepository, tmp_path: Path) -> None:
+def test_invalid_name_files_are_rejected(repository: KeyRepository, tmp_path: Path) -> None:
     identity = repository.resolve("small")
     (tmp_path / "outside").write_text(identity)
     names = Path(repository.path) / "names"
@@ -82,7 +84,7 @@ def test_a_name_that_is_a_link_or_garbage(repository: KeyRepository, tmp_path: P
     ["", ".", "..", "../x", "a/b", "/etc", "a:b:c", ":", "a:", ":a", "A", "é", "x\u202ey", "a\n"]
     + ["-a", "a..b", ".a", "a b", "a" * 65, "0" * 64, "\0", "\ud800", "a:../b"],
 )  # fmt: skip
-def test_names_that_are_none(repository: KeyRepository, name: str) -> None:
+def test_invalid_names_are_rejected(repository: KeyRepository, name: str) -> None:
     for call in (
         lambda: repository.add(BN254 / "circuit.zkey", names=[name]),
         lambda: repository.point(name, "small"),
@@ -96,7 +98,7 @@ def test_names_that_are_none(repository: KeyRepository, name: str) -> None:
 
 
 @pytest.mark.parametrize("key", [None, 7, b"small", Path("small"), ["small"]])
-def test_keys_that_are_no_text(repository: KeyRepository, key: object) -> None:
+def test_non_string_keys_are_rejected(repository: KeyRepository, key: object) -> None:
     with pytest.raises(InputError):
         repository.resolve(key)  # type: ignore[arg-type]
 
@@ -134,7 +136,7 @@ def test_damaged_records(repository: KeyRepository) -> None:
     repository.check("small")
 
 
-def test_folders_that_everybody_may_write_to(repository: KeyRepository) -> None:
+def test_world_writable_folders_are_rejected(repository: KeyRepository) -> None:
     for folder in (Path(repository.path), Path(repository.path) / "keys", folder_of(repository)):
         before = folder.stat().st_mode
         folder.chmod(0o777)
@@ -144,7 +146,7 @@ def test_folders_that_everybody_may_write_to(repository: KeyRepository) -> None:
     repository.check("small")
 
 
-def test_no_repository(tmp_path: Path) -> None:
+def test_missing_repository_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "none", tmp_path, tmp_path / "file"):
         with pytest.raises(InputError, match="is not a repository"):

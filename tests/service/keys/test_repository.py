@@ -1,4 +1,4 @@
-"""Keys on disk: what is registered, what names point to, what is told when files change."""
+"""Keys on disk: registration, names, and reports of changed files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_two_names_of_one_key(repository: KeyRepository) -> None:
         repository.remove("small")
 
 
-def test_a_key_goes_with_all_its_names(repository: KeyRepository) -> None:
+def test_removing_a_key_removes_all_its_names(repository: KeyRepository) -> None:
     repository.point("v1", "small")
     assert repository.remove(IDENTITY).names == ("small:latest", "v1:latest")
     assert repository.names() == {}
@@ -62,7 +62,7 @@ def test_a_key_goes_with_all_its_names(repository: KeyRepository) -> None:
         repository.read_zkey(IDENTITY)
 
 
-def test_a_name_is_moved_only_if_that_is_said(repository: KeyRepository) -> None:
+def test_names_move_only_on_request(repository: KeyRepository) -> None:
     with pytest.raises(AlreadyExistsError, match=IDENTITY):
         repository.add(BLS / "circuit.zkey", names=["new", "small"])
     assert len(repository.listing()) == 1
@@ -74,7 +74,7 @@ def test_a_name_is_moved_only_if_that_is_said(repository: KeyRepository) -> None
     assert repository.resolve("small") == IDENTITY
 
 
-def test_what_is_registered_is_checked(repository: KeyRepository, tmp_path: Path) -> None:
+def test_registered_files_are_validated(repository: KeyRepository, tmp_path: Path) -> None:
     code = tmp_path / "code.wasm"
     code.write_bytes(b"text")
     other = tmp_path / "other.wasm"
@@ -148,7 +148,7 @@ def test_a_changed_file_is_named(repository: KeyRepository, name: str, how: str)
     assert repository.check("small", deep=True).identity == IDENTITY
 
 
-def test_only_a_deep_look_sees_what_hides(repository: KeyRepository) -> None:
+def test_only_a_deep_check_detects_hidden_changes(repository: KeyRepository) -> None:
     path = folder_of(repository) / ZKEY
     status = path.stat()
     with path.open("r+b") as file:
@@ -160,7 +160,7 @@ def test_only_a_deep_look_sees_what_hides(repository: KeyRepository) -> None:
         repository.check("small", deep=True)
 
 
-def test_a_restored_backup_is_recorded_by_a_deep_look(repository: KeyRepository) -> None:
+def test_deep_check_accepts_a_restored_backup(repository: KeyRepository) -> None:
     folder = folder_of(repository)
     for path in folder.iterdir():
         content = path.read_bytes()
@@ -184,7 +184,7 @@ def test_a_file_that_changes_while_it_is_read(repository: KeyRepository) -> None
         repository.read_zkey(IDENTITY, touch)
 
 
-def test_two_register_at_once(tmp_path: Path) -> None:
+def test_concurrent_registrations(tmp_path: Path) -> None:
     repository = KeyRepository(tmp_path / "keys", create=True)
     errors: list[BaseException] = []
     start = threading.Barrier(6)
@@ -210,7 +210,7 @@ def test_two_register_at_once(tmp_path: Path) -> None:
     assert repository.problems() == []
 
 
-def test_a_key_that_is_removed_while_it_is_looked_at(repository: KeyRepository) -> None:
+def test_key_removed_while_read_is_not_found(repository: KeyRepository) -> None:
     with pytest.raises(NotFoundError), repository._key(IDENTITY):
         repository.remove("small")
         raise KeyChangedError("is gone", path=ZKEY)
@@ -223,7 +223,7 @@ def test_a_key_that_is_removed_while_it_is_looked_at(repository: KeyRepository) 
         raise KeyChangedError("is gone", path=ZKEY)
 
 
-def test_a_folder_that_goes_while_it_is_cleaned(
+def test_folder_removed_during_cleanup_is_ignored(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Path(repository.path) / "incoming" / "left"
@@ -239,7 +239,7 @@ def test_a_folder_that_goes_while_it_is_cleaned(
     assert repository.clean() == []
 
 
-def test_what_a_crash_leaves_is_told_and_cleaned(repository: KeyRepository) -> None:
+def test_crash_leftovers_are_reported_and_cleaned(repository: KeyRepository) -> None:
     script = textwrap.dedent(
         """
         import os, sys

@@ -1,4 +1,4 @@
-"""Real keys: proved with while their files change, within what was reckoned for them."""
+"""Real keys: proofs while their files change, within the memory estimate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Idle(IdleInABrowser):
         self.largest_allocation = 0
 
 
-def test_a_proof_goes_on_while_its_file_is_replaced(repository: KeyRepository) -> None:
+def test_proof_continues_while_its_key_file_is_replaced(repository: KeyRepository) -> None:
     identity, path = repository.resolve("small"), folder_of(repository) / ZKEY
     verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
     with ResidentKeys(repository) as keys:
@@ -62,7 +62,7 @@ def test_a_proof_goes_on_while_its_file_is_replaced(repository: KeyRepository) -
         assert set(keys.status().used.values()) == {0}
 
 
-def test_what_was_reckoned_is_enough(tmp_path: Path) -> None:
+def test_memory_estimate_is_sufficient(tmp_path: Path) -> None:
     repository = KeyRepository(tmp_path / "keys", create=True)
     record = repository.add(MEMBERSHIP / "circuit.zkey", names=["membership"])
     with ResidentKeys(repository) as keys:
@@ -119,10 +119,10 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
 
 
 @pytest.mark.parametrize(("together", "most"), one_and_others([(7, 4), (None, 32), (1, 1)]))
-def test_what_small_proofs_take_together_is_reckoned_before_the_load(
+def test_batch_memory_is_estimated_before_loading(
     repository: KeyRepository, together: int | None, most: int
 ) -> None:
-    """A key has what was handed to it, and no more; nothing for what an operator does not want."""
+    """A key uses the memory assigned to it, and none for disabled batches."""
     device, key = Idle(), repository.resolve("small")
     with ResidentKeys(repository, device, device_bytes=1 << 30, max_batch=together) as keys:
         needs = Groth16Loader(repository, device, 1 << 30, max_batch=together).needs(key)
@@ -137,7 +137,7 @@ def test_what_small_proofs_take_together_is_reckoned_before_the_load(
             assert max(device.memory.peak, use.device_bytes) <= needs.bytes(Tier.DEVICE)
 
 
-def test_a_small_key_has_two_lanes_where_there_is_room(
+def test_small_key_gets_two_streams_if_memory_allows(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def parts(

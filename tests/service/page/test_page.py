@@ -1,4 +1,4 @@
-"""The operator's page in Chromium: what it shows, and that it goes on whatever the server does."""
+"""The operator's page in Chromium: its contents, and its behaviour when the server fails."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def no_complaints(page: Page) -> None:
     assert page.exceptions == []
 
 
-def test_what_an_operator_sees(browser: Browser, server: FakeServer) -> None:
+def test_operator_view(browser: Browser, server: FakeServer) -> None:
     server.service.quarantined = True
     with browser.page() as page:
         opened(page, server)
@@ -113,7 +113,7 @@ def test_a_job_and_its_errors(browser: Browser, server: FakeServer) -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_started_again(browser: Browser) -> None:
+def test_page_follows_a_restarted_server(browser: Browser) -> None:
     with browser.page() as page:
         with FakeServer(FakeService()) as first:
             opened(page, first)
@@ -134,7 +134,7 @@ def test_a_server_that_is_started_again(browser: Browser) -> None:
 
 
 @pytest.mark.thorough
-def test_a_token_is_asked_for_and_sent(browser: Browser) -> None:
+def test_token_is_requested_and_sent(browser: Browser) -> None:
     with FakeServer(FakeService(), token=TOKEN) as server, browser.page() as page:
         page.navigate(server.url)
         for wrong in ("", "wrong"):
@@ -163,7 +163,7 @@ def test_a_token_is_asked_for_and_sent(browser: Browser) -> None:
 
 
 @pytest.mark.thorough
-def test_names_are_text(browser: Browser, server: FakeServer, monkeypatch: Any) -> None:
+def test_names_are_rendered_as_text(browser: Browser, server: FakeServer, monkeypatch: Any) -> None:
     evil = "<img src=x onerror=document.title='evil'>"
     monkeypatch.setattr("tests.service.page.fake_server._CLIENTS", (evil,) * 3)
     monkeypatch.setitem(NAMES, "ab" * 32, [evil])
@@ -197,8 +197,8 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
 
 
 @pytest.mark.thorough
-def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
-    """The package's server has the routes that the page requests, with its headers."""
+def test_page_of_a_real_server(browser: Browser, start: Any) -> None:  # noqa: F811
+    """The real server has the routes and headers that the page needs."""
     server: RunningServer = start(listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True})
     with server.client() as client, browser.page() as page:
         jobs = [client.prove(ProofRequest("membership", wtns=b"w")) for _ in range(3)]

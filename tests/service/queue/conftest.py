@@ -1,4 +1,4 @@
-"""Both stores, for tests of what they have in common."""
+"""Both stores, for tests of their common behaviour."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_same_request_is_the_same_job(place: Place) -> None:
     assert other.id != job.id
 
 
-def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
+def test_batch_submissions_are_accepted_individually(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=2))
     outcomes = queue.submit_many(
         [
@@ -61,7 +61,7 @@ def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
     assert queue.submit_many([]) == []
 
 
-def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
+def test_equal_concurrent_submissions_return_the_same_job(place: Place) -> None:
     with (
         open_queue(**place.arguments) as first,
         open_queue(**place.arguments) if place.shared else first as other,
@@ -80,7 +80,7 @@ def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
         assert len(place.files()) == 10
 
 
-def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None:
+def test_submissions_of_a_client_are_serialised(on_postgres: Place) -> None:
     """One of a client's submissions to two servers at the same time must see the other."""
     import psycopg
 
@@ -111,7 +111,7 @@ def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None
         ({"payload_bytes": 14}, {}, "the queue's limit of bytes is 14, and 5 are free"),
     ],
 )
-def test_a_full_queue_says_what_is_full(
+def test_full_queue_names_the_limit(
     limits: dict[str, Any], fields: dict[str, Any], what: str, on_sqlite: Place
 ) -> None:
     queue = on_sqlite.open(**limits)
@@ -125,7 +125,7 @@ def test_a_full_queue_says_what_is_full(
     assert len(on_sqlite.files()) == 3
 
 
-def test_when_to_ask_again_follows_from_how_fast_jobs_end(place: Place) -> None:
+def test_retry_time_follows_the_completion_rate(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=300))
 
     def refused() -> float:
@@ -150,7 +150,7 @@ def test_when_to_ask_again_follows_from_how_fast_jobs_end(place: Place) -> None:
     assert refused() == pytest.approx(30)
 
 
-def test_when_to_ask_again_follows_from_the_jobs_that_hold_the_place(place: Place) -> None:
+def test_retry_time_follows_the_jobs_holding_the_quota(place: Place) -> None:
     queue = place.open(jobs=40, quota=Quota(jobs=10, payload_bytes=1000))
 
     def refused(witness: bytes = b"", **fields: Any) -> float:
@@ -172,7 +172,7 @@ def test_when_to_ask_again_follows_from_the_jobs_that_hold_the_place(place: Plac
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_jobs_of_one_client_leave_room_for_those_of_others(place: Place, ended: bool) -> None:
+def test_one_client_cannot_fill_the_queue(place: Place, ended: bool) -> None:
     limits = {"kept_jobs": 300} if ended else {"jobs": 300}
     queue = place.open(quota=Quota(jobs=1000), **limits)
     outcomes: list[Job | ServiceError] = []
@@ -199,7 +199,7 @@ def test_jobs_of_one_client_leave_room_for_those_of_others(place: Place, ended: 
     assert rows == [[(queue.status().kept,)]] * 2
 
 
-def test_a_client_forgets_its_own_jobs_before_those_of_others(place: Place) -> None:
+def test_own_finished_jobs_are_forgotten_first(place: Place) -> None:
     queue = place.open(kept_jobs=6)
     jobs = {}
     for client in ("ann", "bob", "bob", "bob", "bob", "bob"):
@@ -235,7 +235,7 @@ def test_a_lower_limit_is_reached_in_bounded_steps(
     assert kept == [7, 5, 3, 2]
 
 
-def test_a_place_is_free_as_soon_as_a_job_ends(place: Place) -> None:
+def test_quota_is_released_when_a_job_ends(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=1))
     first = submitted(queue)
     with pytest.raises(QueueFullError):
@@ -245,7 +245,7 @@ def test_a_place_is_free_as_soon_as_a_job_ends(place: Place) -> None:
 
 
 @on_both_stores
-def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> None:
+def test_results_keep_partition_order(place: Place) -> None:
     queue = place.open()
     job = submitted(queue, b"w", partitions=3)
     leases = queue.claim("w", most=9)
@@ -266,7 +266,7 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     assert events[6].data == {"state": "succeeded"}
 
 
-def test_a_job_of_another_client_is_not_there(place: Place) -> None:
+def test_jobs_of_other_clients_are_hidden(place: Place) -> None:
     queue = place.open()
     job = submitted(queue)
     for call in (queue.job, queue.results, queue.events, queue.wait, queue.cancel):
@@ -287,7 +287,7 @@ def test_jobs_are_listed_newest_first(place: Place) -> None:
     assert [job.id for job in queue.jobs(client="c1", before=ids[3])] == [ids[1]]
 
 
-def test_a_stream_goes_on_where_it_broke_off(place: Place) -> None:
+def test_event_stream_resumes_after_the_last_event(place: Place) -> None:
     queue = place.open(stage_events=2)
     job = submitted(queue)
     assert [event.number for event in queue.wait(job.id, after=0, timeout=5)[1]] == [1]
@@ -350,7 +350,7 @@ def test_a_claim_waits_for_work(place: Place, monkeypatch: pytest.MonkeyPatch) -
             assert time.monotonic() - begin < 200
 
 
-def test_a_closed_queue_says_so(place: Place) -> None:
+def test_closed_queue_raises_unavailable(place: Place) -> None:
     queue = place.open()
     job = submitted(queue)
     place.close()
@@ -360,7 +360,7 @@ def test_a_closed_queue_says_so(place: Place) -> None:
     assert place.open().job(job.id).state is JobState.QUEUED
 
 
-def test_suspended_keys_take_no_jobs(place: Place) -> None:
+def test_suspended_keys_reject_jobs(place: Place) -> None:
     queue = place.open()
     queue.suspend("k", "it is broken")
     with pytest.raises(KeySuspendedError):

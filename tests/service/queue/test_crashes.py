@@ -1,4 +1,4 @@
-"""Processes end at random moments by kill -9: what was acknowledged is there, and done once."""
+"""Processes are killed at random: acknowledged work is kept, and done once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.postgres import Cluster
 _SECONDS = 3.0
 
 
-def test_nothing_is_lost_or_done_twice(place: Place, tmp_path: Path) -> None:
+def test_jobs_survive_crashes_exactly_once(place: Place, tmp_path: Path) -> None:
     processes = 2 if place.shared else 1
     crash(
         place.arguments, tmp_path / "log", _SECONDS, seed=7, processes=processes,
@@ -72,7 +72,7 @@ def test_a_worker_that_was_stopped_past_its_lease_finishes_nothing(on_postgres: 
     assert queue.results(job.id) == [b"proof"]
 
 
-def test_workers_of_a_process_that_died_are_fenced_off(on_sqlite: Place) -> None:
+def test_workers_of_a_dead_process_are_fenced(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     submitted(queue)
     [lease] = queue.claim("w")
@@ -86,9 +86,7 @@ def test_workers_of_a_process_that_died_are_fenced_off(on_sqlite: Place) -> None
 
 
 @pytest.mark.thorough
-def test_a_database_that_goes_away_is_told_and_comes_back(
-    on_postgres: Place, cluster: Cluster
-) -> None:
+def test_database_outage_is_reported_and_recovers(on_postgres: Place, cluster: Cluster) -> None:
     queue = on_postgres.open()
     job = submitted(queue)
     cluster.kill()
@@ -107,7 +105,7 @@ def test_a_database_that_goes_away_is_told_and_comes_back(
     assert queue.finish(lease, b"proof").state is JobState.SUCCEEDED
 
 
-def test_a_lost_notification_costs_some_time_only(
+def test_lost_notification_only_delays_work(
     on_postgres: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from quod.service.queue import job_queue

@@ -98,7 +98,7 @@ def _newer(path: Path) -> None:
     ],
     ids=["text", "damaged", "cut off", "foreign", "newer"],
 )
-def test_a_file_that_is_not_ours_is_left_alone(spoil: Any, message: str, on_sqlite: Place) -> None:
+def test_foreign_database_file_is_not_modified(spoil: Any, message: str, on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     queue.submit_many([request()] * 100)
     on_sqlite.close()
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_ours_is_left_alone(spoil: Any, message: str, on_sqli
     assert path.read_bytes() == before
 
 
-def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
+def test_foreign_schema_is_not_modified(on_postgres: Place) -> None:
     import psycopg
 
     on_postgres.open()
@@ -128,7 +128,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
 
 
 @on_both_stores
-def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_schemas_are_migrated(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     job = submitted(place.open())
     place.close()
     migrations = schema.MIGRATIONS
@@ -151,7 +151,7 @@ def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyP
     assert queue.job(job.id).state is JobState.QUEUED
 
 
-def test_folders_that_are_not_for_this_user_alone(on_sqlite: Place) -> None:
+def test_folders_accessible_to_others_are_rejected(on_sqlite: Place) -> None:
     on_sqlite.folder.chmod(0o777)
     with pytest.raises(InputError, match="other users may write"):
         on_sqlite.open()
@@ -175,7 +175,7 @@ def test_networks_are_refused(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch)
         on_sqlite.open()
 
 
-def test_a_full_database_takes_no_jobs_and_finishes_the_others(on_sqlite: Place) -> None:
+def test_full_database_rejects_jobs_but_finishes_others(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     job = submitted(queue, b"w")
     [lease] = queue.claim("w")
@@ -213,7 +213,7 @@ def test_a_failed_write_of_the_disk_closes_the_queue(on_sqlite: Place) -> None:
     submitted(on_sqlite.open())
 
 
-def test_a_full_disk_takes_no_jobs_and_finishes_the_others(small_disk: Path) -> None:
+def test_full_disk_rejects_jobs_but_finishes_others(small_disk: Path) -> None:
     limits = Limits(ballast_bytes=1 << 20)
     filler = small_disk / "filler"
     with open_queue(small_disk / "queue", limits=limits, sweep_seconds=None) as queue:
@@ -248,7 +248,7 @@ def test_a_disk_that_is_full_at_the_start(small_disk: Path) -> None:
         submitted(queue)
 
 
-def test_a_ballast_of_another_size_is_laid_anew(tmp_path: Path) -> None:
+def test_reserved_space_is_resized(tmp_path: Path) -> None:
     path = tmp_path / "ballast"
     path.write_bytes(b"x")
     assert not ReservedSpace(path, 8192).full()

@@ -1,4 +1,4 @@
-"""Imports of a queue: neither arrays nor compilers, and a database's library only for that one."""
+"""A queue imports neither NumPy nor compilers, and psycopg only for Postgres."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_queue_loads_next_to_nothing(tmp_path: Path) -> None:
+def test_queue_imports_few_modules(tmp_path: Path) -> None:
     done = run(_USE, tmp_path / "queue")
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
-def test_what_postgres_needs_is_told(tmp_path: Path) -> None:
+def test_missing_psycopg_is_reported(tmp_path: Path) -> None:
     done = run(_WITHOUT, tmp_path / "queue")
     assert done.stderr.splitlines()[-1] == (
         "quod.errors.ServiceError: Postgres needs psycopg: run `pip install '.[postgres]'` in a "

@@ -266,7 +266,7 @@ class Interleaving(RuleBasedStateMachine):
 
 
 @on_both_stores
-def test_both_stores_are_the_model(store: str | None) -> None:
+def test_both_stores_match_the_model(store: str | None) -> None:
     machine = type("OnStore", (Interleaving,), {"database": store})
     run_state_machine_as_test(
         machine,

@@ -1,4 +1,4 @@
-"""Payloads that are rows, and what of the queue must be on disk before what."""
+"""Payloads stored as rows, and the order of writes to the disk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def test_a_row_is_read_by_its_lease_and_gone_at_the_end(on_sqlite: Place) -> None:
+def test_payload_row_is_deleted_when_its_job_ends(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     job = queue.submit(request(body=_SECRET, partitions=2))
     assert job.payload_bytes == queue.status().payload_bytes["ann"] == len(_SECRET)
@@ -70,7 +70,7 @@ def test_a_row_is_read_by_its_lease_and_gone_at_the_end(on_sqlite: Place) -> Non
 
 
 @pytest.mark.parametrize("how", ["cancel", "fail", "expire"])
-def test_a_row_goes_however_its_job_ends(how: str, on_sqlite: Place) -> None:
+def test_payload_row_is_deleted_for_every_outcome(how: str, on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     job = queue.submit(request(body=_SECRET, deadline=on_sqlite.clock.now + 5))
     [lease] = queue.claim("w")
@@ -86,7 +86,7 @@ def test_a_row_goes_however_its_job_ends(how: str, on_sqlite: Place) -> None:
     assert _found(on_sqlite.folder) == []
 
 
-def test_a_busy_log_is_shredded_too(on_sqlite: Place) -> None:
+def test_busy_write_ahead_log_is_wiped(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     for number in range(4):
         job = queue.submit(request(body=_SECRET))
@@ -98,14 +98,14 @@ def test_a_busy_log_is_shredded_too(on_sqlite: Place) -> None:
         assert bool(_found(on_sqlite.folder)) is (number % 2 == 0)
 
 
-def test_a_closed_queue_has_no_rows_of_ended_jobs(on_sqlite: Place) -> None:
+def test_closing_deletes_rows_of_ended_jobs(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     queue.cancel(queue.submit(request(body=_SECRET)).id)
     on_sqlite.close()
     assert _found(on_sqlite.folder) == []
 
 
-def test_rows_that_a_dead_process_left_go_at_the_start(
+def test_rows_of_a_dead_process_are_deleted_at_start(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = on_sqlite.open()
@@ -122,7 +122,7 @@ def test_rows_that_a_dead_process_left_go_at_the_start(
         assert file.read() == b"kept"
 
 
-def test_rows_that_are_refused(on_sqlite: Place) -> None:
+def test_oversized_payload_rows_are_rejected(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     most = queue.max_body
     assert queue.submit(request(body=bytes(most))).payload_bytes == most
@@ -137,8 +137,10 @@ def test_rows_that_are_refused(on_sqlite: Place) -> None:
     assert "secret" not in repr(Submission("ann", "k", DIGESTS[0], body=b"secret"))
 
 
-def test_so_many_rows_and_then_files(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database does not shrink."""
+def test_payloads_beyond_the_row_limit_are_files(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database file does not shrink."""
     monkeypatch.setattr(job_queue, "MAX_ROW_BYTES", 1000)
     queue = on_sqlite.open()
     jobs = []
@@ -160,7 +162,7 @@ def test_so_many_rows_and_then_files(on_sqlite: Place, monkeypatch: pytest.Monke
 
 
 def test_rows_on_a_full_disk(small_disk: Path) -> None:
-    """Those that are there are finished and erased, if need be in the space of the ballast."""
+    """Existing rows are finished and erased, if necessary in the reserved disk space."""
     limits = Limits(ballast_bytes=1 << 20)
     filler = small_disk / "filler"
     with open_queue(small_disk / "queue", limits=limits, sweep_seconds=None) as queue:
@@ -186,14 +188,14 @@ def test_rows_on_a_full_disk(small_disk: Path) -> None:
 
 
 def test_postgres_keeps_no_rows(on_postgres: Place) -> None:
-    """Its log and its dead rows are overwritten when it likes."""
+    """Postgres may keep old rows in its log and tables."""
     queue = on_postgres.open()
     assert queue.max_body == 0
     with pytest.raises(InputError, match="write it to the spool"):
         queue.submit(request(body=b"x"))
 
 
-def test_a_request_that_comes_again_has_one_row(on_sqlite: Place) -> None:
+def test_repeated_request_stores_one_row(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     first, second = queue.submit_many([request(body=b"x", idempotency_key="1")] * 2)
     assert not isinstance(first, Exception)
@@ -202,7 +204,7 @@ def test_a_request_that_comes_again_has_one_row(on_sqlite: Place) -> None:
     assert len(_rows(queue)) == 1
 
 
-def test_a_loss_of_power_after_a_claim(on_sqlite: Place, tmp_path: Path) -> None:
+def test_power_loss_after_a_claim(on_sqlite: Place, tmp_path: Path) -> None:
     """The claim may be gone with the worker that had it; what was told a client is not."""
     queue = on_sqlite.open()
     log = on_sqlite.folder / "queue.db-wal"
@@ -248,7 +250,7 @@ def _commits(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return synced
 
 
-def test_what_is_synced(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_that_are_synced(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = on_sqlite.open()
     commits = _commits(queue, monkeypatch)
     queue.submit(request())
@@ -266,10 +268,10 @@ def test_what_is_synced(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("boot", "careful"), [("", False), ("own", False), ("other", True)])
-def test_claims_are_synced_once_the_machine_went_down(
+def test_claims_are_synced_after_an_unclean_shutdown(
     boot: str, careful: bool, on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that brings it down must not be tried for ever."""
+    """A job that crashes the machine must not be retried forever."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     (on_sqlite.folder / "queue.lock").write_text(boot_id if boot == "own" else boot)
     queue = on_sqlite.open()
@@ -282,9 +284,7 @@ def test_claims_are_synced_once_the_machine_went_down(
     assert (on_sqlite.folder / "queue.lock").read_text() == ""
 
 
-def test_a_machine_that_does_not_name_its_boots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machine_without_a_boot_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boots, "_BOOT", tmp_path / "none")
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     try:

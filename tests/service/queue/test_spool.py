@@ -1,4 +1,4 @@
-"""Payloads: whole or not there, on disk before their job, gone with it, and never shown."""
+"""Payloads: complete or absent, on disk before their job, deleted with it, and never shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "spool"
 
 
-def test_pieces_are_one_payload(folder: Path) -> None:
+def test_chunks_form_one_payload(folder: Path) -> None:
     blobs = BlobStore(folder)
     name = blobs.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
     with blobs.open(name) as file:
@@ -37,7 +37,7 @@ def test_pieces_are_one_payload(folder: Path) -> None:
     assert blobs.reserve(writer.name) == writer.bytes == 3
 
 
-def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
+def test_interrupted_writes_leave_no_file(folder: Path) -> None:
     blobs = BlobStore(folder)
 
     def pieces():  # type: ignore[no-untyped-def]
@@ -52,7 +52,7 @@ def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_the_order_of_what_reaches_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_writes_are_ordered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     blobs = BlobStore(folder)
 
@@ -87,7 +87,7 @@ def test_the_folder_is_synced_before_the_commit(
     assert order == ["sync", "COMMIT"]
 
 
-def test_names_are_none_of_a_client(folder: Path) -> None:
+def test_client_supplied_names_are_rejected(folder: Path) -> None:
     blobs = BlobStore(folder)
     (folder.parent / "secret").write_bytes(b"x")
     (folder / ("a" * 32)).symlink_to(folder.parent / "secret")
@@ -100,7 +100,7 @@ def test_names_are_none_of_a_client(folder: Path) -> None:
     assert (folder.parent / "secret").exists()
 
 
-def test_a_full_disk_is_told_without_what_was_written(
+def test_full_disk_error_does_not_leak_the_payload(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs = BlobStore(folder)
@@ -117,7 +117,7 @@ def test_a_full_disk_is_told_without_what_was_written(
         assert list(folder.iterdir()) == []
 
 
-def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
+def test_orphans_are_deleted_at_start(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     kept = submitted(queue, SECRET)
     queue.blob_store.write(b"never submitted")
@@ -134,7 +134,7 @@ def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
         assert (file.read(), lease.job) == (SECRET, kept.id)
 
 
-def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -> None:
+def test_old_orphans_of_other_processes_are_deleted(place: Place) -> None:
     queue = place.open()
     blob = queue.blob_store.write(SECRET)
     job = submitted(queue, SECRET)
@@ -151,7 +151,7 @@ def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -
     assert len(place.files()) == 3
 
 
-def test_a_payload_that_is_gone_is_no_jobs(place: Place) -> None:
+def test_missing_payload_is_rejected(place: Place) -> None:
     queue = place.open()
     name = queue.blob_store.write(SECRET)
     (place.folder / "spool" / name).unlink()
@@ -160,7 +160,7 @@ def test_a_payload_that_is_gone_is_no_jobs(place: Place) -> None:
     assert queue.jobs() == []
 
 
-def test_nothing_of_a_witness_is_shown(
+def test_witnesses_are_never_logged_or_shown(
     place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -192,7 +192,7 @@ def test_nothing_of_a_witness_is_shown(
         assert path.is_dir() or SECRET not in path.read_bytes()
 
 
-def test_many_at_once(on_sqlite: Place) -> None:
+def test_many_payloads_are_written_together(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     names = queue.blob_store.write_many([b"%d" % at for at in range(50)] + [[b"a", b"b"]])
     assert len({*names}) == 51
@@ -210,7 +210,7 @@ def test_many_at_once(on_sqlite: Place) -> None:
 
 
 @pytest.mark.parametrize("can_sync_all", [True, False])
-def test_many_of_which_one_is_none(
+def test_invalid_payload_fails_the_whole_batch(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch, can_sync_all: bool
 ) -> None:
     if not can_sync_all:
@@ -222,7 +222,7 @@ def test_many_of_which_one_is_none(
     assert len(queue.blob_store.write_many([b"a", b"b"])) == 2
 
 
-def test_many_on_a_disk_that_fails(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_write_on_a_failing_disk(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = on_sqlite.open()
     monkeypatch.setattr(spool_module, "_syncfs", lambda _: -1)
     with pytest.raises(OutputError, match="the spool could not be written"):

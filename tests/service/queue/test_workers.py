@@ -28,7 +28,7 @@ def claimed(queue: JobQueue) -> Lease:
     return lease
 
 
-def test_order_is_priority_then_age_and_partitions_of_the_oldest_first(place: Place) -> None:
+def test_claims_follow_priority_then_age_then_partition(place: Place) -> None:
     queue = place.open()
     low = submitted(queue, partitions=2)
     old = submitted(queue, priority=5, partitions=3, key="other")
@@ -81,10 +81,10 @@ def counted(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
-def test_what_is_known_to_be_in_vain_is_not_asked_for(
+def test_waiting_claims_do_not_poll_an_empty_queue(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once all of the work is given out, a claim waits for new work before it looks."""
+    """Once all work is claimed, a claim waits for new work before it reads again."""
     with open_queue(**on_sqlite.arguments) as queue:
         asked = counted(queue, monkeypatch)
 
@@ -127,7 +127,7 @@ class Refuses(Chooser):
         raise ValueError(worker)
 
 
-def test_a_claim_that_waits_has_the_work_of_the_transaction_in_which_it_comes(
+def test_waiting_claim_gets_work_in_the_submitting_transaction(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -170,8 +170,8 @@ def test_a_claim_that_waits_has_the_work_of_the_transaction_in_which_it_comes(
             waits.result(60)
 
 
-def test_a_claim_that_is_interrupted_takes_nothing(on_sqlite: Place) -> None:
-    """Else work would be lost with it, and its key be blamed."""
+def test_interrupted_claim_takes_no_work(on_sqlite: Place) -> None:
+    """Otherwise work would be lost, and its key be blamed."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -189,10 +189,10 @@ def test_a_claim_that_is_interrupted_takes_nothing(on_sqlite: Place) -> None:
     assert claimed(queue).token == 1
 
 
-def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transaction(
+def test_watcher_is_notified_in_the_ending_transaction(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its deadline may pass before a claim that waits sees it, or the one before be the same."""
+    """The deadline may pass before a waiting claim sees the job."""
     queue = on_sqlite.open()
     operations: Any = queue._writer._operations
     look, told = operations["claim"], list[Any]()
@@ -239,7 +239,7 @@ def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transacti
     assert told == [queue.outcome(lease.job)] * 2
 
 
-def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
+def test_chooser_selects_the_keys_a_worker_claims(place: Place) -> None:
     queue, chooser = place.open(), Chooser("k")
     assert queue.claim("w", chooser=chooser) == []
     assert chooser.told == [([], {"nothing": 0.0})]
@@ -270,7 +270,7 @@ def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
 
 
 @on_both_stores
-def test_two_workers_never_get_the_same(place: Place) -> None:
+def test_workers_never_share_a_partition(place: Place) -> None:
     with (
         open_queue(**place.arguments) as first,
         open_queue(**place.arguments) if place.shared else first as other,
@@ -291,7 +291,7 @@ def test_two_workers_never_get_the_same(place: Place) -> None:
         assert {job.state for job in first.jobs()} == {JobState.SUCCEEDED}
 
 
-def test_progress_keeps_a_lease(place: Place) -> None:
+def test_progress_renews_a_lease(place: Place) -> None:
     queue = place.open(lease_seconds=10.0)
     submitted(queue)
     lease = claimed(queue)
@@ -303,8 +303,8 @@ def test_progress_keeps_a_lease(place: Place) -> None:
 
 
 @on_both_stores
-def test_results_that_are_handed_in_together(place: Place) -> None:
-    """Each is taken or refused by itself; the last of a job's ends it."""
+def test_results_finished_in_one_call(place: Place) -> None:
+    """Each result is accepted or rejected on its own; the last one of a job ends it."""
     queue = place.open()
     first_job, second_job = submitted(queue, partitions=2), submitted(queue)
     first, second, other = queue.claim("w", most=3)
@@ -328,7 +328,7 @@ def test_results_that_are_handed_in_together(place: Place) -> None:
         queue.finish_many(b"proof")  # type: ignore[arg-type]
 
 
-def test_a_lease_that_is_renewed_while_it_is_taken_for_lost_goes_on(place: Place) -> None:
+def test_lease_renewed_during_expiry_survives(place: Place) -> None:
     queue = place.open()
     submitted(queue)
     lease = claimed(queue)
@@ -339,7 +339,7 @@ def test_a_lease_that_is_renewed_while_it_is_taken_for_lost_goes_on(place: Place
     assert queue._writer.do("lose", ([replace(seen, renewals=1)], True)) == 0
 
 
-def test_what_a_lost_lease_was_for_is_refused(place: Place) -> None:
+def test_calls_with_a_lost_lease_are_rejected(place: Place) -> None:
     queue = place.open(lease_seconds=10.0)
     job = submitted(queue, b"w")
     old = claimed(queue)
@@ -369,7 +369,7 @@ def test_what_a_lost_lease_was_for_is_refused(place: Place) -> None:
     assert outcomes == [(1, Outcome.LOST, "WORKER_LOST"), (2, Outcome.SUCCEEDED, "")]
 
 
-def test_clocks_that_jump_end_no_lease(place: Place) -> None:
+def test_clock_jumps_do_not_expire_leases(place: Place) -> None:
     queue = place.open(lease_seconds=10.0, keep_seconds=100.0)
     done, running = submitted(queue), submitted(queue)
     late = submitted(queue, deadline=place.clock.now + 1000)
@@ -387,7 +387,7 @@ def test_clocks_that_jump_end_no_lease(place: Place) -> None:
     assert queue.job(late.id).state is JobState.EXPIRED
 
 
-def test_attempts_are_counted_and_told(place: Place) -> None:
+def test_attempts_are_counted_and_reported(place: Place) -> None:
     queue = place.open(max_attempts=3)
     job = submitted(queue, b"w")
     for number in range(3):
@@ -440,7 +440,7 @@ def test_cancel_at_every_stage(stage: str, place: Place) -> None:
     assert [event.kind for event in queue.events(job.id)].count("ended") == 1
 
 
-def test_deadlines_end_what_waits_and_what_runs(place: Place) -> None:
+def test_deadlines_end_waiting_and_running_jobs(place: Place) -> None:
     queue = place.open()
     jobs = [submitted(queue, b"w", deadline=place.clock.now + 5) for _ in range(3)]
     lease = claimed(queue)
@@ -528,7 +528,7 @@ def test_failures_and_recoveries_are_in_the_log(
 
 
 @on_both_stores
-def test_old_jobs_are_forgotten_and_their_keys_free(place: Place) -> None:
+def test_old_jobs_and_their_idempotency_keys_expire(place: Place) -> None:
     queue = place.open(keep_seconds=100.0, kept_jobs=2)
     job = submitted(queue, b"w", idempotency_key="1", partitions=2)
     for lease in queue.claim("w", most=2):

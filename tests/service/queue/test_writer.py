@@ -1,4 +1,4 @@
-"""Group commit: calls share a transaction, and one that fails takes no other with it."""
+"""Group commit: calls share a transaction, and a failed call does not fail others."""
 
 from __future__ import annotations
 
@@ -86,20 +86,20 @@ def together(fake: FakeStore, writer: Writer, *calls: Call) -> list[Future[Any]]
     return futures
 
 
-def test_calls_that_come_together_share_a_commit(fake: FakeStore, writer: Writer) -> None:
+def test_concurrent_calls_share_a_commit(fake: FakeStore, writer: Writer) -> None:
     futures = together(fake, writer, *(Call("add", number) for number in range(1, 6)))
     assert [future.result() for future in futures] == [10, 20, 30, 40, 50]
     assert fake.committed == [[99], [1, 2, 3, 4, 5]]
 
 
-def test_with_a_shared_store_kinds_do_not_mix(fake: FakeStore, writer: Writer) -> None:
+def test_shared_store_commits_one_kind_at_a_time(fake: FakeStore, writer: Writer) -> None:
     fake.shared = True
     calls = [Call("add", 1), Call("other", 2), Call("add", 3)]
     assert [future.result() for future in together(fake, writer, *calls)] == [10, 20, 30]
     assert fake.committed == [[99], [1, 3], [2]]
 
 
-def test_a_call_that_fails_takes_no_other_with_it(
+def test_failed_call_does_not_fail_others(
     fake: FakeStore, writer: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[BaseException] = []
@@ -120,7 +120,7 @@ def test_a_call_that_fails_takes_no_other_with_it(
         (StorageFullError("full", retry_seconds=1), StorageFullError),
     ],
 )
-def test_what_was_undone_is_done_again(
+def test_rolled_back_calls_are_retried(
     error: Exception, ends: type[Exception], fake: FakeStore, writer: Writer
 ) -> None:
     fake.errors = [None, error, error, None]
@@ -131,7 +131,7 @@ def test_what_was_undone_is_done_again(
     assert writer.do("add", 2) == 20
 
 
-def test_what_may_have_been_committed_is_not_done_again(fake: FakeStore, writer: Writer) -> None:
+def test_possibly_committed_calls_are_not_retried(fake: FakeStore, writer: Writer) -> None:
     fake.errors = [None, UnavailableError("gone", retry_seconds=1)]
     for future in together(fake, writer, Call("add", 1), Call("add", 2)):
         with pytest.raises(UnavailableError):
@@ -139,7 +139,7 @@ def test_what_may_have_been_committed_is_not_done_again(fake: FakeStore, writer:
     assert fake.committed == [[99]]
 
 
-def test_what_was_put_before_the_end_is_done(fake: FakeStore, writer: Writer) -> None:
+def test_calls_queued_before_close_are_done(fake: FakeStore, writer: Writer) -> None:
     [future] = together(fake, writer, Call("add", 1))
     writer.close()
     assert future.result() == 10
@@ -147,10 +147,10 @@ def test_what_was_put_before_the_end_is_done(fake: FakeStore, writer: Writer) ->
         writer.put(Call("add", 1))
 
 
-def test_a_payload_of_a_job_that_was_lost_with_the_database_stays(
+def test_payload_is_kept_if_the_commit_outcome_is_unknown(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a job's: only the database knows, once it is there again."""
+    """Only the database knows whether a job uses it."""
     queue = place.open()
 
     def fails(_: object, **__: object) -> None:

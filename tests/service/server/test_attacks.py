@@ -68,7 +68,9 @@ def server(running: AttackedServer) -> AttackedServer:
         [(SUBMIT, None), (UPLOAD, ANN)],
     ),
 )  # fmt: skip
-def test_messages_that_are_half_sent(server: AttackedServer, path: str, token: str | None) -> None:
+def test_half_sent_messages_use_bounded_memory(
+    server: AttackedServer, path: str, token: str | None
+) -> None:
     hostile = Hostile(server.grpc)
     body = message(4 * MEGABYTE - 1, bytes(4 * MEGABYTE - 9))
     sent = [hostile.send(hostile.begin(path, token), body) for _ in range(40)]
@@ -87,7 +89,7 @@ def test_streams_are_bounded(server: AttackedServer) -> None:
     hostile.close()
 
 
-def test_a_connection_that_acknowledges_no_settings(server: AttackedServer) -> None:
+def test_connection_that_never_acknowledges_settings(server: AttackedServer) -> None:
     hostile = Hostile(server.grpc, acknowledge=False)
     body = message(4 * MEGABYTE - 1, bytes(128 << 10))
     sent = 0
@@ -159,7 +161,7 @@ def test_roles_come_before_bodies(server: AttackedServer, path: str) -> None:
         assert connection.recv(4096).startswith(b"HTTP/1.1 403 ")
 
 
-def test_the_loop_goes_on_while_a_body_is_parsed(server: AttackedServer) -> None:
+def test_event_loop_runs_while_a_body_is_parsed(server: AttackedServer) -> None:
     with server.connected() as busy:
         busy.sendall(head("/v1/proofs", len(TEXTS)) + TEXTS[:-1])
         busy.settimeout(0.0)
@@ -193,7 +195,7 @@ def test_bodies_of_slow_clients(server: AttackedServer) -> None:
         connection.close()
 
 
-def test_bodies_whose_text_takes_four_times_their_length(server: AttackedServer) -> None:
+def test_bodies_expanding_fourfold_as_text(server: AttackedServer) -> None:
     # One such character has Python keep all of them in four bytes.
     inputs = '{"a": "\U0001f600' + "x" * (4 * MEGABYTE - 100) + '"}'
     body = f'{{"key": "membership", "inputs": {inputs}}}'.encode()
@@ -252,7 +254,7 @@ def test_connections_without_a_handshake(folder: Path, certificate: Path) -> Non
 
 
 @pytest.mark.thorough
-def test_plain_connections_that_send_nothing(server: AttackedServer) -> None:
+def test_silent_plain_connections_are_bounded(server: AttackedServer) -> None:
     before = server.files()
     silent: list[socket.socket] = []
     for _ in range(1200):

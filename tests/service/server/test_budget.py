@@ -1,4 +1,4 @@
-"""The budget of requests: shares of owners, turns of those that wait, and nothing that is kept."""
+"""The request budget: fair shares, fair waiting, and complete release."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS = RequestLimits(message_bytes=4096, budget_bytes=64 << 10)
 ANN, BOB, CID = Owner("ann"), Owner("bob"), Owner("cid")
 
 
-def test_shares() -> None:
+def test_fair_shares_per_client() -> None:
     requests = RequestBudget(LIMITS)
     ann, bob = requests.of(ANN), requests.of(BOB)
     ann.take(32 << 10)
@@ -46,7 +46,7 @@ def test_shares() -> None:
     assert requests.used == 0
 
 
-def test_strangers_keep_no_client_out() -> None:
+def test_unauthenticated_callers_cannot_block_clients() -> None:
     requests = RequestBudget(LIMITS)
     for number in range(2):
         requests.of(stranger(f"ipv4:192.0.2.{number}:1")).take(8 << 10)
@@ -57,7 +57,7 @@ def test_strangers_keep_no_client_out() -> None:
     requests.of(ANN).take(32 << 10)
 
 
-def test_turns() -> None:
+def test_waiting_is_fair_between_clients() -> None:
     async def wait() -> None:
         requests = RequestBudget(LIMITS)
         ann, bob = requests.of(ANN), requests.of(BOB)
@@ -84,7 +84,7 @@ def test_turns() -> None:
     asyncio.run(wait())
 
 
-def test_a_turn_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "_WAIT_SECONDS", 0.01)
 
     async def wait() -> None:
@@ -97,7 +97,7 @@ def test_a_turn_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(wait())
 
 
-def test_a_call_that_ends_while_bytes_come_back() -> None:
+def test_call_cancelled_while_memory_is_released() -> None:
     async def wait() -> None:
         requests = RequestBudget(LIMITS)
         with requests.of(ANN) as first, requests.of(ANN) as second:
@@ -129,11 +129,11 @@ def test_a_call_that_ends_while_bytes_come_back() -> None:
         ("unix:/x/y", "unix"),
     ],
 )
-def test_addresses(peer: str, address: str) -> None:
+def test_peer_addresses_are_normalised(peer: str, address: str) -> None:
     assert peer_address(peer) == address
 
 
-def test_owners() -> None:
+def test_budget_owners() -> None:
     ann = Client("ann", frozenset(Role))
     assert owner_of(ann, "192.0.2.1") == owner_of(ann, "192.0.2.2") == ANN
     nobody = Client(ANONYMOUS, frozenset(Role))
@@ -144,7 +144,7 @@ def test_owners() -> None:
         Client("m", frozenset([Role.METRICS])).require(Role.CLIENT, Role.OPERATOR)
 
 
-def test_a_message_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_reading_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "_MIN_BODY_SECONDS", 0.01)
     intake = Intake(LIMITS.model_copy(update={"bytes_per_second": 1 << 40}))
 
@@ -205,7 +205,7 @@ class TestFields:
     def check(self, message: Any, most: int) -> None:
         check_fields(message.SerializeToString(), message.DESCRIPTOR, most)
 
-    def test_those_of_inner_messages_count(self) -> None:
+    def test_inner_message_fields_count(self) -> None:
         witness = pb.Witness(wtns=b"x" * 1000)
         proof = pb.SubmitProofRequest(key="k", witnesses=[witness] * 3, priority=3)
         message = pb.SubmitProofsRequest(proofs=[proof] * 2)
@@ -227,7 +227,7 @@ class TestFields:
             check_fields(data, pb.Witness.DESCRIPTOR, 4)
 
     @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05a", b"\x0b", b"\x80" * 12, b"\x0d12"])
-    def test_bytes_that_are_no_message(self, data: bytes) -> None:
+    def test_invalid_messages_are_rejected(self, data: bytes) -> None:
         with pytest.raises(InputError, match="is not a message of this call"):
             check_fields(data, pb.Witness.DESCRIPTOR, 100)
 
@@ -247,7 +247,7 @@ ALLOWED = {
 }
 
 
-def test_nothing_else_reads_bodies() -> None:
+def test_bodies_are_read_only_through_the_budget() -> None:
     for path in SERVER.rglob("*.py"):
         used = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -259,7 +259,7 @@ def test_nothing_else_reads_bodies() -> None:
         assert used <= ALLOWED.get(path.name, set()), path.name
 
 
-def test_no_route_has_its_body_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_route_has_a_body_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     apps: list[FastAPI] = []
     init = FastAPI.__init__
 

@@ -63,7 +63,7 @@ class TestProving:
             [job] = client.jobs()
             assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
 
-    def test_what_workers_get(self, start: Start, tmp_path: Path) -> None:
+    def test_workers_get_the_submitted_payloads(self, start: Start, tmp_path: Path) -> None:
         (tmp_path / "w.wtns").write_bytes(b"of a file")
         server = start(go=False, clients={"local": {"root": tmp_path}})
         server.pool.drain()
@@ -85,7 +85,7 @@ class TestProving:
         assert len({lease.key for lease in leases}) == 1
         assert len(leases[0].key) == 64
 
-    def test_large_witnesses_come_in_pieces(self, server: RunningServer) -> None:
+    def test_large_witnesses_are_sent_in_chunks(self, server: RunningServer) -> None:
         large = bytes(range(256)) * 20_000
         with server.client() as client:
             job = client.prove(wanted(wtns=[large, large[:7]]))
@@ -104,7 +104,7 @@ class TestProving:
             again = raw_call(server, "SubmitProof", request)
             assert again.id == job.id
 
-    def test_many(self, start: Start) -> None:
+    def test_submit_many(self, start: Start) -> None:
         server = start(clients={"local": {"priority": 4, "roles": ["client"]}})
         requests = [wanted(idempotency_key=str(at)) for at in range(100)]
         requests[3] = wanted(key="none")
@@ -139,7 +139,7 @@ class TestPromises:
             assert client.wait(running.id).state is JobState.CANCELLED
             assert client.cancel(third.id).state is JobState.SUCCEEDED
 
-    def test_waiting_ends_at_its_time_out(self, start: Start) -> None:
+    def test_wait_ends_at_its_timeout(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             job = client.submit(wanted())
@@ -148,7 +148,7 @@ class TestPromises:
             assert 0.2 <= time.monotonic() - begin < 20
             assert client.wait(job.id, timeout=0).id == job.id
 
-    def test_many_wait_for_one_job_without_threads(self, start: Start) -> None:
+    def test_many_waiters_use_no_threads(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             job = client.submit(wanted())
@@ -166,7 +166,7 @@ class TestPromises:
                 server.pool.leave.set()
                 assert {future.result().state for future in waits} == {pb.JobState.SUCCEEDED}
 
-    def test_the_same_request_once(self, start: Start) -> None:
+    def test_repeated_request_is_one_job(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             first = client.submit(wanted(idempotency_key="7"))
@@ -191,7 +191,7 @@ class TestPromises:
         with again.client() as client:
             assert client.wait(job.id).state is JobState.SUCCEEDED
 
-    def test_status_is_of_now(self, start: Start) -> None:
+    def test_status_is_current(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             client.submit(wanted(priority=2))
@@ -204,7 +204,7 @@ class TestPromises:
             assert status.document["queue"]["clients"][0]["client"] == "local"
             assert len(status.document["jobs"]) == 2
 
-    def test_keys_are_loaded_and_given_up(self, server: RunningServer) -> None:
+    def test_keys_are_loaded_and_evicted(self, server: RunningServer) -> None:
         with server.client() as client:
             [key] = client.keys()
             assert (key.names, key.curve, key.constraints) == (
@@ -264,7 +264,7 @@ class TestPromises:
             assert server.join() is True
         assert server.pool.proofs == 1
 
-    def test_a_second_signal_ends_it_at_once(self, start: Start) -> None:
+    def test_second_signal_stops_immediately(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             job = client.submit(wanted())
@@ -278,7 +278,7 @@ class TestPromises:
 class TestEvents:
     """Streams of what happens to a job."""
 
-    def test_all_of_them_and_from_one_on(self, server: RunningServer) -> None:
+    def test_events_from_the_start_or_a_given_number(self, server: RunningServer) -> None:
         with server.client() as client:
             job = client.prove(wanted())
             events = list(client.watch(job.id))
@@ -287,7 +287,7 @@ class TestEvents:
             assert list(client.watch(job.id, after=2)) == events[2:]
             assert list(client.watch(job.id, after=99)) == []
 
-    def test_they_come_as_they_happen(self, start: Start) -> None:
+    def test_events_arrive_as_they_happen(self, start: Start) -> None:
         server = start(go=False)
         with server.client() as client:
             job = client.submit(wanted())
@@ -296,7 +296,7 @@ class TestEvents:
             server.pool.leave.set()
             assert [event.kind for event in events] == ["stage", "ended"]
 
-    def test_as_many_as_a_client_may_have(self, start: Start) -> None:
+    def test_event_streams_per_client_are_bounded(self, start: Start) -> None:
         server = start(go=False, requests={"streams": 2})
         with server.client() as client:
             job = client.submit(wanted())
@@ -333,7 +333,7 @@ class TestRefusals:
             (wanted(wtns=[b"x"] * 1025), InputError, "1 to 1024 partitions"),
         ],
     )
-    def test_requests(
+    def test_invalid_requests_are_rejected(
         self, quiet: RunningServer, request_: ProofRequest, error: type[Exception], message: str
     ) -> None:
         with quiet.client() as client:
@@ -343,7 +343,7 @@ class TestRefusals:
                 client.wait("1-none")
             assert client.jobs() == []
 
-    def test_messages_that_the_client_would_not_send(self, quiet: RunningServer) -> None:
+    def test_malformed_requests_are_rejected(self, quiet: RunningServer) -> None:
         both = [pb.Witness(wtns=b"x"), pb.Witness(inputs="{}")]
         for request, field in (
             (pb.SubmitProofRequest(key=KEY, witnesses=both), "witnesses"),
@@ -363,7 +363,7 @@ class TestRefusals:
         with pytest.raises(grpc.RpcError, match="time or duration must not be negative"):
             raw_call(quiet, "SubmitProof", late)
 
-    def test_a_full_quota_says_when_to_come_again(self, start: Start) -> None:
+    def test_full_quota_reports_a_retry_time(self, start: Start) -> None:
         server = start(go=False, clients={"local": {"jobs": 1, "payload_bytes": 1000}})
         with server.client() as client:
             client.submit(wanted())
@@ -379,7 +379,7 @@ class TestRefusals:
             assert int(trailers["grpc-retry-pushback-ms"]) > 0
             assert raw.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def test_a_call_that_may_not_wait_leaves_no_job(self, start: Start) -> None:
+    def test_rejected_wait_leaves_no_job(self, start: Start) -> None:
         server = start(go=False, requests={"waits": 1})
         with server.client() as client:
             job = client.submit(wanted())
@@ -405,7 +405,7 @@ class TestRefusals:
             server.pool.leave.set()
             waiting.join(60)
 
-    def test_many_large_ones_take_several_messages(self, server: RunningServer) -> None:
+    def test_many_large_requests_use_several_messages(self, server: RunningServer) -> None:
         large = bytes(900 << 10)
         requests = [wanted(wtns=large) for _ in range(8)]
         requests[3] = wanted(wtns=bytes((1 << 20) + 1))
@@ -437,7 +437,7 @@ class TestUploads:
         job: pb.Job = raw_call(server, "UploadProof", iter(parts))
         return job
 
-    def test_those_that_are(self, server: RunningServer) -> None:
+    def test_valid_uploads_are_accepted(self, server: RunningServer) -> None:
         assert self.upload(server, [3, 2], b"ab", b"", b"cde").partitions == 2
 
     @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ class TestUploads:
             ([1 << 40], [b"x"], "more than the limit of 17179869184"),
         ],
     )
-    def test_those_that_are_not(
+    def test_invalid_uploads_are_rejected(
         self, server: RunningServer, lengths: list[int], pieces: list[bytes], message: str
     ) -> None:
         with pytest.raises(grpc.RpcError, match=message) as told:
@@ -459,14 +459,14 @@ class TestUploads:
         assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert not list((Path(server.config.data) / "spool").iterdir())
 
-    def test_no_beginning_and_two(self, server: RunningServer) -> None:
+    def test_uploads_need_exactly_one_begin_message(self, server: RunningServer) -> None:
         begin = pb.UploadProofRequest(begin=pb.UploadProofRequest.Begin(key=KEY, lengths=[2]))
         for parts in ([], [pb.UploadProofRequest(piece=b"x")], [begin, begin]):
             with pytest.raises(grpc.RpcError, match="an upload") as told:
                 raw_call(server, "UploadProof", iter(parts))
             assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
-    def test_one_that_stops(self, start: Start) -> None:
+    def test_stalled_upload_times_out(self, start: Start) -> None:
         server = start(requests={"idle_seconds": 1.5})
         stopped = threading.Event()
 
@@ -482,7 +482,7 @@ class TestUploads:
             stopped.set()
         assert not list((Path(server.config.data) / "spool").iterdir())
 
-    def test_a_client_that_goes_away(self, start: Start) -> None:
+    def test_disconnected_upload_is_released(self, start: Start) -> None:
         server = start(requests={"uploads": 1})
         sent, go = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The configuration: what is not known is refused, with the file or variable and the field."""
+"""The configuration: unknown values are rejected with the file or variable and the field."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read(tmp_path: Path, text: str, flags: Any = None, environment: Any = None) 
     return read_config(path, flags or {}, environment or {})
 
 
-def test_a_whole_one(tmp_path: Path) -> None:
+def test_complete_configuration_is_read(tmp_path: Path) -> None:
     config = read(tmp_path, WHOLE)
     assert config.limits().quota_of("ann") == Quota(2, Quota().payload_bytes)
     assert config.limits().jobs == 5
@@ -65,7 +65,7 @@ def test_a_whole_one(tmp_path: Path) -> None:
     assert config.hosts() == {"localhost", "127.0.0.1", "[::1]", "prover.example"}
 
 
-def test_what_comes_over_what(tmp_path: Path) -> None:
+def test_flags_override_environment_and_file(tmp_path: Path) -> None:
     environment = {
         "QUOD_SERVE_QUEUE__JOBS": "7",
         "QUOD_SERVE_DATA": "/elsewhere",
@@ -81,10 +81,10 @@ def test_what_comes_over_what(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "argument", "most"), [("lanes", "lanes", 16), ("together", "max_batch", 32)]
 )
-def test_what_workers_are_told_is_what_keys_take(
+def test_worker_bounds_match_key_bounds(
     tmp_path: Path, field: str, argument: str, most: int
 ) -> None:
-    """The bounds of the file are those of whoever opens keys."""
+    """The file's bounds equal those of ResidentKeys."""
     name = f"QUOD_SERVE_WORKERS__{field.upper()}"
     assert getattr(read(tmp_path, WHOLE).workers, field) is None
     repository = KeyRepository(tmp_path / "keys", create=True)
@@ -137,7 +137,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_refused(tmp_path: Path, what: str) -> None:
+def test_invalid_configurations_are_rejected(tmp_path: Path, what: str) -> None:
     text, message = BAD[what]
     with pytest.raises(InputError) as told:
         read(tmp_path, text)
@@ -163,7 +163,7 @@ def test_variables_and_flags(tmp_path: Path, flags: Any, environment: Any, messa
     assert str(told.value).startswith(message)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_configuration_files_are_rejected(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(InputError, match=r"does not exist|but a folder"):
             read_config(path, {}, {})
@@ -180,7 +180,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ('http = ["10.0.0.1:1"]\ncertificate = "c"\nprivate_key = "k"', 0),
     ],
 )
-def test_what_travels_without_tls(tmp_path: Path, listen: str, open_ones: int) -> None:
+def test_plaintext_listeners_are_risks(tmp_path: Path, listen: str, open_ones: int) -> None:
     text = f'data = "d"\n[clients.ann]\ntokens = ["{HASH}"]\n[listen]\n{listen}\n'
     config = read(tmp_path, text + "insecure_plaintext = true")
     assert len(config.listen.plaintext) == open_ones
@@ -192,7 +192,7 @@ def test_what_travels_without_tls(tmp_path: Path, listen: str, open_ones: int) -
         read(tmp_path, text)
 
 
-def test_risks_that_are_accepted_by_name(tmp_path: Path) -> None:
+def test_risks_are_accepted_explicitly(tmp_path: Path) -> None:
     assert risks(read(tmp_path, WHOLE)) == []
     text = 'data = "d"\ndatabase = "postgresql:///q"\n[workers]\nray = "auto"\n[listen]\n'
     text += 'http = ["127.0.0.1:1"]\ninsecure_no_auth = true'
@@ -209,7 +209,7 @@ def test_tokens() -> None:
     assert first not in hashed_token(first)
 
 
-def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) -> None:
+def test_unusable_addresses_are_reported(start: Start, tmp_path: Path, keys: Path) -> None:
     first = start(listen={"http": ["unix:http.sock", "127.0.0.1:0"], "insecure_no_auth": True})
     port = first.listeners.http[1].rpartition(":")[2]
     settings = {"data": tmp_path / "b", "keys": keys}
@@ -231,7 +231,7 @@ def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) ->
         assert http.get("/health/live").status_code == 200
 
 
-def test_a_socket_that_was_left_behind(start: Start, tmp_path: Path) -> None:
+def test_stale_socket_is_replaced(start: Start, tmp_path: Path) -> None:
     first = start(data=tmp_path / "a")
     address = Path(first.listeners.http[0].removeprefix("unix:"))
     first.stop()
@@ -242,7 +242,7 @@ def test_a_socket_that_was_left_behind(start: Start, tmp_path: Path) -> None:
         assert http.get("/health/live").status_code == 200
 
 
-def test_sockets_go_with_the_server(start: Start, tmp_path: Path) -> None:
+def test_sockets_are_removed_on_exit(start: Start, tmp_path: Path) -> None:
     first = start(data=tmp_path / "a")
     assert {"grpc.sock", "http.sock"} <= {each.name for each in (tmp_path / "a").iterdir()}
     first.stop()
@@ -257,7 +257,7 @@ def test_sockets_go_with_the_server(start: Start, tmp_path: Path) -> None:
         assert path.is_socket()
 
 
-def test_a_repository_that_is_none(start: Start, tmp_path: Path) -> None:
+def test_invalid_repository_is_reported(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as told:
         start(keys=tmp_path / "none")
     assert "is not a repository of keys" in str(told.value.__cause__)

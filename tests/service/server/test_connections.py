@@ -1,4 +1,4 @@
-"""Whoever can connect, and says nothing or little: nobody else waits for it, and it is ended."""
+"""Silent and slow connections: they are closed, and do not delay other clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BODY = (
 )
 
 
-def test_so_many_at_a_time(start: Start) -> None:
+def test_connections_are_bounded(start: Start) -> None:
     server = start(listen=LISTEN | {"connections": 3})
     held = [connected(server) for _ in range(3)]
     for connection in held:
@@ -59,7 +59,7 @@ def test_so_many_at_a_time(start: Start) -> None:
         connection.close()
 
 
-def test_the_oldest_that_waits_makes_room(start: Start) -> None:
+def test_oldest_idle_connection_is_closed_for_new_ones(start: Start) -> None:
     server = start(listen=LISTEN | {"connections": 3})
     busy = connected(server)
     assert answer(busy, BODY).startswith(b"HTTP/1.1 100")
@@ -74,7 +74,7 @@ def test_the_oldest_that_waits_makes_room(start: Start) -> None:
         connection.close()
 
 
-def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_responses_time_out(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         listeners, "limited_protocol", lambda held: limited_protocol(held, answer=0.2)
     )
@@ -103,7 +103,7 @@ def test_bodies_in_tiny_chunks(start: Start, pieces: int, is_parsed: bool) -> No
     assert (b"Field required" in document) is is_parsed
 
 
-def test_so_many_of_grpc(start: Start) -> None:
+def test_grpc_connections_are_bounded(start: Start) -> None:
     server = start(
         listen={
             "grpc": ["127.0.0.1:0", "unix:grpc.sock"],
@@ -126,7 +126,7 @@ def test_so_many_of_grpc(start: Start) -> None:
         connection.close()
 
 
-def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_request_head_times_out(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "limited_protocol", lambda held: limited_protocol(held, 2.0))
     server = start(listen=LISTEN)
     body, silent, started, again = (connected(server) for _ in range(4))
@@ -148,7 +148,7 @@ def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", list(CALLS))
-def test_messages_that_are_none(start: Start, name: str) -> None:
+def test_invalid_grpc_messages_are_rejected(start: Start, name: str) -> None:
     server = start(
         listen={"grpc": ["127.0.0.1:0", "unix:grpc.sock"]},
         clients={"ann": {"tokens": [hashed_token("a token of ann's own")]}},
@@ -166,7 +166,7 @@ def test_messages_that_are_none(start: Start, name: str) -> None:
         assert told.value.code().name == code, address
 
 
-def test_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_descriptor_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: told.append(limits))
@@ -179,7 +179,7 @@ def test_files(monkeypatch: pytest.MonkeyPatch) -> None:
         assert connections_at_most(wanted) == most
 
 
-def test_methods_that_are_none(server: RunningServer) -> None:
+def test_unknown_http_methods_are_rejected(server: RunningServer) -> None:
     with server.http() as http:
         for each in ("AAA", "BBB"):
             assert http.request(each, "/v1/keys").status_code == 405

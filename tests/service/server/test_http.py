@@ -1,4 +1,4 @@
-"""The service over HTTP: what it answers, and which requests of other sites' pages it refuses."""
+"""The service over HTTP: responses, and rejected cross-site requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestProving:
             server.pool.leave.set()
             assert http.get(place, params={"timeout": 60}).json()["state"] == "succeeded"
 
-    def test_many(self, server: RunningServer) -> None:
+    def test_submit_many(self, server: RunningServer) -> None:
         with server.http() as http:
             proofs = [INPUTS, {"key": "none", "path": "x"}, {"key": KEY}, INPUTS]
             answer = http.post("/v1/proofs/batch", json={"proofs": proofs}).json()["outcomes"]
@@ -78,7 +78,7 @@ class TestProving:
                 "a call submits up to 1000 jobs, not 1001; use several calls",
             )  # fmt: skip
 
-    def test_what_workers_get(self, start: Start, tmp_path: Path) -> None:
+    def test_workers_get_the_submitted_payloads(self, start: Start, tmp_path: Path) -> None:
         server = start(go=False)
         server.pool.drain()
         (tmp_path / "w.wtns").write_bytes(b"file")
@@ -103,7 +103,7 @@ class TestProving:
             job = http.post("/v1/proofs", json=INPUTS).json()["id"]
             assert http.delete(f"/v1/proofs/{job}").json()["state"] == "cancelled"
 
-    def test_a_client_that_goes_away_from_prove(self, start: Start) -> None:
+    def test_disconnect_during_prove_cancels_the_job(self, start: Start) -> None:
         server = start(go=False)
         path = server.listeners.http[0].removeprefix("unix:")
         body = json.dumps(INPUTS).encode()
@@ -119,7 +119,7 @@ class TestProving:
             place = f"/v1/proofs/{jobs[0]['id']}"
             assert http.get(place, params={"timeout": 60}).json()["state"] == "cancelled"
 
-    def test_bodies_that_are_cut_short(self, server: RunningServer) -> None:
+    def test_truncated_bodies_are_rejected(self, server: RunningServer) -> None:
         path = server.listeners.http[0].removeprefix("unix:")
         for kind in (b"application/json", b"application/octet-stream"):
             with socket.socket(socket.AF_UNIX) as plain:
@@ -155,7 +155,7 @@ class TestEvents:
                 ] == events[2:]
             assert not http.get(f"/v1/proofs/{job}/events?after=4").text.strip(":\n")
 
-    def test_a_stream_that_broke_off_goes_on(self, start: Start) -> None:
+    def test_event_stream_resumes_after_the_last_event(self, start: Start) -> None:
         server = start(go=False)
         with server.http() as http:
             job = http.post("/v1/proofs", json=INPUTS).json()["id"]
@@ -173,7 +173,7 @@ class TestEvents:
             ]  # fmt: skip
 
     @pytest.mark.parametrize("last", ["-1", "x", "1" * 30, "1.5", "²"])
-    def test_numbers_that_are_none(self, quiet: RunningServer, last: str) -> None:
+    def test_invalid_event_numbers_are_rejected(self, quiet: RunningServer, last: str) -> None:
         with quiet.http() as http:
             answer = http.get("/v1/proofs/1-a/events", headers={"Last-Event-ID": last.encode()})
             assert refused(answer)[:2] == (400, "INVALID_ARGUMENT")
@@ -221,7 +221,7 @@ class TestOtherSites:
             plain.sendall(b"GET /v1/keys HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n")
             assert plain.recv(99).split()[1] in (b"400", b"403")
 
-    def test_hosts_that_are_listed(self, start: Start) -> None:
+    def test_configured_hosts_are_accepted(self, start: Start) -> None:
         server = start(listen={"hosts": ["Prover.example"]})
         with server.http() as http:
             for host in ("prover.example", "PROVER.example:8080", "localhost:1", "[::1]:9"):
@@ -239,13 +239,13 @@ class TestOtherSites:
             assert refused(answer)[:2] == (403, "PERMISSION_DENIED")
             assert http.get("/v1/proofs").json() == {"jobs": []}
 
-    def test_its_own_origin(self, server: RunningServer) -> None:
+    def test_same_origin_requests_are_accepted(self, server: RunningServer) -> None:
         with server.http() as http:
             same_origin = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
             assert http.post("/v1/proofs", json=INPUTS, headers=same_origin).status_code == 202
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
-    def test_content_types_that_browsers_send_unasked(
+    def test_simple_browser_content_types_are_rejected(
         self, quiet: RunningServer, kind: str | None
     ) -> None:
         with quiet.http() as http:
@@ -299,7 +299,7 @@ class TestBodies:
             assert refused(answer)[:2] == (400, "INVALID_ARGUMENT")
             assert message in refused(answer)[2]
 
-    def test_nothing_of_a_witness_is_in_an_answer(self, quiet: RunningServer) -> None:
+    def test_responses_never_contain_witness_values(self, quiet: RunningServer) -> None:
         secret = "314159265358979"
         with quiet.http() as http:
             for inputs in (f'"{secret}"', f"[{secret}]", secret, f'{{"{secret}": {secret}'):
@@ -310,7 +310,7 @@ class TestBodies:
                 assert answer.status_code == 400
                 assert secret not in answer.text
 
-    def test_too_long(self, start: Start) -> None:
+    def test_oversized_bodies_are_rejected(self, start: Start) -> None:
         server = start(requests={"message_bytes": 4096, "witness_bytes": 5000})
         with server.http() as http:
             for answer in (
@@ -324,7 +324,7 @@ class TestBodies:
                 assert answer.status_code == 400
                 assert "4096 bytes" in answer.text or "5000" in answer.text
 
-    def test_uploads_say_how_long_they_are(self, quiet: RunningServer) -> None:
+    def test_uploads_require_content_length(self, quiet: RunningServer) -> None:
         with quiet.http() as http:
             answer = http.post("/v1/proofs?key=membership", content=iter([b"x"]), headers=BYTES)
             assert refused(answer)[2] == "Content-Length: an upload needs a Content-Length"
@@ -346,7 +346,7 @@ def health_is(http: httpx.Client, code: int) -> bool:
 class TestSeenFromOutside:
     """Health, metrics, status, the document."""
 
-    def test_live_and_ready_are_two_things(self, server: RunningServer) -> None:
+    def test_liveness_and_readiness_differ(self, server: RunningServer) -> None:
         with server.http() as http:
             assert http.get("/health/ready").json() == {"state": "ready"}
             server.pool.ready = False
@@ -432,7 +432,7 @@ class TestSeenFromOutside:
             assert refused(http.post("/v1/keys/none/preload", json={}))[0] == 404
             assert server.pool.calls[0] == ("preload", key["identity"], None)
 
-    def test_the_document(self, quiet: RunningServer) -> None:
+    def test_openapi_document(self, quiet: RunningServer) -> None:
         with quiet.http() as http:
             document = http.get("/openapi.json").json()
         assert document["openapi"].startswith("3.")
@@ -479,11 +479,11 @@ class TestWho:
             assert http.get("/health/live").status_code == 200
             assert http.get("/health/ready").status_code == 200
 
-    def test_the_hash_is_no_token(self, shared: RunningServer) -> None:
+    def test_token_hash_is_not_a_token(self, shared: RunningServer) -> None:
         with shared.http(headers={"Authorization": f"Bearer {hashed_token('x')}"}) as http:
             assert http.get("/v1/proofs").status_code == 401
 
-    def test_no_one_reads_another_ones_jobs(self, shared: RunningServer) -> None:
+    def test_clients_cannot_read_other_clients_jobs(self, shared: RunningServer) -> None:
         with self.http(shared, "ann") as ann, self.http(shared, "bob") as bob:
             job = ann.post("/v1/prove", json=INPUTS).json()
             assert job["client"] == "ann"
@@ -537,13 +537,13 @@ class TestWho:
                 assert "not a file below this client's root" in refused(answer)[2]
                 assert "etc" not in answer.text
 
-    def test_the_socket_is_this_users_alone(self, server: RunningServer) -> None:
+    def test_sockets_are_private_to_the_user(self, server: RunningServer) -> None:
         for address in (*server.listeners.grpc, *server.listeners.http):
             assert Path(address.removeprefix("unix:")).stat().st_mode & 0o777 == 0o600
         with server.http(headers={"Authorization": "Bearer token-of-nobody-000000"}) as http:
             assert http.get("/v1/keys").status_code == 401
 
-    def test_anonymous_where_it_is_said(self, start: Start) -> None:
+    def test_anonymous_access_if_configured(self, start: Start) -> None:
         server = start(
             listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True},
             clients={"anonymous": {"priority": 3}},

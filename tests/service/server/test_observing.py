@@ -1,4 +1,4 @@
-"""The log and traces: what they tell of jobs, and what they never do."""
+"""The log and traces: their contents, and the values they never contain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_lines_of_json() -> None:
     assert text.endswith("info submitted logger=quod job=1-a")
 
 
-def test_errors_without_what_they_say() -> None:
+def test_unexpected_errors_are_logged_without_their_text() -> None:
     formatter = LineFormatter(as_json=True)
     described = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
     assert described["kind"] == "ValueError"
@@ -104,7 +104,7 @@ def test_traces() -> None:
     assert f"{spans[5].context.trace_id:032x}" != TRACE
 
 
-def test_no_traces_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracer(Tracing()) is None
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http", None)
     with pytest.raises(ServiceError, match=r"pip install '\.\[tracing\]'"):

@@ -1,4 +1,4 @@
-"""Work that clients can make long is done by threads, so that the loop answers others meanwhile."""
+"""Work of client-controlled length runs in threads, so that the event loop stays responsive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
     return seen
 
 
-def test_paths_of_clients(
+def test_client_paths_are_resolved_off_the_event_loop(
     start: Start, tmp_path: Path, threads: dict[str, set[threading.Thread]]
 ) -> None:
     (tmp_path / "w.wtns").write_bytes(b"wtns")
@@ -50,7 +50,9 @@ def test_paths_of_clients(
     assert not any(server.is_loop(thread) for thread in threads["paths"])
 
 
-def test_names_of_a_batch(start: Start, threads: dict[str, set[threading.Thread]]) -> None:
+def test_batch_key_names_are_resolved_off_the_event_loop(
+    start: Start, threads: dict[str, set[threading.Thread]]
+) -> None:
     server = start()
     proofs = [{"key": f"unknown-{number}", "inputs": {}} for number in range(100)]
     with server.http() as http:
@@ -60,7 +62,9 @@ def test_names_of_a_batch(start: Start, threads: dict[str, set[threading.Thread]
     assert not any(server.is_loop(thread) for thread in threads["names"])
 
 
-def test_lists_of_jobs(start: Start, threads: dict[str, set[threading.Thread]]) -> None:
+def test_job_lists_are_read_off_the_event_loop(
+    start: Start, threads: dict[str, set[threading.Thread]]
+) -> None:
     server = start()
     with server.http() as http, server.client() as client:
         http.post("/v1/proofs", json={"key": "membership", "inputs": {}})

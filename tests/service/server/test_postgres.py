@@ -1,4 +1,4 @@
-"""Two servers on one database: a job that one took is waited for at the other."""
+"""Two servers on one database: a client waits at one for a job of the other."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def _wanted(size: int, **fields: str) -> ProofRequest:
 
 
 @pytest.mark.parametrize("size", [100, 300_000], ids=["rows", "files"])
-def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None:
-    """One job, whoever came first; another request under the key gets nothing of it."""
+def test_concurrent_requests_with_one_idempotency_key(start: Start, size: int) -> None:
+    """All get one job; another request with the key learns nothing of it."""
     server = start(go=False)
     with server.client() as client:
 
@@ -60,7 +60,7 @@ def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None
     assert (len(files), len(rows)) == ((0, 1) if size == 100 else (1, 0))
 
 
-def test_the_end_of_a_job_is_told_to_its_own_client(
+def test_job_completion_is_reported_only_to_its_client(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that names another client's job learns nothing, even if it ends during the call."""
@@ -81,7 +81,7 @@ def test_the_end_of_a_job_is_told_to_its_own_client(
                 client.wait(other, timeout=60)
 
 
-def test_what_was_taken_while_the_server_ended_is_there(start: Start, tmp_path: Path) -> None:
+def test_jobs_accepted_during_shutdown_are_kept(start: Start, tmp_path: Path) -> None:
     server = start(go=False, data=tmp_path / "kept")
     taken: list[set[str]] = [set() for _ in range(_CLIENTS)]
     under_way = threading.Semaphore(0)

@@ -1,4 +1,4 @@
-"""Room for requests over HTTP: uploads of inputs, quotas of uploads under way, calls that wait."""
+"""Room for HTTP requests: input uploads, quotas for pending uploads, waiting calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_uploads_under_way_count_for_the_quota(start: Start) -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_a_call_that_may_not_wait_leaves_no_job(start: Start, raw: bool) -> None:
+def test_rejected_wait_leaves_no_job(start: Start, raw: bool) -> None:
     server = start(go=False, requests={"waits": 1})
     with server.http() as http:
         job = http.post("/v1/proofs", json=INPUTS).json()["id"]

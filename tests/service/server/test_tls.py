@@ -95,7 +95,7 @@ def test_http(server: RunningServer, certificate: Path) -> None:
         http.get("/health/live")
 
 
-def test_a_handshake_that_does_not_come(
+def test_missing_handshake_times_out(
     start: Start, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "Connections", lambda most: Connections(most, 0.2))
@@ -111,7 +111,7 @@ def test_a_handshake_that_does_not_come(
         assert silent.recv(1) == b""
 
 
-def test_clients_with_certificates(start: Start, certificate: Path) -> None:
+def test_mutual_tls(start: Start, certificate: Path) -> None:
     server = start(
         clients={"ann": {"tokens": [hashed_token(TOKEN)]}},
         listen={
@@ -134,7 +134,7 @@ def test_clients_with_certificates(start: Start, certificate: Path) -> None:
         assert check(b"", timeout=30) == b"\x08\x01"
 
 
-def test_certificates_that_are_none(start: Start, tmp_path: Path) -> None:
+def test_invalid_certificates_are_rejected(start: Start, tmp_path: Path) -> None:
     listen = {
         "grpc": ["localhost:0"], "insecure_no_auth": True,
         "certificate": tmp_path / "none", "private_key": tmp_path / "none",

@@ -1,4 +1,4 @@
-"""A queue, a repository with small keys, and workers of this process."""
+"""A queue, a repository with small keys, and in-process workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of one small key that wait together: one launch schedule, and each its own end."""
+"""Waiting jobs of one small key: one launch schedule, with an outcome for each."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Held:
         assert self.worker.status().memory["workspace"] == 0
 
 
-def test_what_waits_is_proved_together(
+def test_waiting_jobs_are_proved_in_one_batch(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(bench, monkeypatch)
@@ -149,7 +149,7 @@ def test_what_waits_is_proved_together(
     assert held.worker.status().proofs == _MOST + 4
 
 
-def test_one_job_waits_for_no_other(
+def test_single_job_does_not_wait_for_a_batch(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[int] = []
@@ -164,10 +164,10 @@ def test_one_job_waits_for_no_other(
     eventually(lambda: pool.status()[0].proofs == 3)
 
 
-def test_each_has_its_own_end(
+def test_each_job_in_a_batch_has_its_own_outcome(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are wrong fail, each as it would alone; their payloads go with them."""
+    """Invalid jobs fail as they would alone; their payloads are deleted."""
     held = Held(bench, monkeypatch)
     jobs = [bench.submit(body) for body in (WITNESS, _ABSENT, _WRONG, WITNESS)]
     other = bench.submit(_OTHER)
@@ -189,10 +189,10 @@ def test_each_has_its_own_end(
     held.ended()
 
 
-def test_who_verifies_does_not_wait_for_who_does_not(
+def test_valid_proofs_do_not_wait_for_retried_ones(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Proofs are made again, which takes long, behind the results of the others."""
+    """Slow retries follow the results of the other jobs."""
     again = Gate(monkeypatch, stages, "proved_again")
     held = Held(bench, monkeypatch)
     jobs = [bench.submit(body) for body in (_WRONG, WITNESS, _WRONG, WITNESS)]
@@ -212,10 +212,10 @@ def test_who_verifies_does_not_wait_for_who_does_not(
     )
 
 
-def test_an_end_that_cannot_be_told_is_not_that_of_others(
+def test_outcome_reporting_error_does_not_affect_others(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither of those in its group, nor of the worker that claimed it."""
+    """Neither the batch nor the worker that claimed the job is affected."""
     monkeypatch.setattr(OwnJobs, "fail", failing(OSError("nobody foresaw")))
     held = Held(bench, monkeypatch, memory_bytes=2 * _MOST * len(WITNESS))
     other, *jobs = (bench.submit(body) for body in (_OTHER, WITNESS, WITNESS))
@@ -242,7 +242,7 @@ def _payloads(bench: Bench) -> int:
 
 
 @pytest.mark.parametrize("stage", ["waiting", "computing"])
-def test_what_is_not_wanted_any_more_leaves_the_others(
+def test_cancelled_jobs_leave_the_rest_of_the_batch(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """One is cancelled and one late, before they are begun or while they are computed."""
@@ -274,7 +274,7 @@ def test_what_is_not_wanted_any_more_leaves_the_others(
     assert held.worker.status().failures == 0
 
 
-def test_all_that_nobody_wants_are_stopped(
+def test_batch_stops_if_all_jobs_are_cancelled(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(bench, monkeypatch)
@@ -297,10 +297,10 @@ def test_all_that_nobody_wants_are_stopped(
 
 
 @pytest.mark.parametrize("where", ["start", *_ERRORS])
-def test_what_fails_together_is_made_again_one_by_one(
+def test_failed_batch_is_retried_one_by_one(
     tmp_path: Path, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Whichever is to blame: none has lost an attempt, of which each has but one here."""
+    """No job loses its only attempt, whichever job is to blame."""
     bench = Bench(tmp_path, max_attempts=1)
     try:
         held = Held(bench, monkeypatch)
@@ -323,7 +323,7 @@ def test_what_fails_together_is_made_again_one_by_one(
         bench.close()
 
 
-def test_a_key_that_is_suspended_or_not_wanted_any_more(
+def test_started_work_keeps_its_suspended_key(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work that has begun keeps its key, and is finished."""
@@ -443,8 +443,8 @@ def twice(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.mark.thorough
-def test_a_job_that_kills_workers_has_no_company_twice(twice: Bench, tmp_path: Path) -> None:
-    """It alone has failed, its key is not suspended, and nothing that died is in a group again."""
+def test_job_that_kills_workers_is_retried_alone(twice: Bench, tmp_path: Path) -> None:
+    """Only that job fails, its key is not suspended, and retried jobs are not batched."""
     bench = twice
     jobs = [bench.submit() for _ in range(6)]
     killer, log = tmp_path / "killer", tmp_path / "log"

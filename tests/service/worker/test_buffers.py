@@ -24,7 +24,7 @@ from quod.service.worker.work import Work
 from tests.service.worker.conftest import WITNESS, Bench, eventually
 
 
-def test_who_finds_none_waits_for_one() -> None:
+def test_taking_waits_for_a_free_buffer() -> None:
     device = open_device("emulated")
     pool = WitnessBuffers(device, 1000, 2, 1 << 20)
     taken = [pool.take(1000, given_up=lambda: False) for _ in range(2)]
@@ -45,7 +45,7 @@ def test_who_finds_none_waits_for_one() -> None:
     assert pool.take(1 << 20, given_up=lambda: False) is None
 
 
-def test_none_where_they_are_of_no_use_or_do_not_fit() -> None:
+def test_no_buffers_if_useless_or_too_large() -> None:
     assert WitnessBuffers(open_device("cpu"), 1000, 2, 1 << 20).count == 0
     device = open_device("emulated")
     assert WitnessBuffers(device, 0, 2, 1 << 20).count == 0
@@ -56,7 +56,7 @@ def test_none_where_they_are_of_no_use_or_do_not_fit() -> None:
 
 
 @pytest.mark.thorough
-def test_witnesses_are_copied_from_where_they_were_read(
+def test_witnesses_are_uploaded_from_their_read_buffer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Multiples take an interpreter long, and batches, which are copied once more.
@@ -105,7 +105,7 @@ def of_ordinary_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("swapped", [True, False])
-def test_a_file_that_is_swapped_between_two_readings_is_its_jobs_fault(
+def test_file_swapped_between_reads_fails_its_job(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, swapped: bool
 ) -> None:
     of_ordinary_memory(monkeypatch)
@@ -135,7 +135,7 @@ def test_a_file_that_is_swapped_between_two_readings_is_its_jobs_fault(
     assert bench.ended(good).state is JobState.SUCCEEDED
 
 
-def test_a_device_is_blamed_for_a_file_that_stays(
+def test_unchanged_file_blames_the_device(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     of_ordinary_memory(monkeypatch)

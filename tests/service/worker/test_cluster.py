@@ -76,7 +76,7 @@ def pool_of(fleet: Any, count: int) -> Any:
     return fleet.started(make_pool(config, fleet.queue, fleet.repository))
 
 
-def test_a_lost_machine_costs_time_and_no_job(fleet: Bench, machines: Any) -> None:
+def test_lost_machine_loses_no_job(fleet: Bench, machines: Any) -> None:
     pool = pool_of(fleet, 2)
     # Without a machine there is a place for none.
     assert {status.state for status in pool.status()} == {WorkerState.STARTING}

@@ -16,7 +16,7 @@ from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 
 
 @pytest.mark.thorough
-def test_lanes_of_an_interpreted_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_an_emulated_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # Multiples take an interpreter long.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
     check(bench, bench.pool(WorkerSettings("emulated", lanes=2)), 2)
@@ -26,7 +26,7 @@ def test_lanes_of_an_interpreted_gpu(bench: Bench, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("device", ["cuda"])
-def test_gpus(bench: Bench, device: str, lanes: int, processes: bool) -> None:
+def test_jobs_on_several_gpus(bench: Bench, device: str, lanes: int, processes: bool) -> None:
     need_backend(device)
     settings = WorkerSettings(device, lanes=lanes, warm=("small",))
     if processes:

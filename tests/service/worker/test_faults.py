@@ -1,4 +1,4 @@
-"""Bad days of a worker: cancelled work, wrong proofs, lost devices, short memory, stages that hang.
+"""Worker failures: cancelled work, wrong proofs, lost devices, low memory, hanging stages.
 
 Stages are stopped at gates, so that nothing depends on how fast they are.
 """
@@ -131,7 +131,7 @@ def test_a_wrong_proof_quarantines_the_device(
     assert pool.status()[0].problem == ""
 
 
-def test_a_proof_that_is_never_right_is_the_witness(
+def test_repeatedly_wrong_proof_blames_the_witness(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = PendingProof.compute
@@ -147,7 +147,7 @@ def test_a_proof_that_is_never_right_is_the_witness(
     assert pool.status()[0].state is not WorkerState.QUARANTINED
 
 
-def test_short_memory_is_tried_again_with_less(
+def test_memory_shortage_is_retried_with_a_smaller_batch(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def short(_: PendingProof, __: Proof) -> Proof:
@@ -168,7 +168,7 @@ def test_short_memory_is_tried_again_with_less(
     eventually(lambda: permits.limit == 4)
 
 
-def test_a_device_that_fails_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_failure_is_retried(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: PendingProof, __: Proof) -> Proof:
         raise ValueError("the witness is 42")
 
@@ -242,7 +242,7 @@ def test_a_stage_that_hangs_loses_its_lease(
         bench.close()
 
 
-def test_a_queue_that_does_not_answer_is_told_again(
+def test_results_are_resent_to_an_unavailable_queue(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, refusals_left = OwnJobs.finish, [3]

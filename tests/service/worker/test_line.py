@@ -37,7 +37,7 @@ def names(group: Sequence[Work] | None) -> str:
 # --- what waits
 
 
-def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
+def test_jobs_of_one_key_are_taken_and_others_keep_their_order() -> None:
     waiting = PartitionQueue(9)
     for member in (
         work("a"), work("b", "l"), work("c"), work("d", token=2), work("e", attempt=2, token=2),
@@ -80,7 +80,7 @@ def test_room_is_for_works_or_more_parts() -> None:
     assert [names(waiting.get()) for _ in range(3)] == ["b", "c", ""]
 
 
-def test_permits_are_given_back_in_parts() -> None:
+def test_permits_are_returned_in_fractions() -> None:
     permits = Permits(2)
     assert permits.take(9, 0.0) == 2
     assert permits.take(1, 0.0) == 0
@@ -94,7 +94,7 @@ def test_permits_are_given_back_in_parts() -> None:
     assert permits.take_units(0, 1) == 0
 
 
-def test_what_was_in_hand_at_one_time_halves_the_permits_once() -> None:
+def test_shrinking_halves_permits_once_per_batch_in_flight() -> None:
     permits = Permits(12)
     for _ in range(32):
         permits.shrink(12)
@@ -124,7 +124,7 @@ def line(*steps: Step) -> tuple[Pipeline, list[tuple[str, str]]]:
     return Pipeline(steps, fail), failed
 
 
-def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
+def test_batch_is_formed_when_the_device_is_ready() -> None:
     turn, gate = threading.Event(), threading.Event()
     counts: list[tuple[int, int]] = []
     started: list[str] = []
@@ -162,8 +162,8 @@ def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     assert failed == [("y", "ValueError")]
 
 
-def test_work_that_is_alone_is_carried_by_one_thread() -> None:
-    """And by others what comes meanwhile, each step by no more threads than it has."""
+def test_single_job_uses_one_thread() -> None:
+    """Jobs that arrive meanwhile use other threads, within the limit of each step."""
     gate, inside = threading.Event(), threading.Event()
     threads: dict[str, list[int]] = {}
     at_once: list[int] = []
@@ -203,7 +203,7 @@ def test_work_that_is_alone_is_carried_by_one_thread() -> None:
     assert failed == []
 
 
-def test_what_cannot_be_ended_keeps_no_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_jobs_release_their_slot(caplog: pytest.LogCaptureFixture) -> None:
     done: list[str] = []
 
     def do(group: Group) -> None:
@@ -223,8 +223,8 @@ def test_what_cannot_be_ended_keeps_no_place(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])
-def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None:
-    """Work on the device may hang, and be given up."""
+def test_unbatchable_work_does_not_wait_for_a_batch(lease: dict[str, int]) -> None:
+    """Work on the device may hang, and be abandoned."""
     asked: list[str] = []
     done: list[str] = []
 
@@ -242,7 +242,7 @@ def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None
     assert (asked, done, failed) == (["b"], ["a", "b"], [])
 
 
-def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
+def test_waiting_for_the_device_ends_on_cancellation() -> None:
     first = work("a")
     looked = threading.Semaphore(0)
 
@@ -265,8 +265,8 @@ def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
     assert failed == [("a", "AbandonedError")]
 
 
-def test_what_was_tried_before_is_alone() -> None:
-    """Nothing is begun beside it, and it waits until nothing else is."""
+def test_retried_work_runs_alone() -> None:
+    """Retried work waits until the device is idle, and nothing else begins."""
     leave = {name: threading.Event() for name in "abcd"}
     inside: set[str] = set()
     seen: list[set[str]] = []
@@ -293,7 +293,7 @@ def test_what_was_tried_before_is_alone() -> None:
     assert failed == []
 
 
-def test_what_hangs_is_not_waited_for() -> None:
+def test_abandoned_work_is_not_awaited() -> None:
     """Once it is given up, what was tried before is begun beside it."""
     gate = threading.Event()
     done: list[str] = []

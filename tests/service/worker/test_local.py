@@ -1,4 +1,4 @@
-"""Workers of this process: proofs, mistakes of clients and of devices, cancelling, draining."""
+"""Workers of this process: proofs, client and device errors, cancellation, draining."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_witness_that_is_wrong_is_the_clients(
     assert pool.status()[0].state is not WorkerState.QUARANTINED
 
 
-def test_no_key_and_no_program(bench: Bench) -> None:
+def test_missing_key_and_calculator_are_reported(bench: Bench) -> None:
     bench.pool()
     unknown = bench.ended(bench.submit(key="0" * 64))
     assert (unknown.state, unknown.code) == (JobState.FAILED, "NOT_FOUND")
@@ -104,7 +104,7 @@ def test_no_key_and_no_program(bench: Bench) -> None:
     assert "accepts no inputs" in inputs.message
 
 
-def test_inputs_become_witnesses(bench: Bench) -> None:
+def test_inputs_are_turned_into_witnesses(bench: Bench) -> None:
     pytest.importorskip("wasmtime")
     key = bench.repository.add(MEMBERSHIP / "circuit.zkey", wasm=MEMBERSHIP / "circuit.wasm")
     inputs = (MEMBERSHIP / "input.json").read_bytes()
@@ -127,7 +127,7 @@ def test_a_witness_beyond_the_budget_is_refused(bench: Bench) -> None:
     assert "the budget of work is 10 bytes" in job.message
 
 
-def test_a_file_that_grows_after_its_memory_was_taken(
+def test_file_grown_after_memory_reservation_is_rejected(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "w.wtns"
@@ -191,7 +191,7 @@ def test_operators_load_evict_and_drain(bench: Bench) -> None:
         pool.preload("other")
 
 
-def test_keys_of_the_start_are_tried_before_ready(
+def test_initial_keys_are_loaded_before_ready(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[tuple[str, bool]] = []
@@ -218,7 +218,7 @@ def test_keys_of_the_start_are_tried_before_ready(
     assert states == {*WorkerState} - {WorkerState.STARTING, WorkerState.DEAD}
 
 
-def test_closing_gives_back_what_is_in_hand(bench: Bench) -> None:
+def test_closing_releases_claimed_jobs(bench: Bench) -> None:
     pool = bench.pool()
     jobs = [bench.submit() for _ in range(20)]
     bench.ended(jobs[0])
@@ -231,7 +231,7 @@ def test_closing_gives_back_what_is_in_hand(bench: Bench) -> None:
         bench.check_results(job)
 
 
-def test_a_deadline_that_passes(bench: Bench) -> None:
+def test_passed_deadline_ends_the_job(bench: Bench) -> None:
     job = bench.submit(deadline=time.time() + 600)
     bench.clock.late = 600
     assert bench.ended(job).state is JobState.EXPIRED
@@ -241,7 +241,7 @@ def test_a_deadline_that_passes(bench: Bench) -> None:
     assert bench.queue.job(job.id).state is JobState.EXPIRED
 
 
-def test_results_are_those_of_snarkjs() -> None:
+def test_results_use_the_snarkjs_format() -> None:
     from quod.groth16 import Proof
 
     proof = Proof.from_json(BN254 / "proof.json", curve="bn254")
@@ -255,7 +255,7 @@ def test_results_are_those_of_snarkjs() -> None:
             read_result(bad)
 
 
-def test_wrong_settings(bench: Bench) -> None:
+def test_invalid_settings_are_rejected(bench: Bench) -> None:
     for bad in ({"ahead": 0}, {"lanes": 17}, {"memory_bytes": -1}, {"warm": "small"},
                 {"patience_seconds": 0}, {"device": ""}, {"together": 0}, {"together": 33},
                 {"together": True}):  # fmt: skip

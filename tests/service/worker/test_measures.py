@@ -21,7 +21,7 @@ def record(stage: Stage, begin: float, end: float, payload: int = 0) -> StageRec
     return StageRecord("cpu", "job", 0, "key", stage, begin, end, payload)
 
 
-def test_the_union_of_intervals_is_that_of_points() -> None:
+def test_interval_union_matches_brute_force() -> None:
     chance = random.Random(1)
     for _ in range(200):
         intervals = []
@@ -34,7 +34,7 @@ def test_the_union_of_intervals_is_that_of_points() -> None:
         assert all(interval[1] < other[0] for interval, other in pairwise(merged))
 
 
-def test_what_a_device_was_used_for() -> None:
+def test_device_use_by_stage() -> None:
     records = [
         record(Stage.PROVE, 0.0, 2.0), record(Stage.PROVE, 1.5, 3.0), record(Stage.PROVE, 4.0, 9.0),
         record(Stage.CHECK, 3.0, 4.0), record(Stage.UPLOAD, 1.0, 1.5, 1000),
@@ -48,7 +48,7 @@ def test_what_a_device_was_used_for() -> None:
     assert device_use([], 0.0, 1.0).copy_rate == 0
 
 
-def test_phases_are_all_that_the_device_does() -> None:
+def test_phases_cover_all_device_work() -> None:
     timeline = Timeline()
     with timeline.stage("sums") as sums:
         parts = {

@@ -1,4 +1,4 @@
-"""Which worker takes work of which key: by a model of workers, and with processes that prove."""
+"""Placement of work by key: on a model of workers, and with processes that prove."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Fleet:
         return self.placement.choose(worker, lambda: sorted(self.waits), self.waits.__getitem__)
 
 
-def test_work_goes_to_where_its_key_is() -> None:
+def test_work_is_placed_where_its_key_is_loaded() -> None:
     fleet = Fleet({"0": {"a": (10, 1.0)}, "1": {"b": (10, 1.0)}})
     fleet.later(10, a=0.2, b=0.2)
     assert (fleet.asks("0"), fleet.asks("1")) == (["a"], ["b"])
@@ -73,7 +73,7 @@ def test_work_goes_to_where_its_key_is() -> None:
     assert fleet.asks("unknown") is None
 
 
-def test_a_key_that_is_nowhere_is_given_once_and_to_the_emptiest() -> None:
+def test_unloaded_key_is_assigned_once_to_the_emptiest_worker() -> None:
     fleet = Fleet({"0": {"a": (10, 1.0)}, "1": {}})
     fleet.later(10, c=0.0)
     assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
@@ -96,7 +96,7 @@ def test_a_key_that_is_nowhere_is_given_once_and_to_the_emptiest() -> None:
     assert fleet.placement.replications("1") == 0
 
 
-def test_a_key_whose_queue_waits_longer_than_its_load_is_given_to_another() -> None:
+def test_key_is_replicated_if_waiting_exceeds_its_load_time() -> None:
     fleet = Fleet({"0": {"a": (10, 5.0)}, "1": {}, "2": {}})
     fleet.asks("0")
     # What was waited for its first load does not count.
@@ -145,7 +145,7 @@ def test_two_hot_keys_do_not_drive_each_other_out() -> None:
     assert (fleet.asks("0"), fleet.asks("1")) == (["a"], ["a", "b"])
 
 
-def test_what_a_dead_worker_had_is_taken_by_others() -> None:
+def test_keys_of_a_dead_worker_are_reassigned() -> None:
     fleet = Fleet({"0": {"a": (10, 100.0)}, "1": {}, "2": {}})
     fleet.later(10, a=1.0)
     assert fleet.asks("1") == []
@@ -155,7 +155,9 @@ def test_what_a_dead_worker_had_is_taken_by_others() -> None:
 
 
 @pytest.mark.parametrize("device", one_and_others(["cpu", "emulated"]))
-def test_workers_share_out_keys(bench: Bench, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_distributed_over_workers(
+    bench: Bench, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # However busy the machine is, nothing waits too long for where it belongs.
     for name in ("MIN_COST_SECONDS", "_GRACE_SECONDS"):
         monkeypatch.setattr(placement, name, 600.0)

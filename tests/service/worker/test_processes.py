@@ -44,7 +44,7 @@ def started(bench: Bench, *workers: WorkerSettings) -> ProcessPool:
     return pool
 
 
-def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
+def test_jobs_are_proved_in_a_worker_process(bench: Bench) -> None:
     pool = started(bench)
     jobs = [bench.submit() for _ in range(4)]
     wrong = bench.submit(WITNESS[:-1])
@@ -82,7 +82,7 @@ def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
         pool.preload("small")
 
 
-def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
+def test_killed_worker_is_restarted(quick: Bench) -> None:
     pool = started(quick)
     jobs = [quick.submit() for _ in range(30)]
     supervisor = pool._workers["cpu"]
@@ -107,7 +107,7 @@ def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_signals_for_the_server_end_no_worker(quick: Bench) -> None:
+def test_server_signals_do_not_end_workers(quick: Bench) -> None:
     """Ctrl-C and supervisors send them to the whole group, of which the server alone drains."""
     pool = started(quick)
     jobs = [quick.submit() for _ in range(10)]
@@ -161,7 +161,7 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     assert quick.queue.status().jobs == {}
 
 
-def test_what_a_dead_worker_has_not_seen_is_not_blamed(
+def test_jobs_unseen_by_a_dead_worker_are_not_blamed(
     quick: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim of it that is under way is given work: nobody has tried that."""
@@ -205,7 +205,7 @@ main()
 """
 
 
-def test_a_device_that_hangs_has_another_process(quick: Bench, tmp_path: Path) -> None:
+def test_hanging_device_gets_a_new_process(quick: Bench, tmp_path: Path) -> None:
     text = _HANGS.format(marker=str(tmp_path / "hung"))
     pool = ProcessPool(
         quick.queue, quick.repository, [WorkerSettings(patience_seconds=4.0, warm=("small",))],
@@ -236,9 +236,7 @@ main()
 """
 
 
-def test_what_a_process_writes_is_in_the_log(
-    quick: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_worker_output_is_logged(quick: Bench, caplog: pytest.LogCaptureFixture) -> None:
     pool = ProcessPool(
         quick.queue, quick.repository, [WorkerSettings()], command=[sys.executable, "-c", _WRITES]
     )  # fmt: skip
@@ -257,7 +255,7 @@ def test_what_a_process_writes_is_in_the_log(
         assert "a driver says 0" in [line.get("text") for line in worker_lines]
 
 
-def test_a_process_that_cannot_start(bench: Bench) -> None:
+def test_worker_start_failure_is_reported(bench: Bench) -> None:
     pool = ProcessPool(
         bench.queue, bench.repository, [WorkerSettings()], command=[sys.executable, "-c", "exit(3)"]
     )
@@ -303,8 +301,8 @@ class Told:
         self.names.append(name)
 
 
-def test_stages_of_several_are_told_at_once() -> None:
-    """Else nobody would know which of them killed its worker."""
+def test_stages_of_several_jobs_are_reported_immediately() -> None:
+    """Otherwise the job that killed its worker would be unknown."""
     channel, in_hand = Told(), [1]
     records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
     first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
@@ -327,8 +325,8 @@ def test_stages_of_several_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("end", ["fail", "lose", "release", "forget"])
-def test_stages_are_told_before_a_work_is_given_back(end: str, tmp_path: Path) -> None:
-    """Else it would count as being at the device, whoever had it next."""
+def test_stages_are_reported_before_a_job_is_released(end: str, tmp_path: Path) -> None:
+    """Otherwise the job would count as running for its next worker."""
     channel = Told()
     records = Records(channel, lambda: 1)  # type: ignore[arg-type]
     jobs = RemoteJobs(channel, BlobStore(tmp_path / "spool"), 3.0, records)  # type: ignore[arg-type]
@@ -340,8 +338,8 @@ def test_stages_are_told_before_a_work_is_given_back(end: str, tmp_path: Path) -
     assert (channel.stages, channel.names) == ([[Stage.UPLOAD]], ["records", end])
 
 
-def test_stages_are_told_in_their_order() -> None:
-    """Whoever tells them: another thread may be about to tell what came before."""
+def test_stages_are_reported_in_order() -> None:
+    """Another thread may be about to report an earlier stage."""
     channel, started = Told(), threading.Event()
     records = Records(channel, lambda: 2)  # type: ignore[arg-type]
     channel.held = threading.Event()
@@ -388,7 +386,7 @@ def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:
         parts_of(b"abc", [1, 1])
 
 
-def test_errors_and_records_are_read_back() -> None:
+def test_errors_and_records_round_trip() -> None:
     error = KeyTooLargeError("too large", parts={"file": 3}, budget=2)
     restored = decode_error(encode_error(error))
     assert isinstance(restored, KeyTooLargeError)
@@ -406,7 +404,7 @@ def test_errors_and_records_are_read_back() -> None:
 @pytest.mark.parametrize(
     "sent", [b"\xff" * 8, b"\x02\0\0\0\0\0\0\0[]", b"\x02\0\0\0\0\0\0\0{x", b"\x05\0"]
 )
-def test_what_is_no_message_ends_the_channel(sent: bytes) -> None:
+def test_invalid_message_closes_the_channel(sent: bytes) -> None:
     import threading
 
     local_end, its = socket.socketpair()

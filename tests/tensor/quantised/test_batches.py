@@ -80,7 +80,7 @@ def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
         [(1, 1), (63, 65), (64, 64), (65, 63), (129, 200)], [(1, 1), (65, 63), (129, 200)]
     ),
 )
-def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
+def test_edge_shapes(device: AnyDevice, m: int, n: int) -> None:
     check(device, "Q4_K", f32, m, n)
     if device.kind != "webgpu":
         check(device, "Q4_0", bf16, m, n, 5)
@@ -96,14 +96,14 @@ def test_every_type_on_cores(cores: AnyDevice, name: str, element: Type) -> None
 
 @pytest.mark.crossed("cores", "m")
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63)])
-def test_every_edge_on_cores(cores: AnyDevice, m: int, n: int) -> None:
+def test_edge_shapes_on_tensor_cores(cores: AnyDevice, m: int, n: int) -> None:
     check(cores, "Q8_0", f16, m, n, 2, plan="fused")
 
 
 @pytest.mark.crossed("cores", "name", "plan")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
-def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> None:
+def test_every_tensor_core_plan(cores: AnyDevice, plan: CorePlan, name: str) -> None:
     """Small whole numbers, of which one row names each element of K."""
     blocks = 9 if QUANTISED_TYPES[name].elements < 256 else 2
     m, n = plan.tile[0] // 2 + 8, plan.tile[1] // 2 + 9
@@ -121,7 +121,7 @@ def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> Non
     assert np.array_equal(numbers(out.array(), bf16), x @ w.T)
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     check(checked_cpu, "Q4_0", f32, 3, 5, 1)
 
 
@@ -164,7 +164,7 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("plan", ["fused", "dequantised"])
-def test_what_is_no_number_stays_in_its_row(cores: AnyDevice, plan: Any) -> None:
+def test_non_finite_values_stay_in_their_row(cores: AnyDevice, plan: Any) -> None:
     matrix = QuantisedMatrix(cores, "Q8_0", quantise("Q8_0", np.ones((5, 96), np.float32)))
     x = np.ones((9, 96), np.float16)
     x[3, 95], x[7, 0] = np.nan, np.inf
@@ -182,7 +182,7 @@ def test_weights_beyond_f16_are_infinite_on_cores() -> None:
         assert np.isfinite(matrix.multiply(np.ones((1, 32), np.float32))).all()
 
 
-def test_what_is_launched() -> None:
+def test_launches_can_be_run_directly() -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", quantise("Q8_0", np.eye(3, 32, dtype=np.float32)))
     x, y = np.arange(64, dtype=np.float32).reshape(2, 32), np.zeros((2, 3), np.float32)
     (launch,) = matrix.launches(x, y)
@@ -195,7 +195,7 @@ def test_what_is_launched() -> None:
 # --- machine code
 
 
-def test_sums_stay_in_registers_and_banks_have_no_more_turns_than_they_must() -> None:
+def test_no_spills_and_minimal_bank_conflicts() -> None:
     plan = CORE_PLANS[0]
     machine = ptx_machine(plan.lanes, "sm_90a")
     traced = MULTIPLY_ROWS[bf16].trace(machine, element=bf16, form="Q4_K", plan=plan)
@@ -230,7 +230,7 @@ def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
         call(matrix)
 
 
-def test_memory_that_is_read_is_not_stored_to() -> None:
+def test_results_do_not_alias_operands() -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((32, 34), np.uint8))
     x = np.zeros((4, 32), np.float32)
     with pytest.raises(InputError, match="y is in the memory of x"):

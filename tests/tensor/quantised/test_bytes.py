@@ -101,19 +101,19 @@ def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
 
 @pytest.mark.crossed("cores", "m")
 @pytest.mark.parametrize(("m", "n"), [(15, 3), (16, 31), (17, 32), (31, 33), (32, 1), (64, 65)])
-def test_every_edge_of_a_tile(cores: AnyDevice, m: int, n: int) -> None:
+def test_edge_shapes_of_a_tile(cores: AnyDevice, m: int, n: int) -> None:
     check(cores, "Q4_0", m, n, 2, bf16)
 
 
-def test_which_kernel_multiplies_bytes(cores: AnyDevice) -> None:
+def test_kernel_selection_for_int8(cores: AnyDevice) -> None:
     matrix = QuantisedMatrix(cores, "Q4_K", weights("Q4_K", 3, 1))
     for rows, expected in ((15, "multiply_bytes_f32"), (16, "multiply_bytes_on_cores_f32")):
         x, y = (cores.upload(np.zeros((rows, size), np.float32)) for size in (256, 3))
         assert matrix.launches(x, y, activations="int8")[1][0].name == expected
 
 
-def test_scales_that_are_no_numbers_stay_in_their_columns(cores: AnyDevice) -> None:
-    """Beyond the last group nothing is multiplied by what is infinite in it."""
+def test_non_finite_scales_stay_in_their_columns(cores: AnyDevice) -> None:
+    """Groups beyond the last are not multiplied by infinite scales."""
     data, x = weights("Q4_K", 9, 1), activations(20, 256)
     plain = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
     data.view(np.float16)[4, 0], data.view(np.float16)[6, 1] = np.inf, np.nan
@@ -144,7 +144,7 @@ def test_a_vector_is_a_row(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(PACKED, ["Q4_K"]))
-def test_how_far_they_are_off(name: str) -> None:
+def test_rounding_error_is_bounded(name: str) -> None:
     """Half a step of each block of activations, and what sums in f32 are."""
     data = weights(name, 9, 4)
     w = dequantise(name, data).astype(np.float64)
@@ -168,7 +168,7 @@ def test_bytes_are_the_nearest() -> None:
     assert (np.abs(near - x.reshape(9, -1, 32)) <= size / 127 * 0.5001 + 2.0**-111).all()
 
 
-def test_what_is_no_number_stays_in_its_row() -> None:
+def test_non_finite_values_stay_in_their_row() -> None:
     data, x = weights("Q8_0", 3, 2), np.ones((5, 64), np.float32)
     x[1, 40], x[3, 0], x[4] = np.nan, -np.inf, np.float32(3e38)
     for name in ("cpu", "emulated:ptx"):
@@ -178,17 +178,17 @@ def test_what_is_no_number_stays_in_its_row() -> None:
             assert np.isfinite(y[[0, 2]]).all()
 
 
-def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     check(checked_cpu, "Q4_0", 3, 2, 2)
 
 
-def test_levels_are_no_integers() -> None:
+def test_nf4_rejects_int8_activations() -> None:
     matrix = QuantisedMatrix("cpu", "NF4", np.zeros((2, 36), np.uint8))
     with pytest.raises(InputError, match="activations of NF4 are exact"):
         matrix.multiply(np.zeros((1, 64), np.float32), activations="int8")
 
 
-def test_more_elements_than_kernels_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_element_counts_beyond_kernel_limits_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
     monkeypatch.setattr(batch, "_MAX_U32", 64)
     matrix.multiply(np.zeros((2, 32), np.float32), activations="int8")
@@ -218,7 +218,7 @@ MAX_SPILLED = {"Q8_0": 0, "Q4_K": 8, "Q6_K": 240}
 
 
 @pytest.mark.parametrize("name", one_and_others(MAX_SPILLED))
-def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
+def test_no_spills_while_groups_are_accumulated(name: str) -> None:
     """For two workgroups a multiprocessor; what waits to be added is in shared memory."""
     machine = ptx_machine(LANES, "sm_90a")
     kernel = MULTIPLY_BYTES_ON_CORES[f16].trace(machine, form=name, tile=(32, 32))

@@ -75,7 +75,7 @@ def test_products(cores: AnyDevice, rows: int, blocks: int, layout: tuple[Any, .
     assert np.array_equal(bits(product(cores, data, x, CoreLayout(*layout))), bits(y))
 
 
-def test_whole_numbers_are_exact() -> None:
+def test_integers_are_exact() -> None:
     """Scales of 1, minima of -1, and sums that f32 holds: every term is there once."""
     generator = np.random.default_rng(8)
     data = weights("Q4_K", 20, 3)
@@ -127,16 +127,14 @@ def test_elements_far_below_the_largest_are_dropped() -> None:
 
 @pytest.mark.crossed("cores", "wrong")
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_an_element_that_is_no_number_makes_results_that_are_none(
-    cores: AnyDevice, wrong: float
-) -> None:
+def test_non_finite_element_gives_nan_results(cores: AnyDevice, wrong: float) -> None:
     data = weights("Q4_K", 5, 3)
     x = np.ones(768, np.float32)
     x[700] = wrong
     assert np.isnan(product(cores, data, x, CoreLayout(2, 1, 1, 1, True))).all()
 
 
-def test_blocks_whose_scales_are_no_numbers_are_of_their_rows() -> None:
+def test_non_finite_scales_stay_in_their_rows() -> None:
     data = weights("Q4_K", 20, 1)
     data[3, :2] = np.array([np.inf], np.float16).view(np.uint8)
     data[18, 2:4] = np.array([np.nan], np.float16).view(np.uint8)
@@ -147,7 +145,7 @@ def test_blocks_whose_scales_are_no_numbers_are_of_their_rows() -> None:
 
 
 def test_two_workgroups_fit_a_multiprocessor() -> None:
-    """Also of a launch and the next one, which begins to copy before it ends."""
+    """The next launch begins to copy before the previous one ends."""
     layout = CoreLayout(8, 2, 1, 1, True)
     usage = kernel_usage(MULTIPLY_ON_CORES[f32], "sm_90a", workgroup=layout.lanes, layout=layout)
     assert usage.registers is not None
@@ -157,7 +155,7 @@ def test_two_workgroups_fit_a_multiprocessor() -> None:
     assert 2 * (layout.shared_bytes + 1024) <= 228 * 1024
 
 
-def test_layouts_are_those_of_the_matrix_and_the_device() -> None:
+def test_layout_depends_on_matrix_and_device() -> None:
     with open_device("emulated:ptx") as device:
         assert core_layout(device, "Q5_K", 64, 4) is None
         small = core_layout(device, "Q4_K", 32, 1)
@@ -170,7 +168,7 @@ def test_layouts_are_those_of_the_matrix_and_the_device() -> None:
         assert core_layout(device, "Q4_K", 64, 4) is None
 
 
-def test_a_chain_whose_launches_overlap(cores: AnyDevice) -> None:
+def test_chain_of_overlapping_launches(cores: AnyDevice) -> None:
     """Each fed by the one before, and begun before that has ended."""
     matrices = [
         QuantisedMatrix(cores, "Q4_K", weights("Q4_K", 256, 1, seed, 2.0**-9)) for seed in range(4)

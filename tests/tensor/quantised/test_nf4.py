@@ -45,7 +45,7 @@ def test_levels_are_the_published_ones() -> None:
     assert np.allclose(NF4_LEVELS, quantiles / quantiles.max(), atol=1e-6)
 
 
-def test_each_value_gets_its_level() -> None:
+def test_values_map_to_the_nearest_level() -> None:
     """At a threshold the lower level, at the next number the upper one."""
     at = np.array(THRESHOLDS, np.float32)
     values = np.zeros((2, 64), np.float32)
@@ -56,7 +56,7 @@ def test_each_value_gets_its_level() -> None:
 
 
 @pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-127])
-def test_numbers_whose_inverse_is_none(size: float) -> None:
+def test_numbers_without_a_finite_inverse(size: float) -> None:
     values = np.zeros((1, 64), np.float32)
     values[0, :3] = size, -size, 0
     assert np.array_equal(dequantise("NF4", quantise("NF4", values)), values)

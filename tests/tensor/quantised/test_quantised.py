@@ -32,7 +32,7 @@ FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "gguf"
 
 
 @pytest.mark.parametrize("name", OF_GGUF)
-def test_values_are_those_of_the_gguf_package(name: str) -> None:
+def test_values_match_the_gguf_package(name: str) -> None:
     kind = peer.GGMLQuantizationType[name]
     blocks = random_blocks(name, 40, 6)
     assert np.array_equal(
@@ -49,7 +49,7 @@ def test_values_are_those_of_the_gguf_package(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_GGUF)
 @pytest.mark.fixtures
-def test_values_are_those_of_ggml(name: str) -> None:
+def test_values_match_ggml(name: str) -> None:
     if not FIXTURES.is_dir():
         pytest.skip("the shared fixtures are not there")
     types = json.loads((FIXTURES / "manifest.json").read_text())["types"]
@@ -64,7 +64,7 @@ def test_values_are_those_of_ggml(name: str) -> None:
         assert np.array_equal(quantise(name, data), stored)
 
 
-def test_arrays_that_multiply_otherwise() -> None:
+def test_array_types_with_overridden_multiplication() -> None:
     """`numpy.matrix` has products of matrices for `*`."""
     values = np.random.default_rng(1).standard_normal((2, 32)).astype(np.float32)
     for name in ("Q4_0", "Q8_0"):
@@ -84,7 +84,7 @@ def test_plain_types() -> None:
 
 
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0"])
-def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
+def test_quantisation_matches_the_gguf_package(name: str) -> None:
     generator = np.random.default_rng(3)
     values = generator.standard_normal((600, 128)) * 10.0 ** generator.integers(-9, 5, (600, 1))
     data = values.astype(np.float32)
@@ -104,7 +104,7 @@ def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
 @pytest.mark.crossed("name", "size")
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0"])
 @pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-125, 2.0**-121, 1e-36])
-def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
+def test_blocks_without_an_invertible_scale(name: str, size: float) -> None:
     """Zeros, without a warning; to the byte those of the gguf package where processors make 0 of an
     infinity that becomes an integer."""
     data = np.full((2, 32), size, np.float32)
@@ -134,7 +134,7 @@ def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
         (lambda: quantise("Q4_0", np.full(32, 3e38, np.float32)), "too large for Q4_0"),
     ],
 )
-def test_what_does_not_fit_is_told(call: Any, part: str) -> None:
+def test_invalid_arguments_are_reported(call: Any, part: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert part in str(error.value)
@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_told(call: Any, part: str) -> None:
 
 @pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
-def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> None:
+def test_kernels_match_the_values_bitwise(device: AnyDevice, name: str) -> None:
     # A number of blocks that fills no workgroup.
     blocks = random_blocks(name, 3, 5)
     values = QuantisedMatrix(device, name, blocks).dequantise()
@@ -152,7 +152,7 @@ def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> Non
 
 @pytest.mark.crossed("gpu_device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
-def test_kernels_of_gpus_give_the_values_to_the_bit(gpu_device: AnyDevice, name: str) -> None:
+def test_gpu_kernels_match_the_values_bitwise(gpu_device: AnyDevice, name: str) -> None:
     blocks = random_blocks(name, 1, 3, seed=4)
     matrix = QuantisedMatrix(gpu_device, name, blocks)
     out = gpu_device.upload(np.full(matrix.columns, 7, np.float32))
@@ -218,7 +218,7 @@ def test_products_in_other_layouts(
         ("cpu", "Q4_0", 9, (32, 2, 1, 4)),
     ],
 )  # fmt: skip
-def test_products_of_parts_of_subgroups(
+def test_products_by_partial_subgroups(
     where: str, name: str, blocks: int, layout: tuple[int, ...]
 ) -> None:
     """More units than instances of a row, and rows that fill no workgroup."""
@@ -283,7 +283,7 @@ def test_blocks_of_no_rows() -> None:
 
 
 @pytest.mark.parametrize("name", BLOCK_TYPES)
-def test_no_blocks_have_no_values(name: str) -> None:
+def test_empty_blocks(name: str) -> None:
     kind = QUANTISED_TYPES[name]
     for shape in ((0,), (3, 0), (0, kind.bytes), (2, 0, 2 * kind.bytes)):
         values = dequantise(name, np.zeros(shape, np.uint8))
@@ -291,8 +291,8 @@ def test_no_blocks_have_no_values(name: str) -> None:
         assert values.shape == (*shape[:-1], shape[-1] // kind.bytes * kind.elements)
 
 
-def test_launches_read_what_they_are_given() -> None:
-    """A vector that was copied would be that of the day on which it was recorded."""
+def test_launches_do_not_copy_operands() -> None:
+    """A copy would be stale in a replay."""
     matrix = QuantisedMatrix("cpu", "Q8_0", quantise("Q8_0", np.eye(2, 32, dtype=np.float32)))
     strided, x, y = np.ones(64, np.float32)[::2], np.ones(32, np.float32), np.zeros(2, np.float32)
     assert matrix.multiply(strided).tolist() == matrix.multiply(x).tolist()
@@ -370,7 +370,7 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
         (lambda m: m.dequantise(m.device.allocate(4)), "out must be a buffer of 64 f32"),
     ],
 )
-def test_a_matrix_or_vector_that_does_not_fit_is_told(call: Any, part: str) -> None:
+def test_invalid_matrices_and_vectors_are_reported(call: Any, part: str) -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
     with pytest.raises(InputError) as error:
         call(matrix)

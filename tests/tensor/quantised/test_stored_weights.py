@@ -72,7 +72,7 @@ def test_values_rounded_once(any_device: AnyDevice, name: str, element: Type) ->
         assert np.array_equal(out.array(), stored(wanted, element))
 
 
-def test_scales_that_are_no_numbers(any_device: AnyDevice) -> None:
+def test_non_finite_scales(any_device: AnyDevice) -> None:
     if any_device.kind == "webgpu":
         pytest.skip("of scales that are not finite nothing is said there")
     data = scaled("Q8_0", 1, 3)
@@ -96,7 +96,7 @@ def test_every_type(any_device: AnyDevice, name: str) -> None:
 
 @pytest.mark.crossed("any_device", "m")
 @pytest.mark.parametrize(("m", "n", "blocks"), [(1, 1, 1), (63, 65, 1), (65, 63, 3), (129, 72, 2)])
-def test_every_edge(any_device: AnyDevice, m: int, n: int, blocks: int) -> None:
+def test_edge_shapes(any_device: AnyDevice, m: int, n: int, blocks: int) -> None:
     check(any_device, "Q8_0", f16, m, n, blocks, **DEQUANTISED)
 
 
@@ -136,8 +136,8 @@ def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
 # --- which plan
 
 
-def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
-    """Two launches where there are warpgroups, but for few rows."""
+def test_plan_selection(warpgroups: AnyDevice) -> None:
+    """Two launches on devices with warpgroups, except for few rows."""
     data = scaled("Q8_0", 3, 1)
     for name, element, rows, launches in (
         ("emulated", f16, 6, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 11, 2),
@@ -159,7 +159,7 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
     assert matrix.workspace_bytes(np.zeros((0, 32), np.float32), **DEQUANTISED) == 0
 
 
-def test_how_many_rows_are_few() -> None:
+def test_threshold_of_few_rows() -> None:
     max_rows = {
         (name, on_cores): [
             max_vectors(name, element, on_cores=on_cores) for element in (f32, f16, bf16)
@@ -222,7 +222,7 @@ def test_vectors_of_16_bits(name: str, width: int, element: Type) -> None:
         assert np.array_equal(y.array(), stored(wanted, element))
 
 
-def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_plan_without_memory_for_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     x = stored(np.random.default_rng(3).normal(size=(4, 64)), f16)
     with open_device("emulated") as device:
         matrix = QuantisedMatrix(device, "Q8_0", scaled("Q8_0", 7, 2))
@@ -300,7 +300,7 @@ def test_a_recorder_records_both_launches(warpgroups: AnyDevice) -> None:
     assert np.array_equal(product, wanted)
 
 
-def test_blocks_are_loaded_before_the_launch_before_has_ended() -> None:
+def test_blocks_are_loaded_before_the_dependency_wait() -> None:
     with open_device("emulated") as device:
         matrix = QuantisedMatrix(device, "Q4_K", scaled("Q4_K", 3, 1))
         x, y = (device.upload(np.zeros((4, size), np.float16)) for size in (256, 3))
@@ -313,7 +313,7 @@ def test_blocks_are_loaded_before_the_launch_before_has_ended() -> None:
 
 
 @pytest.mark.parametrize("name", one_and_others(["Q4_0", "Q4_K", "Q6_K"]))
-def test_stores_are_as_wide_as_they_go(name: str) -> None:
+def test_stores_are_as_wide_as_possible(name: str) -> None:
     machine = ptx_machine(256, "sm_90a")
     static: Any = {"form": name, "element": f16, "width": 8, "at_once": 1}
     cubin, log = assemble(ptx.emit(DEQUANTISE[f16].trace(machine, **static), machine), "sm_90a")
@@ -369,7 +369,7 @@ def test_bad_input(call: Callable[[Any, Any], Any], message: str) -> None:
             call(matrix, device)
 
 
-def test_a_workspace_is_no_memory_of_others(warpgroups: AnyDevice) -> None:
+def test_workspace_must_not_alias_operands(warpgroups: AnyDevice) -> None:
     matrix = QuantisedMatrix(warpgroups, "Q8_0", scaled("Q8_0", 3, 1))
     x, y = (warpgroups.upload(np.zeros((40, size), np.float16)) for size in (32, 3))
     for name, room in (("x", x), ("y", y)):
@@ -382,7 +382,7 @@ def test_a_workspace_is_no_memory_of_others(warpgroups: AnyDevice) -> None:
         matrix.multiply(np.zeros((4, 32), np.float16), workspace=Buffer.wrap(data), **DEQUANTISED)
 
 
-def test_memory_that_no_weights_go_to(warpgroups: AnyDevice) -> None:
+def test_invalid_workspaces_are_rejected(warpgroups: AnyDevice) -> None:
     matrix = QuantisedMatrix(warpgroups, "Q8_0", DATA)
     x, y = X.astype(np.float16), np.zeros((4, 2), np.float16)
     with open_device("cpu") as other, pytest.raises(DeviceError, match="workspace is memory of"):
@@ -398,7 +398,7 @@ def test_memory_that_no_weights_go_to(warpgroups: AnyDevice) -> None:
         host.multiply(x, workspace=Buffer.wrap(read), **DEQUANTISED)
 
 
-def test_weights_of_many_rows_are_those_of_the_type(warpgroups: AnyDevice) -> None:
+def test_weights_of_many_rows_are_rounded_to_the_type(warpgroups: AnyDevice) -> None:
     """A weight that f16 does not hold is infinite, as where it is rounded on the way."""
     data = quantise("Q8_0", np.full((1, 32), 80000, np.float32))
     matrix = QuantisedMatrix(warpgroups, "Q8_0", data)

@@ -55,7 +55,7 @@ def test_types_without_a_row_are_refused() -> None:
         QuantisedMatrix("cpu", TOY.name, np.zeros((2, TOY.bytes), np.uint8))
 
 
-def test_types_without_a_form_for_bytes() -> None:
+def test_types_without_int8_support() -> None:
     with pytest.raises(InputError, match="NF4 has no form for activations of 8 bits"):
         QUANTISED_TYPES["NF4"].packed_decoder()
 
@@ -70,13 +70,13 @@ def _names_in(folder: Path) -> Iterator[str]:
                 yield f"{path.relative_to(folder)}:{node.lineno} {node.value}"
 
 
-def test_no_other_file_spells_a_name() -> None:
+def test_type_names_are_not_hard_coded_elsewhere() -> None:
     """Plans and kernels ask the row of a type for a capability or a figure instead."""
     assert list(_names_in(PACKAGE / "tensor")) == []
     assert list(_names_in(PACKAGE / "bench" / "tensors")) == []
 
 
-def test_names_are_found(tmp_path: Path) -> None:
+def test_hard_coded_type_names_are_detected(tmp_path: Path) -> None:
     (tmp_path / "types").mkdir()
     (tmp_path / "types" / "q4_k.py").write_text('KIND = "Q4_K"\n')
     (tmp_path / "plan.py").write_text('slow = form == "Q4_K"\n')
