@@ -136,10 +136,11 @@ def merge(folder: Path) -> Record:
         lines[name].update(row["lines"])
         fixtures[name] = row["fixtures"]
     for file in (folder / probes.HITS).iterdir():
-        # A process that was killed may have left half a line.
+        # A process that was killed may have left half a line, at the end or, where a later process
+        # had the same number, before that process's lines.
         for line in file.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                digits, _, owner = line[:-1].partition(" ")
+            digits, _, owner = line[:-1].partition(" ")
+            if line.endswith("\n") and digits.isdecimal():
                 lines[owner].add(int(digits))
     covering: list[list[str]] = [[] for _ in rows]
     for name in tests:

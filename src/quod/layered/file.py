@@ -144,10 +144,10 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
         section.fail(
             f"{section.length} bytes are not {count} coefficients of {1 + field.bytes}; {_DAMAGED}"
         )
-    tags = np.frombuffer(section.take(count, "the sorts"), np.uint8)
+    tags = np.frombuffer(section.take(count, "the kinds"), np.uint8)
     if len(tags) and tags.max() > _RANDOM:
         section.fail(
-            f"a coefficient is of the sort {tags.max()}, none of 0, 1 and 2; {_DAMAGED}",
+            f"a coefficient has the kind {tags.max()}, not 0, 1 or 2; {_DAMAGED}",
             start + int(tags.argmax()),
         )
     numbers_start = section.offset

@@ -140,7 +140,7 @@ def test_world_writable_folders_are_rejected(repository: KeyRepository) -> None:
     for folder in (Path(repository.path), Path(repository.path) / "keys", folder_of(repository)):
         before = folder.stat().st_mode
         folder.chmod(0o777)
-        with pytest.raises(InputError, match="everybody"):
+        with pytest.raises(InputError, match="world-writable"):
             repository.check("small")
         folder.chmod(before)
     repository.check("small")

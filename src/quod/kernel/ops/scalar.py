@@ -46,8 +46,7 @@ _row(
     semantics.divide, T=_N, identity=1, lane_rule="quotient", ulps={"wgsl": 2.5},
 )  # fmt: skip
 _row(
-    "rem", "T T -> T",
-    "Remainder with the sign of b, as Python's %; a if b is 0.",
+    "rem", "T T -> T", "Remainder with the sign of b, as Python's %; a if b is 0.",
     semantics.remainder, T=_I, identity=0, lane_rule="remainder",
 )  # fmt: skip
 _row(
@@ -71,16 +70,14 @@ _row(
     semantics.fused_multiply_add, T=types.FLOATS,
 )  # fmt: skip
 _row(
-    "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS,
-    ulps={"wgsl": 3},
+    "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS, ulps={"wgsl": 3},
 )  # fmt: skip
 _row(
     "rsqrt", "T -> T", "1 / sqrt(a).", semantics.inverse_square_root, T=(types.f32,),
     ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
 )  # fmt: skip
 _row(
-    "rcp", "T -> T", "1 / a.", semantics.reciprocal, T=(types.f32,),
-    ulps={"ptx": 1, "wgsl": 2.5},
+    "rcp", "T -> T", "1 / a.", semantics.reciprocal, T=(types.f32,), ulps={"ptx": 1, "wgsl": 2.5},
 )  # fmt: skip
 _row("floor", "T -> T", "The largest integer not above a, as a float.", np.floor, T=types.FLOATS)
 _row("ceil", "T -> T", "The smallest integer not below a, as a float.", np.ceil, T=types.FLOATS)
@@ -246,8 +243,7 @@ _row(
     "subgroup's size, is that instance's index in the subgroup.", subgroup_operands=(1,), T=_N,
 )  # fmt: skip
 _row(
-    "ballot", "bool -> u32",
-    "Bit i is 1 if the operand is true in instance i of the subgroup.",
+    "ballot", "bool -> u32", "Bit i is 1 if the operand is true in instance i of the subgroup.",
     subgroup_operands=(),
 )  # fmt: skip
 _row = partial(_row, subgroup_operands=(), interpreter_function="combined", T=_N)
@@ -258,12 +254,10 @@ _row(
     "workgroup is unchanged; the first instance's result is the sum for all.", combines="add",
 )  # fmt: skip
 _row(
-    "subgroup_min", "T -> T", "The minimum over the subgroup, as `min` defines it.",
-    combines="min",
+    "subgroup_min", "T -> T", "The minimum over the subgroup, as `min` defines it.", combines="min",
 )  # fmt: skip
 _row(
-    "subgroup_max", "T -> T", "The maximum over the subgroup, as `max` defines it.",
-    combines="max",
+    "subgroup_max", "T -> T", "The maximum over the subgroup, as `max` defines it.", combines="max",
 )  # fmt: skip
 
 define_matrix_ops()
@@ -272,8 +266,7 @@ define_tile_ops()
 _row = partial(_define, "Constants and conversions")
 _row(
     "const", "-> T", "The constant `value`.", type_rule="constant", cost="free",
-    cheap_to_recompute=True,
-    unnamed_attribute="value", unwritten=True, T=_S,
+    cheap_to_recompute=True, unnamed_attribute="value", unwritten=True, T=_S,
 )  # fmt: skip
 _row(
     "convert", "S -> T",
@@ -360,8 +353,7 @@ _row = partial(
 )  # fmt: skip
 _row(
     "atomic_add", "ptr<T> I T -> T",
-    "Adds to pointer[index] atomically; returns the previous value.",
-    update=np.add,
+    "Adds to pointer[index] atomically; returns the previous value.", update=np.add,
 )  # fmt: skip
 _row(
     "atomic_max", "ptr<T> I T -> T",
@@ -405,9 +397,8 @@ _row(
 )  # fmt: skip
 _row(
     "copy_async_or_zero", "ptr<T,shared> I ptr<T,global> I bool ->",
-    "As `copy_async`; if the last operand is false, stores zeros and reads nothing.",
-    access="copy", cost="memory", type_rule="copy_async",
-    interpreter_function="copy_async", T=_E, I=_U,
+    "As `copy_async`; if the last operand is false, stores zeros and reads nothing.", access="copy",
+    cost="memory", type_rule="copy_async", interpreter_function="copy_async", T=_E, I=_U,
     capability=Capability.ASYNC_COPIES,
 )  # fmt: skip
 _row(
