@@ -88,7 +88,12 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
 def submit(
     key: Annotated[str, Argument("KEY", "Name, NAME:TAG, or identity.")],
     wtns: Files = None,
-    inputs: Files = None,
+    inputs: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE", help="Inputs of the circuit (JSON); may be repeated, one a partition."
+        ),
+    ] = None,
     path: Annotated[
         list[str] | None,
         Option(
@@ -99,7 +104,9 @@ def submit(
     idempotency_key: Annotated[
         str, Option(metavar="TEXT", help="Key of the request: a repeated request is the same job.")
     ] = "",
-    priority: Annotated[int, Option(least=0, most=9)] = 0,
+    priority: Annotated[
+        int, Option(help="Jobs of a higher priority are proved first.", least=0, most=9)
+    ] = 0,
     deadline: Annotated[
         float | None, Option(metavar="SECONDS", help="Seconds from now.", least=0)
     ] = None,
@@ -131,7 +138,10 @@ def wait(
     public: Annotated[
         Path | None, Option(metavar="FILE", help="File for the public inputs (JSON).")
     ] = None,
-    timeout: Annotated[float | None, Option(metavar="SECONDS", least=0)] = None,
+    timeout: Annotated[
+        float | None,
+        Option(metavar="SECONDS", help="Stop waiting after this time. Default: never.", least=0),
+    ] = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
     token_file: TokenFile = None,

@@ -112,6 +112,8 @@ def check(
     identities = [row.identity for row in repository.listing()] if key is None else [key]
     problems = repository.problems() if key is None else []
     failed = 0
+    if not identities:
+        note(f"{folder}: no keys", quiet=quiet)
     for identity in identities:
         try:
             repository.check(identity, deep=deep)
@@ -174,7 +176,10 @@ def served(
 def preload(
     key: Key,
     worker: Worker = "",
-    timeout: Annotated[float | None, Option(metavar="SECONDS", least=0)] = None,
+    timeout: Annotated[
+        float | None,
+        Option(metavar="SECONDS", help="Stop waiting after this time. Default: never.", least=0),
+    ] = None,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
     certificate: Certificate = None,

@@ -169,6 +169,9 @@ def _check(config: Config, as_json: bool) -> None:
     if config.workers.ray is not None:
         note("The configuration is sound; the cluster's devices were not checked.")
         return
+    if not costs:
+        note("The configuration is sound; there are no keys to check on the devices.")
+        return
     note("The configuration, the keys and the devices are sound.")
 
 

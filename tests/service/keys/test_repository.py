@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -10,12 +11,13 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from quod.errors import InputError, MismatchError, QuodError
+from quod.errors import InputError, MismatchError, OutputError, QuodError
 from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundError
-from quod.service.keys import KeyRepository
+from quod.service.keys import KeyRepository, registration
 from quod.service.keys.folder import Folder
 from quod.service.keys.record import VERIFICATION_KEY, WASM, ZKEY
 from tests.service.keys.conftest import BLS, BN254, folder_of
@@ -263,3 +265,16 @@ def test_crash_leftovers_are_reported_and_cleaned(repository: KeyRepository) -> 
         assert repository.clean() == repository.problems() == []
     repository.add(BLS / "circuit.zkey", names=["crashed"])
     assert os.listdir(Path(repository.path) / "incoming") == []
+
+
+def test_a_full_disk_names_the_repository(
+    repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is not blamed on the zkey that is read meanwhile."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(registration, "write_all", Mock(side_effect=full))
+    before = len(repository.listing())
+    with pytest.raises(OutputError, match=f"^{repository.path}.*No space left on device"):
+        repository.add(BLS / "circuit.zkey", names=["full"])
+    assert len(repository.listing()) == before
+    assert not list((Path(repository.path) / "incoming").iterdir())

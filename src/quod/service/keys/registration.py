@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from functools import partial
 
 from quod.errors import InputError, MismatchError
 from quod.formats import Zkey
@@ -14,7 +15,7 @@ from quod.formats.source import Path, map_file, opened_file
 from quod.formats.zkey.file import KIND, VERSION
 from quod.groth16 import VerifyingKey
 from quod.groth16.soundness import weakness_of
-from quod.service.keys.folder import Folder, pieces, write_all
+from quod.service.keys.folder import Folder, as_output_error, pieces, write_all
 from quod.service.keys.record import RECORD, VERIFICATION_KEY, WASM, ZKEY, FileRecord, KeyRecord
 from quod.validation import file_path
 
@@ -77,17 +78,21 @@ def digest_of(descriptor: int) -> str:
 
 def _copy(folder: Folder, source: Path) -> FileRecord:
     digest = hashlib.sha256()
-    with opened_file(source) as (file, status_before), folder.new_file(ZKEY) as target:
+    writing = partial(as_output_error, folder.file_path(ZKEY))
+    # `opened_file` takes any OSError for one of reading, so errors of writing are converted first.
+    with folder.new_file(ZKEY) as target, opened_file(source) as (file, status_before):
         for chunk in pieces(file.fileno()):
             digest.update(chunk)
-            write_all(target, chunk)
+            with writing():
+                write_all(target, chunk)
         status_after = os.fstat(file.fileno())
         if (status_before.st_size, status_before.st_mtime_ns) != (
             status_after.st_size,
             status_after.st_mtime_ns,
         ):
             raise InputError("changed while it was copied; add it again", path=source)
-        os.fsync(target)
+        with writing():
+            os.fsync(target)
         return FileRecord.of(digest.hexdigest(), os.fstat(target))
 
 

@@ -18,7 +18,7 @@ from quod.tensor.arrays import WORDS, Given, Tensor, check_apart, shaped, words
 from quod.tensor.permute.permutation import Permutation
 from quod.tensor.permute.transpose_kernels import ROWS, TILES, TransposePlan
 from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, plan_groups
-from quod.validation import in_order, shown, whole_number
+from quod.validation import in_order, whole_number
 
 _MAX_AXES = 8
 _MAX_COUNT = (1 << 31) - 1
@@ -77,7 +77,7 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
         for index, axis in enumerate(axis_list)
     )
     if sorted(order) != list(range(count)):
-        raise InputError(f"axes must have each of {count} axes once, not {shown(str(order))}")
+        raise InputError(f"axes must have each of {count} axes once, not {order}")
     return order
 
 
