@@ -8,10 +8,9 @@ of other shapes or types. To multiply one point by many scalars use `quod.msm.fi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.group import Group
@@ -29,6 +28,9 @@ from quod.device.runtime.sentinel import check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.kernel import KernelDefinition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Points per instance, which share one inversion, where there are enough points.
 _SHARING = 64

@@ -7,12 +7,14 @@ value that no result has; the host checks these words afterwards.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 UNWRITTEN = 0xFFFFFFFF
 """A word that no result has.
