@@ -129,6 +129,10 @@ def _run_quickly(arguments: Sequence[str], owns_process: bool) -> bool:
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
     if (group, name) not in _QUICK:
         return False
+    if owns_process and memory_limit() is None:
+        from quod.device.cache.sources import begin_digest
+
+        begin_digest()
     from quod.cli import quick
     from quod.cli.parameters import WrongUsage
 
