@@ -129,10 +129,8 @@ def _run_quickly(arguments: Sequence[str], owns_process: bool) -> bool:
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
     if (group, name) not in _QUICK:
         return False
-    if owns_process and memory_limit() is None:
-        from quod.device.cache.sources import begin_digest
-
-        begin_digest()
+    if owns_process and {"-h", "--help"}.isdisjoint(words):
+        _prepare_imports()
     from quod.cli import quick
     from quod.cli.parameters import WrongUsage
 
@@ -140,16 +138,23 @@ def _run_quickly(arguments: Sequence[str], owns_process: bool) -> bool:
     values = quick.parse(command, words)
     if values is None:
         return False
-    if owns_process:
-        from quod.cli.lean_numpy import import_numpy
-
-        import_numpy()
     try:
         command(**values)
     except WrongUsage:
         # No work has been done yet; typer reports the error with the usage.
         return False
     return True
+
+
+def _prepare_imports() -> None:
+    """Shorten the start of a process that runs nothing but a fast command."""
+    if memory_limit() is None:
+        from quod.device.cache.sources import begin_digest
+
+        begin_digest()
+    from quod.cli.lean_imports import import_libraries
+
+    import_libraries()
 
 
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:
