@@ -65,11 +65,11 @@ class ProofContext:
         return self.timeline.stage(name, parent=self.parent, **counts)
 
     def run_tasks(
-        self, tasks: Tasks, at_once: int, concurrently: Tasks = MappingProxyType({})
+        self, tasks: Tasks, at_once: int, later: Tasks = MappingProxyType({})
     ) -> dict[str, Any]:  # fmt: skip
         """Run tasks in at most `at_once` threads, and return their results by name.
 
-        concurrently: further tasks, which one further thread runs.
+        later: tasks that one further thread runs once the first of `tasks` has ended.
         If a task fails, the launches of all tasks are cancelled and its error is raised.
         """
 
@@ -83,7 +83,7 @@ class ProofContext:
 
         return run_concurrently(
             guarded(tasks), at_once, "quod-proof", self.cancellation.cancel,
-            alone=guarded(concurrently),
+            later=guarded(later),
         )  # fmt: skip
 
 

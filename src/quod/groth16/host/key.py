@@ -134,7 +134,8 @@ class HostSums:
             name: functools.partial(self._sum, name) for name in _ORDER
         }
         with self._key.computing(), self._context.computing():
-            sums = self._context.run_tasks(tasks, _CONCURRENT_SUMS, concurrently=self._host_tasks)
+            # In a new process these tasks load kernels, which would delay the first sums.
+            sums = self._context.run_tasks(tasks, _CONCURRENT_SUMS, later=self._host_tasks)
         self._late = {name: sums.pop(name) for name in ("C", "H")}
         return sums
 
