@@ -340,7 +340,7 @@ def test_no_folder_depends_on_where_a_command_is_started(
 SAYING = """
 from quod.cli import entry
 from quod.device.cache.cache import CompileCache, key_of
-def run(arguments):
+def run(arguments, owns_process):
     for part in arguments:
         CompileCache().put(key_of(part), b"")
     return 0
