@@ -31,8 +31,9 @@ def lazy_names(
 
     def defining_modules() -> dict[str, str]:
         if not modules:
-            source = namespace["__spec__"].loader.get_source(package)
-            modules.update(re_exports(source))
+            # The loader's `get_source` would import `tokenize` to find the encoding.
+            loader, path = namespace["__spec__"].loader, namespace["__file__"]
+            modules.update(re_exports(loader.get_data(path).decode()))
         return modules
 
     def get(name: str) -> object:

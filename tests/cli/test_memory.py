@@ -106,7 +106,7 @@ LIMITED = f"""
 import resource, time
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))
 from quod.cli import entry
-entry._dispatch = lambda _: (print(flush=True), {LONG})
+entry._dispatch = lambda *_: (print(flush=True), {LONG})
 entry.main(["devices"])
 """
 

@@ -213,7 +213,11 @@ def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
 
 
 @SOME
-def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
+@pytest.mark.parametrize("few", [0, 18])
+def test_infinity(
+    device: CpuDevice, group: PairingGroup, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_FEW_POINTS", few)
     array = from_points(group, [group.parameters.generator, None] * 9)
     # One bit anywhere is enough, and the last point is infinity.
     flat = array.reshape(18, -1)

@@ -338,7 +338,7 @@ def test_folder_does_not_depend_on_working_directory(
 SAYING = """
 from quod.cli import entry
 from quod.device.cache.cache import CompileCache, key_of
-def run(arguments):
+def run(arguments, owns_process):
     for part in arguments:
         CompileCache().put(key_of(part), b"")
     return 0

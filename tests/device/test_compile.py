@@ -455,6 +455,29 @@ def test_a_package_in_an_archive_is_hashed_as_the_archive(tmp_path: Path) -> Non
     assert sources.digest_of(archive / "quod", WITHOUT) != first
 
 
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_child_process_computes_the_digest(failing: bool) -> None:
+    script = (
+        "import os\n"
+        "from quod.device.cache import sources\n"
+        "sources._cores = lambda: 2\n"
+        "whole, parent = sources.digest_of, os.getpid()\n"
+        "def digest_of(*arguments):\n"
+        f"    assert not ({failing} and os.getpid() != parent)\n"
+        f"    assert {failing} or os.getpid() != parent\n"
+        "    return whole(*arguments)\n"
+        "sources.digest_of = digest_of\n"
+        "sources.begin_digest()\n"
+        "print(sources.digest())\n"
+        "try:\n"
+        "    os.waitpid(-1, 0)\n"
+        "except ChildProcessError:\n"
+        "    print('no child is left')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split("\n") == [sources.digest(), "no child is left", ""]
+
+
 def test_the_digest_is_cheap() -> None:
     times = []
     for _ in range(5):

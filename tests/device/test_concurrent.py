@@ -87,3 +87,49 @@ def test_all_tasks_run_on_fewer_threads(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(threading.Thread, "start", lambda thread: one_only(threading.Thread()))
     with pytest.raises(RuntimeError, match="can't start"):
         run_concurrently({"a": lambda: 1}, 2, "test", lambda: None)
+
+
+def test_a_further_thread_runs_tasks_once_the_first_has_ended() -> None:
+    order: list[str] = []
+    later_ended = threading.Event()
+
+    def first() -> str:
+        time.sleep(0.05)
+        order.append("first")
+        return threading.current_thread().name
+
+    def last() -> str:
+        # Further tasks need not wait for this one.
+        assert later_ended.wait(60)
+        return threading.current_thread().name
+
+    def later() -> str:
+        order.append("later")
+        if len(order) == 3:
+            later_ended.set()
+        return threading.current_thread().name
+
+    tasks = {"first": first, "last": last}
+    assert run_concurrently(tasks, 1, "test", never, {"b": later, "a": later}) == {
+        "first": "test-0", "last": "test-0", "b": "test-1", "a": "test-1"
+    }  # fmt: skip
+    assert order == ["first", "later", "later"]
+    assert run_concurrently({}, 1, "test", never, {"a": later}) == {"a": "test-0"}
+
+
+@pytest.mark.parametrize("failing", ["task", "later"])
+def test_an_error_ends_the_tasks_of_the_further_thread(failing: str) -> None:
+    stops, ran = [], []
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    task = fails if failing == "task" else lambda: time.sleep(0.2)
+    later = {
+        "x": lambda: ran.append(1) if failing == "task" else fails(),
+        "y": lambda: ran.append(2),
+    }
+    with pytest.raises(ZeroDivisionError):
+        run_concurrently({"a": task}, 1, "test", lambda: stops.append(1), later)
+    assert stops == [1]
+    assert ran == []

@@ -193,6 +193,31 @@ def test_damaged_objects_are_rejected_or_placed_within_bounds() -> None:
     assert placed
 
 
+def test_a_file_that_ends_anywhere_is_not_placed() -> None:
+    code = llvm_jit.compile_to_object(READS)
+    for length in range(len(code)):
+        assert arrange(code[:length], "main") is None
+
+
+def test_relocations_of_any_kind_and_place_raise_nothing() -> None:
+    """All records of relocations and symbols with random fields."""
+    code, choice = llvm_jit.compile_to_object(READS), random.Random(2)
+    table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
+    placed = 0
+    for _ in range(2000):
+        damaged = bytearray(code)
+        _, _, _, _, offset, size, *_ = choice.choice([s for s in sections if s[1] in (2, 4)])
+        field = offset + 4 * choice.randrange(size // 4)
+        value = choice.choice([0, 1, 2, 4, 10, 11, 0x7FFFFFFF, 0xFFFFFFFF, choice.getrandbits(32)])
+        struct.pack_into("<I", damaged, field, value)
+        image = arrange(bytes(damaged), "main")
+        if image is not None:
+            placed += 1
+            assert 0 <= image.entry < len(image.image) < 2 * len(code)
+    assert placed
+
+
 def test_code_memory_is_not_writable() -> None:
     source = (
         "import ctypes\n"

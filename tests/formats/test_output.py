@@ -223,3 +223,19 @@ def test_several_files_are_written_atomically(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
     write_all_atomically({tmp_path / "one": b"x", tmp_path / "two": b"y"})
     assert sorted(os.listdir(tmp_path)) == ["one", "two"]
+
+
+def test_only_durable_files_wait_for_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}"))
+    )
+    contents = {tmp_path / name: name.encode() for name in ("a", "b")}
+    for durable in (False, True):
+        flushed.clear()
+        write_all_atomically(contents, durable=durable)
+        assert [path.read_bytes() for path in contents] == [b"a", b"b"]
+        assert len(flushed) == 2 + durable
+        assert (str(tmp_path) in flushed) is durable

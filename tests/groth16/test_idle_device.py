@@ -199,7 +199,8 @@ def test_idle_msm_digits_are_detected() -> None:
 
 
 @pytest.mark.thorough
-def test_idle_curve_operations_are_detected() -> None:
+def test_idle_curve_operations_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "_FEW_POINTS", 0)
     group, device = GROUPS["bls12_381.g1"], Idle()
     generator = group.parameters.generator
     points = from_points(group, [generator, None, generator])
@@ -345,8 +346,9 @@ def test_transform_missing_its_last_element_is_detected() -> None:
     device.close()
 
 
-def test_unwritten_marker_is_not_a_valid_point() -> None:
+def test_unwritten_marker_is_not_a_valid_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer for a finite point may be any number but zero, the one before it as well."""
+    monkeypatch.setattr(operations, "_FEW_POINTS", 0)
     group = GROUPS["bn254.g1"]
     points = np.zeros((3, *group.shape), np.uint32)
     points[0, 0, 0] = points[2, 1, 3] = 1

@@ -48,15 +48,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # NumPy's unused OpenBLAS would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
-    code = guard.run_guarded(lambda: run(words)) if memory_limit() is not None else run(words)
+
+    def run_words() -> int:
+        return run(words, owns_process=True)
+
+    code = guard.run_guarded(run_words) if memory_limit() is not None else run_words()
     # Outputs are complete; shutting the interpreter and its threads down would take 30 ms.
     os._exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors become one line on standard error."""
+def run(arguments: Sequence[str], *, owns_process: bool = False) -> int:
+    """Run one command and return its exit code; errors become one line on standard error.
+
+    owns_process: whether nothing but this command runs in the process.
+    """
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(arguments, owns_process)
         sys.stdout.flush()
         return code
     except (BrokenPipeError, StdoutClosed):
@@ -91,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERNAL
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], owns_process: bool) -> int:
     if list(arguments) == ["--version"]:
         # Scripts use it, so it is answered before the command line is built.
         print(f"quod {__version__}")
@@ -101,7 +108,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         from quod.device.cache.compilations import compilations
 
         compilations.notify(False)
-    if _run_quickly(arguments):
+    if _run_quickly(arguments, owns_process):
         return 0
     from quod.cli.app import app
 
@@ -117,11 +124,13 @@ def _dispatch(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run_quickly(arguments: Sequence[str]) -> bool:
+def _run_quickly(arguments: Sequence[str], owns_process: bool) -> bool:
     """Run a command of `_QUICK`; return False if typer must parse its words."""
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
     if (group, name) not in _QUICK:
         return False
+    if owns_process and {"-h", "--help"}.isdisjoint(words):
+        _prepare_imports()
     from quod.cli import quick
     from quod.cli.parameters import WrongUsage
 
@@ -135,6 +144,17 @@ def _run_quickly(arguments: Sequence[str]) -> bool:
         # No work has been done yet; typer reports the error with the usage.
         return False
     return True
+
+
+def _prepare_imports() -> None:
+    """Shorten the start of a process that runs nothing but a fast command."""
+    if memory_limit() is None:
+        from quod.device.cache.sources import begin_digest
+
+        begin_digest()
+    from quod.cli.lean_imports import import_libraries
+
+    import_libraries()
 
 
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import platform
 import sys
 from pathlib import Path
 
@@ -91,4 +90,6 @@ def processor_description() -> str:
             key, _, value = line.partition(":")
             if key.strip() == "model name" and value.strip():
                 return " ".join(value.split())
+    import platform
+
     return platform.processor() or platform.machine() or "unknown processor"

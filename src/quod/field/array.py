@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, check_written, not_written, unwritten
@@ -25,7 +24,10 @@ from quod.field.spec import Extension, FieldSpec
 from quod.kernel import KernelDefinition
 from quod.validation import plain_array, whole_number
 
-Words = NDArray[np.uint32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
 # Types without an order, and text and bytes, which are not lists of integers.
 _UNORDERED = (Set, Mapping, str, bytes, bytearray, memoryview)
 

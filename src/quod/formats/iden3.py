@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.formats.output import write_atomically
@@ -30,8 +29,8 @@ from quod.formats.source import (
 from quod.frozen import frozen
 from quod.validation import file_path, flag
 
-Words = NDArray[np.uint32]
-Buffer = bytes | NDArray[Any]
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+Buffer = bytes | np.ndarray[Any, np.dtype[Any]]
 
 _HEADER_BYTES = 12
 _SECTION_HEADER_BYTES = 12

@@ -70,13 +70,15 @@ def write_all_atomically(
     *,
     private: Collection[Path] = (),
     exclusive: Collection[Path] = (),
+    durable: bool = True,
 ) -> None:
     """Write several files that belong together: each is complete before the first one appears.
 
     Between the renames a crash of the machine can still leave some of them in place and not the
-    others; no file is ever partial. Only the owner can read files in `private`, and files in
-    `exclusive` must not exist yet. Raises as `write_atomically` does, and InputError for content of
-    another type.
+    others; no file is ever partial. Unless they are `durable`, a crash soon after the return can
+    also remove them, which suits files that are made in less time than it takes to store them. Only
+    the owner can read files in `private`, and files in `exclusive` must not exist yet. Raises as
+    `write_atomically` does, and InputError for content of another type.
     """
     instance("contents", contents, Mapping, "map each path to its content")  # type: ignore[type-abstract]
     for path, content in contents.items():
@@ -127,8 +129,9 @@ def write_all_atomically(
                 put_in_place(name, temporary, target, replace=replace)
                 del staged[0]
                 directories[os.path.dirname(target)] = None
-        for directory in directories:
-            flush_directory(directory)
+        if durable:
+            for directory in directories:
+                flush_directory(directory)
     finally:
         for _, file in written:
             with contextlib.suppress(OSError):

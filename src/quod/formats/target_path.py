@@ -16,7 +16,7 @@ import stat
 
 _MAX_LINKS = 40
 _MAX_DIGITS = 9
-_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd")
+_DESCRIPTORS = r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd"
 
 
 class ForeignLinkError(OSError):
@@ -56,7 +56,7 @@ def follow(path: str) -> str | int:
         if links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         _check_owner(entry_path, status, os.stat(folder))
-        if not any(parts) and _DESCRIPTORS.fullmatch(folder):
+        if not any(parts) and re.fullmatch(_DESCRIPTORS, folder):
             raise ForeignLinkError(errno.EACCES, f"{entry_path} is another process's descriptor")
         target = os.readlink(entry_path)
         if target.startswith("/"):
@@ -66,7 +66,7 @@ def follow(path: str) -> str | int:
 
 
 def _has_descriptors(folder: str) -> bool:
-    match = _DESCRIPTORS.fullmatch(folder)
+    match = re.fullmatch(_DESCRIPTORS, folder)
     return match is not None and match["process"] in (None, str(os.getpid()))
 
 

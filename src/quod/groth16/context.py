@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import Any
 
 from quod.device.runtime.busy_time import BusyMeter
@@ -63,9 +64,12 @@ class ProofContext:
         """Return a stage below `parent`; `counts` is passed to `Timeline.stage`."""
         return self.timeline.stage(name, parent=self.parent, **counts)
 
-    def run_tasks(self, tasks: Tasks, at_once: int) -> dict[str, Any]:
+    def run_tasks(
+        self, tasks: Tasks, at_once: int, later: Tasks = MappingProxyType({})
+    ) -> dict[str, Any]:  # fmt: skip
         """Run tasks in at most `at_once` threads, and return their results by name.
 
+        later: tasks that one further thread runs once the first of `tasks` has ended.
         If a task fails, the launches of all tasks are cancelled and its error is raised.
         """
 
@@ -74,8 +78,13 @@ class ProofContext:
             with self.cancellation:
                 return task()
 
-        guarded_tasks = {name: functools.partial(run_guarded, task) for name, task in tasks.items()}
-        return run_concurrently(guarded_tasks, at_once, "quod-proof", self.cancellation.cancel)
+        def guarded(tasks: Tasks) -> Tasks:
+            return {name: functools.partial(run_guarded, task) for name, task in tasks.items()}
+
+        return run_concurrently(
+            guarded(tasks), at_once, "quod-proof", self.cancellation.cancel,
+            later=guarded(later),
+        )  # fmt: skip
 
 
 def self_check(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.group import Group
 from quod.device.memory.buffer import Buffer
@@ -16,13 +15,16 @@ from quod.formats import Zkey
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # Points at infinity are removed from bases if more than this share of the points is at infinity.
 _MIN_INFINITE_SHARE = 0.1
 
 MAX_BATCH = 32
 """The largest batch of witnesses; waiting for more would cost more time than it saves."""
 
-FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
+FindFinite = Callable[[Group, Words], np.ndarray[Any, np.dtype[np.bool_]]]
 """A function that returns a boolean mask of the points that are not at infinity."""
 
 

@@ -80,7 +80,8 @@ def weakness(
     if None in (alpha, beta, gamma, delta):
         return Weakness("alpha, beta, gamma or delta is infinity", _CEREMONY)
     g1_x, g2_x = parameters.g1.generator[0], parameters.g2.generator[0]
-    if gamma == _test_gamma(curve):
+    # snarkjs's gamma is the generator, which needs no multiplication to compare.
+    if gamma != g2_x and gamma == _test_gamma(curve):
         return _TEST_KEY
     if gamma == delta:
         return Weakness("delta is gamma up to sign, no contribution to phase 2", _PHASE_2)

@@ -23,12 +23,12 @@ _LIBRARIES = tuple(
 
 
 # Vowels, and letters whose names begin with one: an f32, an i32; but a u32.
-_AFTER_AN = re.compile(r"[aeio]|[f]\d|un(?!i)", re.IGNORECASE)
+_AFTER_AN = r"[aeio]|[f]\d|un(?!i)"
 
 
 def an(noun: object) -> str:
     """Prefix a noun with its indefinite article, for messages: ``an i32``, ``a u32``."""
-    return f"{'an' if _AFTER_AN.match(str(noun)) else 'a'} {noun}"
+    return f"{'an' if re.match(_AFTER_AN, str(noun), re.IGNORECASE) else 'a'} {noun}"
 
 
 @frozen

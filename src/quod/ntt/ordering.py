@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.validation import choice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Ordering = Literal["NN", "NR", "RN", "RR"]
 """Order of the input and of the output: N natural, R bit-reversed."""

@@ -6,7 +6,6 @@ import functools
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.discovery import resolve_device
 from quod.device.memory.budget import check_reach
@@ -36,6 +35,8 @@ from quod.ntt.twiddles import (
 from quod.validation import choice, plain_array, whole_number, whole_number_or_none
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from quod.device.runtime.stream import RecordingStream
     from quod.ntt.gpu.schedule import Tuning
 

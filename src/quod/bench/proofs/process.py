@@ -29,8 +29,8 @@ from quod.errors import (
 if TYPE_CHECKING:
     from quod.groth16 import ProvingKey
 
-# The libraries that every start of Quod loads.
-_LIBRARIES = "import numpy, llvmlite.binding"
+# The library that every start of Quod loads. (LLVM is loaded only to compile.)
+_LIBRARIES = "import numpy"
 
 
 _MIN_RUNS = 3
@@ -38,7 +38,7 @@ _START_BUDGET_SECONDS = 0.060
 _PROOF_BUDGET_FACTOR = 1.5
 """The time budget of a whole process, a sum of three parts.
 
-They are the time to start Python, NumPy and llvmlite, `_START_BUDGET_SECONDS`, and
+They are the time to start Python and NumPy, `_START_BUDGET_SECONDS`, and
 `_PROOF_BUDGET_FACTOR` times a proof with the key resident.
 """
 

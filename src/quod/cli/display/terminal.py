@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 
 # Codes that move the cursor, ring the bell or reorder text, and lone surrogates, which stand for
-# bytes of file names.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+# bytes of file names. Compiled on first use, which takes a millisecond.
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 _UNBROKEN_COLUMNS = 1 << 30
@@ -37,7 +35,9 @@ def printable(text: str) -> str:
     All output of this module passes through it once, so that names and contents of files cannot
     control the terminal.
     """
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    if text.isprintable():
+        return text
+    return re.sub(_UNPRINTABLE, lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
@@ -136,7 +136,7 @@ def show_table(
     _console(stderr=stderr).print(table)
 
 
-_NUMBERED_STAGE = re.compile(r"(layer|chunk) \d+: ")
+_NUMBERED_STAGE = r"(layer|chunk) \d+: "
 
 
 def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
@@ -154,7 +154,7 @@ def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bo
             f"{row.modmuls_per_second / 1e9:.3f}" if row.modmuls else "",
             _share_of_limit(row, limits),
         )
-        for row in timeline.table(named=lambda name: _NUMBERED_STAGE.sub(r"\1s: ", name))
+        for row in timeline.table(named=lambda name: re.sub(_NUMBERED_STAGE, r"\1s: ", name))
     ]
     columns = ("stage", "ms", "share", "MB", "GB/s", "G products/s", "of the limit")
     shown_columns = [

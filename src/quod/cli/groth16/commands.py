@@ -125,7 +125,9 @@ def prove_to(
                 witness, seed=seed, self_check=self_check, timeline=timeline
             )
         with timeline.stage("write"):
-            write_all_atomically({proof: encode_proof(zk_proof), public: public_to_json(inputs)})
+            write_all_atomically(
+                {proof: encode_proof(zk_proof), public: public_to_json(inputs)}, durable=False
+            )
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:

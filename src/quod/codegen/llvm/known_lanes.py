@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.codegen.llvm.settled import settled
 from quod.kernel.ir.value import Value
 from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 
-Lanes = NDArray[Any]
+Lanes = np.ndarray[Any, np.dtype[Any]]
 
 
 class KnownLanes:

@@ -10,9 +10,9 @@ the time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
@@ -30,7 +30,10 @@ from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
 from quod.kernel.machine import Capability
 from quod.validation import in_order
 
-Words = NDArray[np.uint32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
 Fq12Integers = tuple[Fq6Integers, Fq6Integers]
 Pair = tuple[G1Point, G2Point]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -116,6 +117,7 @@ def trace_key(
     )  # fmt: skip
 
 
+@functools.cache
 def _machine_text(machine: Machine) -> str:
     """Return all fields of a machine as a text that is the same in every process."""
     values = fields_of(machine).items()

@@ -99,6 +99,7 @@ class CpuDevice(OpenedDevice):
         self._kernels: KernelTable[CpuKernel] = KernelTable()
         self._pool = WorkerPool(self.threads)
         self._programs: Programs | None = None
+        self._machines: dict[int, Machine] = {}
 
     @property
     def lanes(self) -> int:
@@ -122,6 +123,12 @@ class CpuDevice(OpenedDevice):
 
     def machine(self, lanes: int) -> Machine:
         """Return the machine that kernels of `lanes` lanes are traced for."""
+        machine = self._machines.get(lanes)
+        if machine is None:
+            machine = self._machines[lanes] = self._machine(lanes)
+        return machine
+
+    def _machine(self, lanes: int) -> Machine:
         features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
         if lanes == 8 and self.strategy == "ifma":
             features.add(Capability.IFMA52)

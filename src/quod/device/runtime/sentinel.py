@@ -7,12 +7,15 @@ value that no result has; the host checks these words afterwards.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.errors import DeviceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 UNWRITTEN = 0xFFFFFFFF
 """A word that no result has.
@@ -33,13 +36,18 @@ def unwritten(*shape: int) -> NDArray[np.uint32]:
 
 def mark(array: Array) -> None:
     """Mark the last number of each row of an array of unsigned integers as unwritten."""
-    array[..., -1] = np.iinfo(array.dtype).max
+    array[..., -1] = _mark_of(array.dtype)
 
 
 def check_written(device: Any, what: str, array: Array) -> None:
     """Raise DeviceError if a row is still marked; `what` names the results in the message."""
-    if (array[..., -1] == np.iinfo(array.dtype).max).any():
+    if (array[..., -1] == _mark_of(array.dtype)).any():
         raise not_written(device, what)
+
+
+@functools.cache
+def _mark_of(dtype: np.dtype[Any]) -> int:
+    return np.iinfo(dtype).max
 
 
 def not_written(device: Any, what: str) -> DeviceError:

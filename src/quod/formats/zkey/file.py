@@ -24,10 +24,9 @@ variables linearly independent (as in snarkjs's set-up).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.named import CURVES
 from quod.curve.parameters import PairingCurve
@@ -51,6 +50,9 @@ from quod.formats.zkey.infinity import MAY_BE_INFINITE, SINGLE_POINTS, wrong_inf
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 KIND = "zkey"
 VERSION = 1
 
@@ -60,7 +62,7 @@ POINTS = (
 )  # fmt: skip
 """The names of a key's points and arrays of points."""
 
-Coefficients = NDArray[Any]  # structured: see coefficient_dtype
+Coefficients = np.ndarray[Any, np.dtype[Any]]  # structured: see coefficient_dtype
 
 # The number of entries checked at a time: few enough that their columns stay in the cache.
 _CHUNK = 1 << 15

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.infinity import infinite_points
 from quod.field.moduli import Modulus
 from quod.formats.zkey.header import HEADER_POINTS
 
-Words = NDArray[np.uint32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 SINGLE_POINTS = frozenset(name for name, _ in HEADER_POINTS)
 """The names of a key's single points; the others are arrays."""

@@ -6,10 +6,9 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.array import Point
 from quod.curve.group import Group
@@ -27,6 +26,9 @@ from quod.groth16.resident import SumBatches, bases_of
 from quod.msm import MsmBases, msm
 from quod.ntt import NttPlan, coset_quotient
 from quod.ntt.quotient import quotient_coefficients
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Concurrent sums of a proof: enough to keep all cores busy, few enough that memory stays small.
 _CONCURRENT_SUMS = 2
@@ -132,7 +134,8 @@ class HostSums:
             name: functools.partial(self._sum, name) for name in _ORDER
         }
         with self._key.computing(), self._context.computing():
-            sums = self._context.run_tasks(tasks | dict(self._host_tasks), _CONCURRENT_SUMS)
+            # In a new process these tasks load kernels, which would delay the first sums.
+            sums = self._context.run_tasks(tasks, _CONCURRENT_SUMS, later=self._host_tasks)
         self._late = {name: sums.pop(name) for name in ("C", "H")}
         return sums
 

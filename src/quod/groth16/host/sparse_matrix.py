@@ -17,10 +17,9 @@ beforehand, in memory that no other process can write: the entries of a mapped f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, mark
@@ -33,7 +32,10 @@ from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
-Coefficients = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Coefficients = np.ndarray[Any, np.dtype[Any]]
 
 # The number of words before the value in an entry: matrix, constraint, signal.
 HEAD_WORDS = 3

@@ -396,11 +396,11 @@ def _check_float8(name: str, element: Type, *values: Value) -> None:
 
 
 # The form of `Value.__repr__`, also inside the text of elements.
-_VALUE = re.compile(r"<\S+ value[ >]")
+_VALUE = r"<\S+ value[ >]"
 
 
 def _refuse_values(text: str, remedy: str) -> None:
-    if _VALUE.search(text):
+    if re.search(_VALUE, text):
         raise TraceError(
             "a text has a kernel value in it, which is no number yet while the kernel is traced; "
             + remedy

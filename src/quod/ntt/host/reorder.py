@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import not_written
@@ -24,6 +24,9 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.ordering import reversed_bits
 from quod.ntt.twiddles import multiplied_by_power
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @kernel
