@@ -212,7 +212,8 @@ class BodyEmitter:
         ):
             value = self.get(operand)
             values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
-        arguments = ", ".join(map(" ".join, zip(passed, values, strict=True)))
+        parts = [*map(" ".join, zip(passed, values, strict=True))]
+        arguments = ", ".join(self.module.with_unused_registers(parts, "poison"))
         inner = self.types_of(op.results)
         return_type = self.struct(inner)
         convention = self.module.convention(passed, inner)

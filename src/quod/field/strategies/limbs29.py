@@ -23,6 +23,9 @@ _MAX_BITS = 29
 _FACTOR_BITS = 32
 _MAX_FACTOR = (1 << _FACTOR_BITS) - 1
 _LANES = 4
+# Above this number of limbs, squares with doubled products take longer than products, because LLVM
+# keeps more columns than there are registers.
+_MAX_SQUARE_LIMBS = 10
 
 
 class Limbs29(VectorLimbs):
@@ -139,17 +142,17 @@ class Limbs29(VectorLimbs):
     def _square_steps(self, k: Builder, a: Limbs) -> Steps[tuple[Value, ...]]:
         """Add the rows of a square when the reduction needs their lowest column."""
         n = self.limb_count
+        if n > _MAX_SQUARE_LIMBS:
+            return (yield from self._sum_steps(k, [a], [a]))
         columns: list[Value | None] = [None] * (2 * n)
         words, doubled = _words(a), _words([limb + limb for limb in a])
-        lower_rows = -(-n // 2)
         for i in range(n):
             if i % 2 == 0:
                 yield from self._square_row_steps(k, columns, i // 2, words, doubled)
             yield from self._reduction_steps(k, columns, i)
-            # The other rows start above the columns that are reduced.
-            row = lower_rows + i // 2
-            if i % 2 == 0 and row < n:
-                yield from self._square_row_steps(k, columns, row, words, doubled)
+        # The other rows start above the columns that are reduced.
+        for row in range(-(-n // 2), n):
+            yield from self._square_row_steps(k, columns, row, words, doubled)
         return self._upper(columns)
 
     def _square_row_steps(
