@@ -38,6 +38,9 @@ class Module(Protocol):
     def passed(self, names: Sequence[str]) -> list[str]:
         """Return the types in which values of given types are passed and returned."""
 
+    def with_unused_registers(self, parts: Sequence[str], value: str) -> list[str]:
+        """Insert arguments without a value, so that LLVM has registers to move arguments."""
+
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""
 

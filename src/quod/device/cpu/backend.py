@@ -48,7 +48,9 @@ def _rows() -> list[DeviceInfo]:
     features = tuple(name for name in _TELLING_FEATURES if name in processor.features)
     description = host.processor_description()
     rows = [("cpu", description)]
-    rows += [(f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in processor.strategies]
+    rows += [
+        (f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in processor.strategies
+    ]
     return [
         DeviceInfo(name, "cpu", text, features, host.usable_threads(), host.memory_bytes())
         for name, text in rows
