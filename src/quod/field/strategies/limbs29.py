@@ -1,4 +1,4 @@
-"""Limbs of up to 29 bits in 64-bit lanes, for vectors that multiply 32-bit words (AVX2, NEON).
+"""Limbs of up to 29 bits in 64-bit lanes, for vectors that multiply 32-bit words (AVX2).
 
 `vpmuludq` multiplies the low 32 bits of four lanes. Products of 29-bit limbs leave six bits for
 sums, so a Montgomery product adds all its columns without carries. Factors need not be normalised:
