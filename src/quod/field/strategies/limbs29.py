@@ -23,6 +23,11 @@ _MAX_BITS = 29
 _FACTOR_BITS = 32
 _MAX_FACTOR = (1 << _FACTOR_BITS) - 1
 _LANES = 4
+# The number of bits of p in the last limb for which quotients are estimated from that limb alone.
+_MIN_REACH = 2
+# The largest number of bits that p may have less than the limbs without the last. It leaves the
+# last limb eight bits for multiples of p.
+_MAX_MISSING_BITS = 24
 # Above this number of limbs, squares with doubled products take longer than products, because LLVM
 # keeps more columns than there are registers.
 _MAX_SQUARE_LIMBS = 10
@@ -36,6 +41,10 @@ class Limbs29(VectorLimbs):
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         self.limb_bits = self._bits_for(modulus)
         super().__init__(k, modulus)
+        # Quotients are estimated from two limbs if p does not reach the last limb.
+        reach = modulus.bits - self.limb_bits * (self.limb_count - 1)
+        self.estimate_limbs = 1 if reach >= _MIN_REACH else 2
+        self.room = min(self.room, self.last_most << (self.limb_bits * (self.limb_count - 1)))
 
     @staticmethod
     def _total_bits(modulus: Modulus) -> int:
@@ -52,9 +61,10 @@ class Limbs29(VectorLimbs):
 
     @classmethod
     def _holds(cls, modulus: Modulus) -> bool:
-        # Quotients are estimated from the highest limb, so p must reach that limb.
+        # Quotients are estimated from the two highest limbs, so p must reach those, and they must
+        # fit 32 bits.
         bits = cls._bits_for(modulus)
-        return bits * cls._limbs_for(modulus) - modulus.bits <= bits - 2
+        return bits * (cls._limbs_for(modulus) - 1) - modulus.bits <= _MAX_MISSING_BITS
 
     # --- bounds
 
@@ -202,17 +212,22 @@ class Limbs29(VectorLimbs):
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
         # The words of the limbs below the last may reach beyond the last limb.
-        if self._most_below_last(a) > self.p >> 3:
+        pending = self.estimate_limbs == 2 and a.maxima[-2] > self.limb_mask
+        if pending or self._most_ignored(a) > self.p >> 3:
             a = yield from self._normalise_steps(a)
         return (yield from super()._reduce_steps(a))
 
     def _estimate_quotient(self, a: Element) -> tuple[Value, int]:
-        k, most = self.k, a.maxima[-1]
+        k, bits = self.k, self.limb_bits
+        highest, most = a.limbs[-1], a.maxima[-1]
+        if self.estimate_limbs == 2:
+            highest = (highest << bits) + a.limbs[-2]
+            most = (most << bits) + a.maxima[-2]
         excess = max(0, most.bit_length() - _FACTOR_BITS)
-        weight = self.limb_bits * (self.limb_count - 1) + excess
+        weight = bits * (self.limb_count - self.estimate_limbs) + excess
         shift = self.p.bit_length() + _FACTOR_BITS - 1 - weight
         scale = k.constant((1 << (weight + shift)) // self.p, types.u32)
-        product = k.emit("mul_wide", ((a.limbs[-1] >> excess).cast(types.u32), scale))
+        product = k.emit("mul_wide", ((highest >> excess).cast(types.u32), scale))
         # The estimate is too small by less than one for its rounding, and the scale's rounding.
         scale_error = ((most >> excess) * self.p >> shift) + 1
         return product >> shift, self.p + scale_error + (1 << weight if excess else 0)

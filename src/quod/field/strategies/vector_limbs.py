@@ -33,9 +33,11 @@ class VectorLimbs(SpareLimbs):
     """Elements in limbs of one 64-bit lane each.
 
     interleaved_products: the number of independent products that are interleaved.
+    estimate_limbs: the number of highest limbs from which quotients by p are estimated.
     """
 
     interleaved_products: ClassVar[int]
+    estimate_limbs: int = 1
 
     @property
     def limb_mask(self) -> int:
@@ -64,9 +66,9 @@ class VectorLimbs(SpareLimbs):
 
     @abstractmethod
     def _estimate_quotient(self, a: Element) -> tuple[Value, int]:
-        """Estimate the quotient by p from the highest limb; never too large.
+        """Estimate the quotient by p from the highest limbs; never too large.
 
-        Returns the estimate, and the bound of the remainder without the limbs below the highest.
+        Returns the estimate, and the bound of the remainder without the limbs that it ignores.
         """
 
     @abstractmethod
@@ -192,7 +194,7 @@ class VectorLimbs(SpareLimbs):
     # --- reductions
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        """Reduce by a quotient estimated from the highest limb, to slightly above 2p."""
+        """Reduce by a quotient estimated from the highest limbs, to slightly above 2p."""
         if a.bound <= (bound or 2 * self.p):
             return a
         a = interleaved([self._reduce_steps(a)])[0]
@@ -208,7 +210,7 @@ class VectorLimbs(SpareLimbs):
         n = self.limb_count
         quotient, remainder_bound = self._estimate_quotient(a)
         yield
-        complement = self.raw_constant((1 << (self.limb_bits * n)) - self.p).limbs
+        complement = self._complement(self.p)
         columns = list(a.limbs)
         yield from self._multiple_steps(columns, quotient, complement)
         limbs: list[Value] = []
@@ -218,17 +220,26 @@ class VectorLimbs(SpareLimbs):
             carry = total >> self.limb_bits
             limbs.append(total & self.limb_mask)
             yield
-        bound = min(a.bound, remainder_bound + self._most_below_last(a))
+        bound = min(a.bound, remainder_bound + self._most_ignored(a))
         return self._element(limbs, bound, [self.limb_mask] * n, a.exponent)
 
-    def _most_below_last(self, a: Element) -> int:
-        """Return the maximum of the integer without its last limb."""
-        return sum(maximum << (self.limb_bits * j) for j, maximum in enumerate(a.maxima[:-1]))
+    def _most_ignored(self, a: Element) -> int:
+        """Return the maximum of the integer in the limbs that quotient estimates do not read."""
+        ignored = a.maxima[: -self.estimate_limbs]
+        return sum(maximum << (self.limb_bits * j) for j, maximum in enumerate(ignored))
+
+    def _complement(self, number: int) -> Limbs:
+        """Return the constant limbs of -number modulo the range of the limbs."""
+        bits, integer = self.limb_bits, (1 << (self.limb_bits * self.limb_count)) - number
+        return tuple(
+            self.k.constant((integer >> (bits * j)) & self.limb_mask, types.u64)
+            for j in range(self.limb_count)
+        )
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
         """Return a - amount if a is not less, else a; a must be normalised."""
         n = self.limb_count
-        complement = self.raw_constant((1 << (self.limb_bits * n)) - amount).limbs
+        complement = self._complement(amount)
         limbs: list[Value] = []
         carry: Value | None = None
         for limb, addend in zip(a.limbs, complement, strict=True):
