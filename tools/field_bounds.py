@@ -26,6 +26,7 @@ from quod.field.moduli import M61, MAX_BITS, NAMED, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.field.strategies.limbs29 import Limbs29
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategies.mersenne61 import STRATEGY as MERSENNE61
@@ -59,6 +60,7 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "limbs32": (Limbs32, Machine("ptx", LANES, frozenset({"u64", "carry", "carry32"}))),
     "limbs32:apart": (Limbs32Apart, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
     "ifma52": (Ifma52, Machine("llvm", LANES, frozenset({"u64", "ifma52"}))),
+    "limbs29": (Limbs29, Machine("llvm", LANES, frozenset({"u64", "word_products"}))),
     **{
         name: (LazyLimbs, Machine("wgsl", LANES, _SMALL_WORDS, limbs=name))
         for name in (*_NARROW, *_WIDE, *_APART)

@@ -111,19 +111,22 @@ def test_a_host_without_avx512(
     simulated = x86(*processor)
     pretend_to_run_on(simulated, monkeypatch)
     device = CpuDevice(cache=CompileCache(tmp_path), threads=1)
-    assert (device.strategy, device.lanes) == ("scalar", 1)
-    with pytest.raises(DeviceError, match="no AVX-512 IFMA; use the strategy 'scalar'"):
+    has_avx2 = processor[0] == "haswell"
+    strategy, lanes_of_fields = ("avx2", 4) if has_avx2 else ("scalar", 1)
+    assert (device.strategy, device.lanes) == (strategy, lanes_of_fields)
+    with pytest.raises(DeviceError, match=f"no AVX-512 IFMA; use the strategy '{strategy}'"):
         CpuDevice(strategy="ifma")
     with pytest.raises(DeviceError, match="no AVX-512 IFMA"):
         open_device("cpu:ifma")
-    assert [row.name for row in devices() if row.kind == "cpu"] == ["cpu", "cpu:scalar"]
-    for lanes in (1, 8):
+    names = ["cpu", "cpu:avx2", "cpu:scalar"] if has_avx2 else ["cpu", "cpu:scalar"]
+    assert [row.name for row in devices() if row.kind == "cpu"] == names
+    for lanes in (1, 4, 8):
         multiply_agrees(device, BLS12_381_FQ, lanes)
         multiply_agrees(device, BN254_FR, lanes)
         text = device.emit(field_kernels.field_multiply, lanes=lanes, spec=BLS12_381_FQ)
         listing = llvm_jit.assembly(text)
         assert "%zmm" not in listing
-        assert ("%ymm" in listing) == (processor[0] == "haswell" and lanes == 8)
+        assert ("%ymm" in listing) == (has_avx2 and lanes > 1)
 
 
 @kernel
@@ -138,8 +141,8 @@ def powers(
     f.store(out, i, y)
 
 
-def listing_of(definition: KernelDefinition, **static: object) -> str:
-    return llvm_jit.assembly(CpuDevice(strategy="ifma").emit(definition, **static))
+def listing_of(definition: KernelDefinition, strategy: str, **static: object) -> str:
+    return llvm_jit.assembly(CpuDevice(strategy=strategy).emit(definition, **static))
 
 
 def multiplications(listing: str) -> int:
@@ -156,13 +159,27 @@ def spilled_vectors(listing: str) -> int:
 )
 def test_ifma_product_has_the_expected_instruction_count(modulus: Modulus, limbs: int) -> None:
     """Two halves of each of limbs**2 products, and as many for the reduction, and the quotients."""
-    single, double = (listing_of(powers, modulus=modulus, factors=n) for n in (1, 2))
+    single, double = (listing_of(powers, "ifma", modulus=modulus, factors=n) for n in (1, 2))
     # The product is a function that is called: a second one adds a call and no more code.
     assert abs(multiplications(double) - multiplications(single)) <= limbs
     count = multiplications(single)
     assert 4 * limbs**2 - 2 * limbs <= count <= 4 * limbs**2 + 4 * limbs
     assert spilled_vectors(single) <= limbs
     assert not re.findall(r"vpmuludq|vpmullq|vpgather|vpscatter", single)
+
+
+@pytest.mark.device("avx2")
+@pytest.mark.parametrize(
+    ("modulus", "limbs"), [(BLS12_381_FQ, 14), (BN254_FR, 9)], ids=["bls12_381.fq", "bn254.fr"]
+)
+def test_the_product_in_avx2_multiplies_words(modulus: Modulus, limbs: int) -> None:
+    """Limbs**2 products, as many for the reduction, and a quotient, each one instruction."""
+    single, double = (listing_of(powers, "avx2", modulus=modulus, factors=n) for n in (1, 2))
+    counts = [len(re.findall(r"vpmulu?dq", listing)) for listing in (single, double)]
+    # A load and a store multiply a few limbs too, by the difference of the Montgomery radices.
+    assert counts[0] == counts[1]
+    assert 2 * limbs**2 < counts[0] <= 2 * limbs**2 + 4 * limbs
+    assert not re.findall(r"vpmullq|vpgather|%zmm", single)
 
 
 @needs_ifma

@@ -14,9 +14,10 @@ from quod.field.element import Element
 from quod.field.moduli import BLS12_377_FQ, BLS12_381_FQ, BN254_FR, M31, NAMED, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
-from quod.field.strategies.inversion import Inversion52
+from quod.field.strategies.inversion import Inversion29, Inversion52
 from quod.field.strategies.lazy_limbs.karatsuba import RingProducts
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.field.strategies.limbs29 import Limbs29
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Machine, Pointer, TraceError, Value, kernel
 from quod.kernel.interpreter.interpreter import interpret
@@ -26,8 +27,10 @@ from tools.field_bounds import STRATEGIES, cases, problem
 
 LIMBS = ("12", "13", "14", "15", "16", "28/64", "29/64", "30/64")
 VECTORS = Machine("llvm", 8, frozenset({"u64", "ifma52"}))
+AVX2 = Machine("llvm", 8, frozenset({"u64", "word_products"}))
 MACHINES = {
     "vectors": VECTORS,
+    "avx2": AVX2,
     "scalar": Machine("llvm", 8, frozenset({"u64", "carry"})),
     "carries": Machine("ptx", 8, frozenset({"u64", "carry", "carry32"})),
     "small": Machine("wgsl", 8, frozenset({"u64", "low_products"}), limbs="13:rolled"),
@@ -53,7 +56,9 @@ ALWAYS = [name for name in STRATEGIES if ":" not in name or name.startswith(("li
 @pytest.mark.parametrize("strategy", one_and_others(STRATEGIES, ALWAYS))
 def test_operations_at_the_bounds(strategy: str) -> None:
     """A short run of `python -m tools.field_bounds`."""
-    count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4}.get(strategy, 1)
+    count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4, "limbs29": 4}.get(
+        strategy, 1
+    )
     for case, rng in itertools.islice(cases(strategy, 1, 127), count):
         assert problem(case, rng) is None, case
 
@@ -149,14 +154,15 @@ def test_carries_into_full_limbs(limbs: str) -> None:
 
 @pytest.mark.parametrize("name", ["bn254.fr", "bls12_381.fr", "curve25519.fq"])
 @pytest.mark.parametrize("times", [4094, 4095])
-def test_quotients_of_full_vectors(name: str, times: int) -> None:
+@pytest.mark.parametrize("machine", [VECTORS, AVX2], ids=["ifma52", "limbs29"])
+def test_quotients_of_full_vectors(machine: Machine, name: str, times: int) -> None:
     modulus = NAMED[name]
     pairs = [(ones(modulus), ones(modulus)), *eight(modulus.value)[1:]]
     for expression in (
         lambda f, x, y: (f.times(x, times) + y) * f.constant(1),
         lambda f, x, y: f.times(x, times) - f.times(y, times) + f.times(y, times + 1),
     ):
-        check(VECTORS, modulus, expression, pairs, lambda x, y: times * x + y, linear=True)
+        check(machine, modulus, expression, pairs, lambda x, y: times * x + y, linear=True)
 
 
 def test_quotients_by_short_moduli() -> None:
@@ -208,9 +214,9 @@ def test_sums_are_never_refused(limbs: str) -> None:
                 assert element.bound <= f.p
 
 
-def test_sums_of_many_products_in_vectors() -> None:
-    f = prime_field(Builder(VECTORS), Modulus.unchecked("short", (1 << 105) + 1))
-    assert isinstance(f, Ifma52)
+@pytest.mark.parametrize("strategy", [Ifma52, Limbs29])
+def test_sums_of_many_products_in_vectors(strategy: type[Ifma52 | Limbs29]) -> None:
+    f = strategy(Builder(VECTORS), Modulus.unchecked("short", (1 << 105) + 1))
     full = f.unify([f.one()], f.room)[0]
     total = f.sum_of_products([(full, full)] * 5)
     assert not f._overflows(total.maxima, total.bound)
@@ -221,6 +227,8 @@ def test_vectors_have_room_for_inversion() -> None:
     for bits in range(65, 522):
         modulus = Modulus.unchecked(f"of.{bits}", (1 << bits) - 1)
         Inversion52(k, modulus, 1, Ifma52._limbs_for(modulus))
+        bits = Limbs29._bits_for(modulus)
+        Inversion29(k, modulus, 1, Limbs29._limbs_for(modulus), bits)
 
 
 def test_limbs_whose_sums_exceed_words_are_not_halved() -> None:

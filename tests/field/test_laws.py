@@ -243,8 +243,9 @@ def test_laws_of_small_extensions(spec: Extension) -> None:
     check(spec, pairs)
 
 
-def test_vectors_of_52_bits_where_the_modulus_fills_its_words() -> None:
-    """Limbs with the room of 16p, the least that inversion takes."""
+@pytest.mark.parametrize("capability", ["ifma52", "word_products"])
+def test_vectors_where_the_modulus_fills_its_words(capability: str) -> None:
+    """Limbs with the room of 16p or 32p, the least that inversion takes."""
     spec = SECP256K1_FQ
     p, model = spec.value, Model(spec)
     pairs = [(0, p - 1), (p - 1, p - 1), (1, p >> 1), (2, 3), (p - 2, 1 << 255), (1, 1), (7, 0)]
@@ -252,6 +253,6 @@ def test_vectors_of_52_bits_where_the_modulus_fills_its_words() -> None:
     x, y = (packed(spec, [(number,) for number in side]) for side in zip(*pairs, strict=True))
     wanted = packed(spec, [z for a, b in pairs for z in expected(model, (a,), (b,))])
     out = wanted * 0
-    machine = Machine("llvm", LANES, frozenset({"u64", "ifma52"}))
+    machine = Machine("llvm", LANES, frozenset({"u64", capability}))
     interpret(laws.trace(machine, spec=spec), 1, [x, y, out])
     assert (out == wanted).all()

@@ -14,6 +14,7 @@ from quod.field.moduli import MODULI, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.field.strategies.limbs29 import Limbs29
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategy import prime_field
@@ -41,6 +42,7 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "limbs64": (Limbs64, Machine("llvm", 8, frozenset({"u64", "carry"}))),
     "limbs32": (Limbs32, Machine("ptx", 8, frozenset({"u64", "carry", "carry32"}))),
     "ifma52": (Ifma52, Machine("llvm", 8, frozenset({"u64", "ifma52"}))),
+    "limbs29": (Limbs29, Machine("llvm", 8, frozenset({"u64", "word_products"}))),
     **{name: (LazyLimbs, Machine("wgsl", 8, SMALL_WORDS, limbs=name)) for name in LIMBS},
 }
 
@@ -180,7 +182,7 @@ def test_fields_of_other_projects(name: str) -> None:
             assert refused(error, modulus), error  # noqa: PT017
 
 
-@pytest.mark.parametrize("name", ["limbs64", "limbs32", "ifma52", "13:rolled"])
+@pytest.mark.parametrize("name", ["limbs64", "limbs32", "ifma52", "limbs29", "13:rolled"])
 def test_every_modulus_size_has_a_strategy(name: str) -> None:
     """Every length has a strategy on every machine, also moduli that fill their words."""
     machine = STRATEGIES[name][1]

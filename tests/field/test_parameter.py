@@ -24,7 +24,7 @@ Q2 = CURVES["bn254"].tower.fq2
 SMALL = Modulus("small", 17)
 
 DEVICES = present(
-    "ifma", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"
+    "ifma", "avx2", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"
 )
 
 

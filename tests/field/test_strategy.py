@@ -23,6 +23,7 @@ from quod.field.moduli import (
 )
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
+from quod.field.strategies.limbs29 import Limbs29
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategies.mersenne61 import Mersenne61
 from quod.field.strategies.one_word import Word64
@@ -31,8 +32,11 @@ from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel
 from tests.field.models import SOME_PRIMES, hostile_integers, packed, random_integers, unpacked
 
 VECTORS = Machine("llvm", 8, frozenset({"u64", "ifma52"}))
+AVX2 = Machine("llvm", 4, frozenset({"u64", "word_products"}))
 SCALAR = Machine("llvm", 1, frozenset({"u64", "carry"}))
-MACHINES = pytest.mark.parametrize("machine", [VECTORS, SCALAR], ids=["vectors", "scalar"])
+MACHINES = pytest.mark.parametrize(
+    "machine", [VECTORS, AVX2, SCALAR], ids=["vectors", "avx2", "scalar"]
+)
 
 
 def fields(machine: Machine, modulus: Modulus = BLS12_381_FQ) -> PrimeField:
@@ -41,11 +45,14 @@ def fields(machine: Machine, modulus: Modulus = BLS12_381_FQ) -> PrimeField:
 
 def test_machine_determines_the_strategy() -> None:
     assert isinstance(fields(VECTORS), Ifma52)
+    assert isinstance(fields(AVX2), Limbs29)
     assert isinstance(fields(SCALAR), Limbs64)
-    for machine in (VECTORS, SCALAR):
+    for machine in (VECTORS, AVX2, SCALAR):
         assert isinstance(fields(machine, M61), Mersenne61)
         assert type(fields(machine, Modulus("of_61_bits", (1 << 61) - 31))) is Word64
     assert (fields(VECTORS).limb_count, fields(VECTORS, BN254_FQ).limb_count) == (8, 5)
+    assert (fields(AVX2).limb_count, fields(AVX2, BN254_FQ).limb_count) == (14, 9)
+    assert (fields(AVX2).limb_bits, fields(AVX2, BN254_FQ).limb_bits) == (28, 29)
     assert (fields(SCALAR).limb_count, fields(SCALAR, BN254_FQ).limb_count) == (6, 4)
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
@@ -207,12 +208,12 @@ def test_only_a_seed_makes_proofs_deterministic(circuit_files: Make, device: Any
         assert len({getattr(proof, name) for proof in (first, second, third)}) == 3, name
 
 
-@pytest.mark.device("ifma")
+@pytest.mark.device("avx2")
 @pytest.mark.parametrize("curve", CURVES)
-def test_ifma_and_scalar_strategies_give_one_proof(circuit_files: Make, curve: str) -> None:
+def test_all_strategies_give_one_proof(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     texts = set()
-    for strategy in ("ifma", "scalar"):
+    for strategy in host_processor().strategies:
         key = ProvingKey.from_zkey(files.zkey, device=f"cpu:{strategy}")
         texts.add(key.prove(files.wtns, seed=5)[0].to_json())
     assert len(texts) == 1

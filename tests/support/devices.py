@@ -12,7 +12,7 @@ import os
 from quod.device.backends import NAMES, backend
 from quod.device.cpu.processor import host_processor
 
-KINDS = ("ifma", "cuda", "webgpu")
+KINDS = ("ifma", "avx2", "cuda", "webgpu")
 """The kinds of devices that a machine may lack."""
 
 
@@ -27,8 +27,9 @@ def is_present(name: str) -> bool:
     Names of no device, such as ``scalar`` or ``simulated``, are present everywhere.
     """
     kind, _, detail = name.partition(":")
-    if "ifma" in (kind, detail):
-        return host_processor().has_ifma
+    for strategy in ("ifma", "avx2"):
+        if strategy in (kind, detail):
+            return strategy in host_processor().strategies
     return is_required(kind) or why_absent(kind) is None
 
 

@@ -120,6 +120,8 @@ _NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
 def executors() -> list[Executor]:
     """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
     cpu_executors = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
+    if host_processor().has_avx2:
+        cpu_executors.append(_cpu("four lanes with AVX2", "avx2", 4))
     if host_processor().has_ifma:
         cpu_executors.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
     return cpu_executors

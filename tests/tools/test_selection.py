@@ -15,7 +15,7 @@ from tests.support import devices
 
 @pytest.fixture(autouse=True)
 def without_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine without GPUs and without IFMA."""
+    """A machine without GPUs."""
     monkeypatch.setattr(Backend, "why_not", lambda row: None if row.name == "cpu" else "absent")
     monkeypatch.delenv("QUOD_TEST_CUDA", raising=False)
     monkeypatch.delenv("QUOD_TEST_WEBGPU", raising=False)

@@ -52,6 +52,7 @@ CANDIDATES = (
     Candidate("mersenne61", _61_BITS),
     Candidate("one_word", _SHORT),
     Candidate("ifma52", _LONG, Capability.IFMA52),
+    Candidate("limbs29", _LONG, Capability.WORD_PRODUCTS),
     Candidate("limbs32", _LONG, Capability.MAD_CARRY_32),
     Candidate("lazy_limbs", _LONG, Capability.LOW_PRODUCTS),
     Candidate("limbs64", _LONG),

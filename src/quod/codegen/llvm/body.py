@@ -38,6 +38,9 @@ class Module(Protocol):
     def passed(self, names: Sequence[str]) -> list[str]:
         """Return the types in which values of given types are passed and returned."""
 
+    def with_unused_registers(self, parts: Sequence[str], value: str) -> list[str]:
+        """Insert arguments without a value, so that LLVM has registers to move arguments."""
+
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""
 
@@ -217,7 +220,8 @@ class BodyEmitter:
         ):
             value = self.get(operand)
             values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
-        arguments = ", ".join(map(" ".join, zip(passed, values, strict=True)))
+        parts = [*map(" ".join, zip(passed, values, strict=True))]
+        arguments = ", ".join(self.module.with_unused_registers(parts, "poison"))
         inner = self.types_of(op.results)
         return_type = self.struct(inner)
         convention = self.module.convention(passed, inner)

@@ -42,6 +42,10 @@ def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
     return ModuleEmitter(kernel, machine, triple).text()
 
 
+# Without AVX-512 all sixteen vector registers hold arguments, and LLVM (22.1) may lack one to move
+# another argument to the stack, which ends the process. So two of them get no value.
+_VECTOR_ARGUMENTS = 14
+_UNUSED_REGISTERS = 2
 # Seven of the convention's integer registers are caller-saved. One of them is left out here: it
 # holds a hidden pointer if the results do not fit in registers.
 _CALLER_SAVED = 6
@@ -68,6 +72,7 @@ class ModuleEmitter:
         self.lanes = kernel.workgroup_size
         self.one_subgroup = self.lanes <= kernel.subgroup_size
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
+        self._few_registers = machine.has(Capability.WORD_PRODUCTS)
         self._declarations: dict[str, None] = {}
         self._constants: list[str] = []
         self._functions: dict[tuple[int, tuple[bool, ...], bool], str] = {}
@@ -151,7 +156,8 @@ class ModuleEmitter:
         )
         kind = "alwaysinline" if function.inline else "noinline"
         convention = self.convention(passed, body.types_of(results))
-        parameters = ", ".join(map(" ".join, zip(passed, names, strict=True)))
+        named = map(" ".join, zip(passed, names, strict=True))
+        parameters = ", ".join(self.with_unused_registers([*named], "%unused{}"))
         return (
             f"define internal {convention} {body.return_type(results)} {name}"
             f"({parameters}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
@@ -172,6 +178,19 @@ class ModuleEmitter:
             "i64" if is_callee_saved and name != "ptr" and _NUMBER.fullmatch(name) else name
             for name, is_callee_saved in _in_callee_saved(names)
         ]
+
+    def with_unused_registers(self, parts: Sequence[str], value: str) -> list[str]:
+        """Insert arguments without a value, so that LLVM has registers to move arguments.
+
+        parts: the arguments or the parameters, each a type and a name.
+        value: the text of the inserted values.
+        """
+        vectors = [index for index, part in enumerate(parts) if part.startswith("<")]
+        if not (self._is_x86 and self._few_registers and len(vectors) > _VECTOR_ARGUMENTS):
+            return list(parts)
+        position = vectors[_VECTOR_ARGUMENTS]
+        unused = [f"<{self.lanes} x i64> {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
+        return [*parts[:position], *unused, *parts[position:]]
 
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""

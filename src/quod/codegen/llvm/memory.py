@@ -218,19 +218,36 @@ def _shuffle(body: BodyEmitter, kind: str, a: str, b: str, indices: list[int]) -
     return body.fresh(f"shufflevector {kind} {a}, {kind} {b}, <{len(indices)} x i32> <{mask}>")
 
 
-_LOW_PAIRS = [0, 8, 2, 10, 4, 12, 6, 14]
-_HIGH_PAIRS = [1, 9, 3, 11, 5, 13, 7, 15]
-_LOW_QUADS = [0, 1, 8, 9, 4, 5, 12, 13]
-_HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
+def _pair_shuffles(lanes: int) -> tuple[list[int], list[int]]:
+    """Return the shuffles of two vectors that interleave their even and their odd lanes."""
+    low, high = (
+        [index for lane in range(first, lanes, 2) for index in (lane, lanes + lane)]
+        for first in (0, 1)
+    )
+    return low, high
+
+
+def _quad_shuffles(lanes: int) -> tuple[list[int], list[int]]:
+    """Return the shuffles that interleave the lower and the upper pairs of each four lanes."""
+    low, high = (
+        [
+            index
+            for lane in range(first, lanes, 4)
+            for index in (lane, lane + 1, lanes + lane, lanes + lane + 1)
+        ]
+        for first in (0, 2)
+    )
+    return low, high
 
 
 def _is_row(body: BodyEmitter, element: Type, count: int) -> bool:
     """Return whether each lane's elements are loaded as a row of 64-bit words and transposed.
 
-    That is so for several 64-bit elements, or an even number of 32-bit integers, and eight lanes.
+    That is so for several 64-bit elements, or an even number of 32-bit integers, and four or eight
+    lanes.
     """
     pairs = element in (types.u32, types.i32) and count % 2 == 0
-    return body.lanes == 8 and count > 1 and (element.bits == 64 or pairs)
+    return body.lanes in (4, 8) and count > 1 and (element.bits == 64 or pairs)
 
 
 def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
@@ -243,15 +260,16 @@ def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
     else:
         words = []
         for word in _transposed_rows(body, addresses, len(op.results) // 2, "i64"):
-            high = body.fresh(f"lshr <8 x i64> {word}, splat (i64 32)")
-            words += [body.fresh(f"trunc <8 x i64> {half} to <8 x i32>") for half in (word, high)]
+            wide, narrow = body.vector("i64"), body.vector("i32")
+            high = body.fresh(f"lshr {wide} {word}, splat (i64 32)")
+            words += [body.fresh(f"trunc {wide} {half} to {narrow}") for half in (word, high)]
     for result, word in zip(op.results, words, strict=True):
         body.names[result] = word
 
 
 def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: str) -> list[str]:
-    """Emit loads of `count` words from each of eight addresses; returns one vector per word."""
-    full, vectors = f"<8 x {name}>", []
+    """Emit loads of `count` words from each lane's address; returns one vector per word."""
+    full, vectors = body.vector(name), []
     for start, size in _chunks(count):
         rows = []
         for address in addresses:
@@ -282,21 +300,22 @@ def _join(body: BodyEmitter, kind: str, parts: list[str]) -> str:
 
 
 def _transpose_4(body: BodyEmitter, full: str, row: str, rows: list[str]) -> list[str]:
-    c = [_join(body, row, [rows[i], rows[i + 4]]) for i in range(4)]
-    low01, high01 = (_shuffle(body, full, c[0], c[1], m) for m in (_LOW_PAIRS, _HIGH_PAIRS))
-    low23, high23 = (_shuffle(body, full, c[2], c[3], m) for m in (_LOW_PAIRS, _HIGH_PAIRS))
+    pairs, (low_quads, high_quads) = _pair_shuffles(body.lanes), _quad_shuffles(body.lanes)
+    c = [_join(body, row, rows[i::4]) for i in range(4)]
+    low01, high01 = (_shuffle(body, full, c[0], c[1], m) for m in pairs)
+    low23, high23 = (_shuffle(body, full, c[2], c[3], m) for m in pairs)
     return [
-        _shuffle(body, full, low01, low23, _LOW_QUADS),
-        _shuffle(body, full, high01, high23, _LOW_QUADS),
-        _shuffle(body, full, low01, low23, _HIGH_QUADS),
-        _shuffle(body, full, high01, high23, _HIGH_QUADS),
+        _shuffle(body, full, low01, low23, low_quads),
+        _shuffle(body, full, high01, high23, low_quads),
+        _shuffle(body, full, low01, low23, high_quads),
+        _shuffle(body, full, high01, high23, high_quads),
     ]
 
 
 def _transpose_2(body: BodyEmitter, full: str, row: str, rows: list[str]) -> list[str]:
     even = _join(body, row, rows[0::2])
     odd = _join(body, row, rows[1::2])
-    return [_shuffle(body, full, even, odd, m) for m in (_LOW_PAIRS, _HIGH_PAIRS)]
+    return [_shuffle(body, full, even, odd, m) for m in _pair_shuffles(body.lanes)]
 
 
 def _store(body: BodyEmitter, op: Op) -> None:
@@ -347,7 +366,7 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
     name = memory_name(element)
     if element.bits == 32:
         all_words, name = _pairs(body, all_words), "i64"
-    full = f"<8 x {name}>"
+    full = body.vector(name)
     for start, size in _chunks(len(all_words)):
         words = all_words[start : start + size]
         if size == 4:
@@ -355,7 +374,7 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
         elif size == 2:
             rows = _rows_of_2(body, full, words)
         else:
-            rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(8)]
+            rows = [_shuffle(body, full, words[0], "poison", [lane]) for lane in range(body.lanes)]
         for address, row in zip(addresses, rows, strict=True):
             chunk_address = offset_address(body, address, name, start)
             body.line(f"store <{size} x {name}> {row}, ptr {chunk_address}, align 4")
@@ -363,35 +382,35 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
 
 def _pairs(body: BodyEmitter, halves: list[str]) -> list[str]:
     """Combine pairs of vectors of 32-bit integers to vectors of 64-bit words."""
-    wide = [body.fresh(f"zext <8 x i32> {half} to <8 x i64>") for half in halves]
+    narrow, full = body.vector("i32"), body.vector("i64")
+    wide = [body.fresh(f"zext {narrow} {half} to {full}") for half in halves]
     words = []
     for low, high in zip(wide[::2], wide[1::2], strict=True):
-        upper = body.fresh(f"shl <8 x i64> {high}, splat (i64 32)")
-        words.append(body.fresh(f"or <8 x i64> {low}, {upper}"))
+        upper = body.fresh(f"shl {full} {high}, splat (i64 32)")
+        words.append(body.fresh(f"or {full} {low}, {upper}"))
     return words
 
 
 def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
-    rows = [""] * 8
-    for parity, pairs in enumerate((_LOW_PAIRS, _HIGH_PAIRS)):
+    rows = [""] * body.lanes
+    for parity, pairs in enumerate(_pair_shuffles(body.lanes)):
         first = _shuffle(body, full, words[0], words[1], pairs)
         second = _shuffle(body, full, words[2], words[3], pairs)
-        for half, quads in enumerate((_LOW_QUADS, _HIGH_QUADS)):
+        for half, quads in enumerate(_quad_shuffles(body.lanes)):
             quads_of_lanes = _shuffle(body, full, first, second, quads)
-            lane = parity + 2 * half
-            rows[lane] = _shuffle(body, full, quads_of_lanes, "poison", [0, 1, 2, 3])
-            rows[lane + 4] = _shuffle(body, full, quads_of_lanes, "poison", [4, 5, 6, 7])
+            for start in range(0, body.lanes, 4):
+                indices = [*range(start, start + 4)]
+                row = _shuffle(body, full, quads_of_lanes, "poison", indices)
+                rows[start + parity + 2 * half] = row
     return rows
 
 
 def _rows_of_2(body: BodyEmitter, full: str, words: list[str]) -> list[str]:
-    rows = [""] * 8
-    for parity, pairs in enumerate((_LOW_PAIRS, _HIGH_PAIRS)):
+    rows = [""] * body.lanes
+    for parity, pairs in enumerate(_pair_shuffles(body.lanes)):
         interleaved = _shuffle(body, full, words[0], words[1], pairs)
-        for pair in range(4):
-            rows[parity + 2 * pair] = _shuffle(
-                body, full, interleaved, "poison", [2 * pair, 2 * pair + 1]
-            )
+        for lane in range(0, body.lanes, 2):
+            rows[parity + lane] = _shuffle(body, full, interleaved, "poison", [lane, lane + 1])
     return rows
 
 

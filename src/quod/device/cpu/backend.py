@@ -1,10 +1,10 @@
 """The CPU as a kind of device.
 
-===========================  ==================================================
-``cpu``                      chooses the arithmetic that suits the processor
-``cpu:ifma``, ``cpu:scalar`` force the representation of field elements
-``cpu:checked``              interprets kernels and checks every access, slowly
-===========================  ==================================================
+=========================================  ==================================================
+``cpu``                                    chooses the arithmetic that suits the processor
+``cpu:ifma``, ``cpu:avx2``, ``cpu:scalar`` force the representation of field elements
+``cpu:checked``                            interprets kernels and checks every access, slowly
+=========================================  ==================================================
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _CHECKED = "cpu:checked"
 _NAMES = ("cpu", *(f"cpu:{strategy}" for strategy in STRATEGIES), _CHECKED)
 _STRATEGY_TEXTS = {
     "ifma": "eight lanes of 52-bit limbs (AVX-512 IFMA)",
+    "avx2": "four lanes of 29-bit limbs (AVX2)",
     "scalar": "one lane of 64-bit limbs",
 }
 # The features that determine the speed of kernels; the processor's full list is long.
@@ -46,10 +47,9 @@ def _rows() -> list[DeviceInfo]:
     processor = host_processor()
     features = tuple(name for name in _RELEVANT_FEATURES if name in processor.features)
     description = host.processor_description()
-    usable_strategies = [name for name in STRATEGIES if name == "scalar" or processor.has_ifma]
     rows = [("cpu", description)]
     rows += [
-        (f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in usable_strategies
+        (f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in processor.strategies
     ]
     return [
         DeviceInfo(name, "cpu", text, features, host.usable_threads(), host.memory_bytes())

@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
-STRATEGIES = ("ifma", "scalar")
-"""Strategies of field elements."""
+STRATEGIES = ("ifma", "avx2", "scalar")
+"""Strategies of field elements, the fastest first."""
+
+_LANES = {"ifma": 8, "avx2": 4, "scalar": 1}
+_MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2"}
 
 # Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
@@ -62,8 +65,9 @@ _HELPED_SECONDS = 5e-3
 class CpuDevice(OpenedDevice):
     """Runs kernels on this machine's CPU.
 
-    strategy: representation of field elements: ``ifma`` (eight lanes of 52-bit limbs, AVX-512 IFMA)
-    or ``scalar`` (one lane of 64-bit limbs); default: ``ifma`` if the CPU has it.
+    strategy: representation of field elements: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
+    IFMA), ``avx2`` (four lanes of 29-bit limbs) or ``scalar`` (one lane of 64-bit limbs); default:
+    the first of these that the CPU has.
     threads: number of threads that compute; default: all that the process may use.
     memory_budget: bytes that plans may use; default: the memory that is free at opening.
 
@@ -87,10 +91,11 @@ class CpuDevice(OpenedDevice):
     ) -> None:
         processor = host_processor()
         if strategy is None:
-            strategy = "ifma" if processor.has_ifma else "scalar"
+            strategy = processor.strategies[0]
         choice("strategy", strategy, STRATEGIES, error=DeviceError)
-        if strategy == "ifma" and not processor.has_ifma:
-            raise DeviceError("this CPU has no AVX-512 IFMA; use the strategy 'scalar'")
+        if strategy not in processor.strategies:
+            fastest = processor.strategies[0]
+            raise DeviceError(f"this CPU has {_MISSING[strategy]}; use the strategy {fastest!r}")
         threads = whole_number_or_none("threads", threads, 1, error=DeviceError)
         self.strategy = strategy
         self.threads = threads or host.usable_threads()
@@ -104,7 +109,7 @@ class CpuDevice(OpenedDevice):
     @property
     def lanes(self) -> int:
         """Number of instances of a workgroup of kernels that compute with field elements."""
-        return 8 if self.strategy == "ifma" else 1
+        return _LANES[self.strategy]
 
     @property
     def largest_buffer(self) -> int:
@@ -132,6 +137,8 @@ class CpuDevice(OpenedDevice):
         features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
         if lanes == 8 and self.strategy == "ifma":
             features.add(Capability.IFMA52)
+        if lanes == 4 and self.strategy == "avx2":
+            features.add(Capability.WORD_PRODUCTS)
         if lanes == 1:
             features.add(Capability.CARRY)
         if host_processor().has_f16:

@@ -50,6 +50,17 @@ class HostProcessor:
         return {"avx512f", "avx512ifma", "avx512dq", "avx512vl"} <= self.features
 
     @property
+    def has_avx2(self) -> bool:
+        """True if the CPU has 256-bit vectors of integers."""
+        return "avx2" in self.features
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The strategies of field elements that the CPU supports, the fastest first."""
+        supported = {"ifma": self.has_ifma, "avx2": self.has_avx2, "scalar": True}
+        return tuple(name for name, present in supported.items() if present)
+
+    @property
     def has_f16(self) -> bool:
         """True if the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
         return "f16c" in self.features or self.triple.startswith(("aarch64", "arm64"))

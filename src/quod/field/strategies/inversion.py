@@ -29,7 +29,6 @@ from quod.kernel.ir.value import Value
 
 Limbs = tuple[Value, ...]
 
-_MASK52 = (1 << 52) - 1
 _MASK64 = (1 << 64) - 1
 
 # Steps of 32-bit words in one iteration of their loop.
@@ -56,8 +55,8 @@ class Matrix:
 class Inversion(ABC):
     """Inversion modulo one prime, for one representation of long signed integers.
 
-    half_steps: half the steps of a round. The matrix of that many steps has 32-bit coefficients,
-        two of which are packed in a 64-bit word.
+    half_steps: half the steps of a round of two runs. The matrix of that many steps has 32-bit
+        coefficients, two of which are packed in a 64-bit word.
     """
 
     half_steps: int
@@ -71,10 +70,15 @@ class Inversion(ABC):
         self.scale = scale
 
     @property
+    def steps(self) -> int:
+        """The number of steps of a round."""
+        return 2 * self.half_steps
+
+    @property
     def rounds(self) -> int:
         """An upper bound on the rounds for any input."""
         steps = (49 * self.modulus.bits + 57) // 17
-        return -(-steps // (2 * self.half_steps))
+        return -(-steps // self.steps)
 
     @property
     def size(self) -> int:
@@ -175,25 +179,38 @@ class Inversion(ABC):
         return low, (row - low) >> half
 
 
-class Inversion52(Inversion):
-    """Numbers in 52-bit limbs of 64-bit lanes; the last limb is signed.
+class VectorInversion(Inversion):
+    """Numbers in limbs of 64-bit lanes; the last limb is signed. A round drops one limb."""
 
-    A round of 52 steps drops one limb. Its matrix is negated, which negates all values, because the
-    coefficients are then at least -2**52 and below 2**52.
-    """
-
-    half_steps = 26
-    first_sign, second_sign = 1, -1
+    limb_bits: int
 
     def __init__(self, k: Builder, modulus: Modulus, scale: int, limb_count: int) -> None:
         super().__init__(k, modulus, scale)
         self.limb_count = limb_count
-        if self.size * self.p >= 1 << (52 * limb_count):
+        if self.size * self.p >= self._room:
             raise ValueError(f"{modulus.name} leaves no room in {limb_count} limbs")
 
+    @property
+    @abstractmethod
+    def _room(self) -> int:
+        """The exclusive bound of the magnitude of d and e."""
+
+    @abstractmethod
+    def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
+        """Return a*x + b*y in signed columns; the last column holds all higher bits."""
+
+    @abstractmethod
+    def _add_multiple_of_p(self, columns: list[Value]) -> None:
+        """Add the multiple of p that clears the bits of the lowest limb in column 0."""
+
+    @property
+    def _mask(self) -> int:
+        return (1 << self.limb_bits) - 1
+
     def short(self, number: int) -> Limbs:
+        bits = self.limb_bits
         return tuple(
-            self.k.constant((number >> (52 * j)) & _MASK52, types.u64)
+            self.k.constant((number >> (bits * j)) & self._mask, types.u64)
             for j in range(self.limb_count)
         )
 
@@ -204,16 +221,56 @@ class Inversion52(Inversion):
         return self._drop_lowest(self._columns(a, x, b, y))
 
     def combine_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
-        k = self.k
         columns = self._columns(a, x, b, y)
+        self._add_multiple_of_p(columns)
+        return self._drop_lowest(columns)
+
+    def _drop_lowest(self, columns: Sequence[Value]) -> Limbs:
+        """Divide columns by 2**limb_bits and carry them to limbs."""
+        return self._carry_columns(columns[1:], self._arithmetic_carry(columns[0]))
+
+    def _carry_columns(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
+        limbs = []
+        for column in columns[:-1]:
+            total = column if carry is None else column + carry
+            carry = self._arithmetic_carry(total)
+            limbs.append(total & self._mask)
+        last = columns[-1] if carry is None else columns[-1] + carry
+        return (*limbs, last)
+
+    def _arithmetic_carry(self, column: Value) -> Value:
+        return self.k.bitcast(self.k.bitcast(column, types.i64) >> self.limb_bits, types.u64)
+
+    def non_negative(self, negative: Value, d: Limbs) -> Limbs:
+        base = self.short(self.size * self.p)
+        return self._carry_columns(
+            [self.k.select(negative, x - y, x + y) for x, y in zip(base, d, strict=True)]
+        )
+
+
+class Inversion52(VectorInversion):
+    """Numbers in 52-bit limbs.
+
+    A round has 52 steps. Its matrix is negated, which negates all values, because the coefficients
+    are then at least -2**52 and below 2**52.
+    """
+
+    limb_bits = 52
+    half_steps = 26
+    first_sign, second_sign = 1, -1
+
+    @property
+    def _room(self) -> int:
+        return 1 << (52 * self.limb_count)
+
+    def _add_multiple_of_p(self, columns: list[Value]) -> None:
+        k = self.k
         inverse = k.constant(-pow(self.p, -1, 1 << 52) % (1 << 52), types.u64)
         zero = k.constant(0, types.u64)
         quotient = k.emit("madd52_lo", (zero, columns[0], inverse))
         self._add_multiple(columns, quotient, self.short(self.p))
-        return self._drop_lowest(columns)
 
     def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
-        """Return a*x + b*y in signed columns; the last column holds all higher bits."""
         k, n = self.k, self.limb_count
         columns = [k.constant(0, types.u64)] * (n + 1)
         for signed, number in ((a, x), (b, y)):
@@ -225,7 +282,7 @@ class Inversion52(Inversion):
                 corrected = columns[j + 1] - number[j]
                 columns[j + 1] = k.select(negative, corrected, columns[j + 1])
             below_zero = k.bitcast(number[-1], types.i64) < 0
-            corrected = columns[n] - (factor & _MASK52)
+            corrected = columns[n] - (factor & self._mask)
             columns[n] = k.select(below_zero, corrected, columns[n])
         return columns
 
@@ -235,27 +292,50 @@ class Inversion52(Inversion):
         for j in range(self.limb_count):
             columns[j + 1] = self.k.emit("madd52_hi", (columns[j + 1], number[j], factor))
 
-    def _drop_lowest(self, columns: Sequence[Value]) -> Limbs:
-        """Divide columns by 2**52 and carry them to limbs."""
-        return self._carry_columns(columns[1:], self._arithmetic_carry(columns[0]))
 
-    def _carry_columns(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
-        limbs = []
-        for column in columns[:-1]:
-            total = column if carry is None else column + carry
-            carry = self._arithmetic_carry(total)
-            limbs.append(total & _MASK52)
-        last = columns[-1] if carry is None else columns[-1] + carry
-        return (*limbs, last)
+class Inversion29(VectorInversion):
+    """Numbers in limbs of up to 29 bits, whose products are signed products of 32-bit integers.
 
-    def _arithmetic_carry(self, column: Value) -> Value:
-        return self.k.bitcast(self.k.bitcast(column, types.i64) >> 52, types.u64)
+    A round is a single run, of as many steps as a limb has bits. The magnitudes of its coefficients
+    are at most 2**29, and that of the last limb is below 2**31.
+    """
 
-    def non_negative(self, negative: Value, d: Limbs) -> Limbs:
-        base = self.short(self.size * self.p)
-        return self._carry_columns(
-            [self.k.select(negative, x - y, x + y) for x, y in zip(base, d, strict=True)]
-        )
+    def __init__(
+        self, k: Builder, modulus: Modulus, scale: int, limb_count: int, limb_bits: int
+    ) -> None:
+        self.limb_bits = limb_bits
+        super().__init__(k, modulus, scale, limb_count)
+
+    @property
+    def steps(self) -> int:
+        return self.limb_bits
+
+    @property
+    def _room(self) -> int:
+        return 1 << (self.limb_bits * (self.limb_count - 1) + 31)
+
+    def _round(self, theta: Value, f: Value, g: Value) -> tuple[Value, Matrix]:
+        signed_f, signed_g = (self.k.bitcast(word, types.i64) for word in (f, g))
+        theta, _, _, matrix = self._steps(theta, signed_f, signed_g, 1, self.steps)
+        return theta, matrix
+
+    def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
+        return [
+            self._product(a, x_limb) + self._product(b, y_limb)
+            for x_limb, y_limb in zip(x, y, strict=True)
+        ] + [self.k.constant(0, types.u64)]
+
+    def _product(self, factor: Value, limb: Value) -> Value:
+        """Return a signed product of the low 32 bits, which LLVM computes in one instruction."""
+        x, y = (number.cast(types.i32).cast(types.i64) for number in (factor, limb))
+        return self.k.bitcast(x * y, types.u64)
+
+    def _add_multiple_of_p(self, columns: list[Value]) -> None:
+        unit = self._mask + 1
+        inverse = self.k.constant(-pow(self.p, -1, unit) % unit, types.u64)
+        quotient = self._product(columns[0], inverse) & self._mask
+        for j, limb in enumerate(self.short(self.p)):
+            columns[j] = columns[j] + self._product(quotient, limb)
 
 
 class Inversion64(Inversion):

@@ -103,7 +103,7 @@ class SpareLimbs(PrimeField):
         return self._element(limbs, bound, maxima, a.exponent)
 
     def _padding(self, b: Element) -> tuple[int, list[int]]:
-        """Return the least multiple of p, and limbs of it that are at least b's maxima."""
+        """Return a small multiple of p, and limbs of it that are at least b's maxima."""
         bits, p = self.limb_bits, self.p
         last_limb_shift = bits * (self.limb_count - 1)
         multiple = -(-(b.bound - 1) // p) * p
@@ -119,5 +119,7 @@ class SpareLimbs(PrimeField):
             missing = b.maxima[-1] - remainder
             if missing <= 0:
                 return multiple, limbs
-            # A larger multiple may leave its last limb one lower, so this is repeated.
-            multiple += max(1, (missing - 1 << last_limb_shift) // p) * p
+            # A larger multiple may leave its last limb one lower, so this is repeated. A modulus
+            # below the last limb's weight takes a whole limb more, not single multiples.
+            step = max(missing - 1 << last_limb_shift, 1 << last_limb_shift) // p
+            multiple += max(1, step) * p
