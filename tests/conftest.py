@@ -8,7 +8,7 @@ import hashlib
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from quod.device.backends import backend, backends
 from quod.device.cache.cache import default_folder
 from quod.device.cache.private_folder import NotOwnError
 from quod.device.cpu.device import STRATEGIES, CpuDevice
+from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
@@ -164,14 +165,19 @@ def thorough(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The tests that only `make test-all` runs.
 
     The mark ``crossed`` names parameters of a test. In other runs at most one of them has a value
-    that is not its first.
+    that is not its first. Of the CPU's strategies of field elements, only the fields are tested
+    with all; other tests run with the fastest.
     """
     first: dict[str, dict[str, object]] = {}
     rows = []
     for item in items:
         parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
         fixtures: list[str] = getattr(item, "fixturenames", [])
-        if item.get_closest_marker("thorough") or not _BROWSERS.isdisjoint(fixtures):
+        if (
+            item.get_closest_marker("thorough")
+            or not _BROWSERS.isdisjoint(fixtures)
+            or (_has_slower_strategy(parameters) and not item.nodeid.startswith("tests/field/"))
+        ):
             rows.append(item)
         elif crossed := item.get_closest_marker("crossed"):
             base = first.setdefault(item.nodeid.partition("[")[0], parameters)
@@ -181,6 +187,12 @@ def thorough(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             if others > 1 and not on_webgpu:
                 rows.append(item)
     return rows
+
+
+def _has_slower_strategy(parameters: Mapping[str, object]) -> bool:
+    """Return whether a fixture is the CPU with a strategy that is not the fastest here."""
+    slower = host_processor().strategies[1:]
+    return any(parameters.get(name) in slower for name in ("device", "cpu_device", "checked_cpu"))
 
 
 def _is_too_slow(item: pytest.Item) -> bool:

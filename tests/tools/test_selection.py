@@ -77,6 +77,22 @@ def test_thorough_tests_run_with_all_tests(
     assert items
 
 
+def test_slower_strategies_run_with_the_fields_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = SimpleNamespace(strategies=("avx2", "scalar"))
+    monkeypatch.setattr(conftest, "host_processor", lambda: processor)
+    items: list[Any] = [
+        SimpleNamespace(
+            nodeid=f"tests/{folder}/test_x.py::test_x[{device}]",
+            callspec=SimpleNamespace(params={"device": device}),
+            get_closest_marker=lambda name: None,
+        )
+        for folder in ("field", "msm")
+        for device in ("avx2", "scalar", "webgpu")
+    ]
+    deselected = [item.nodeid for item in conftest.thorough(items)]
+    assert deselected == ["tests/msm/test_x.py::test_x[scalar]"]
+
+
 def test_crossed_parameters_vary_one_at_a_time() -> None:
     mark = pytest.mark.crossed("row", "column")
     items: list[Any] = [
