@@ -101,7 +101,7 @@ def _is_dumpable() -> bool:
     return bool(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses a function of Linux")
 def test_core_dump_pipes_are_disabled_too() -> None:
     """The size limit does not stop core dump pipes; nested blocks are independent."""
     assert _is_dumpable()
@@ -118,7 +118,7 @@ def test_core_dump_pipes_are_disabled_too() -> None:
     assert resource.getrlimit(resource.RLIMIT_CORE) == limit
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses a function of Linux")
 def test_process_can_disable_core_dumps_permanently() -> None:
     code = (
         "import ctypes, resource; from quod.ceremony.core_dumps import *; forbid_core_dumps()\n"

@@ -18,7 +18,7 @@ from tests.support.thorough import one_and_others
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 PROVE = ["groth16", "prove", str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns"), "p", "q"]
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds to `ulimit -v`")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces `ulimit -v`")
 
 
 def limited(

@@ -31,7 +31,7 @@ ELF_MACHINES = {0xB7: "aarch64", 0x3E: "x86-64"}
 
 needs_x86 = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"),
-    reason="runs code of older x86-64 processors",
+    reason="runs code for older x86-64 processors",
 )
 needs_ifma = pytest.mark.device("ifma")
 

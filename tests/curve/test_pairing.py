@@ -49,7 +49,7 @@ from tests.support.thorough import one_and_others
 def device(device: AnyDevice) -> AnyDevice:
     """Every device that computes pairings."""
     if device.kind == "webgpu":
-        pytest.skip("there are no pairings through WebGPU, which is told at once")
+        pytest.skip("there are no pairings through WebGPU; an error says so")
     return device
 
 

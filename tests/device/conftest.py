@@ -13,7 +13,7 @@ from quod.errors import DeviceError
 def processor(device: AnyDevice) -> CpuDevice:
     """The CPU device, for tests of what only the CPU does; test_cuda.py has those of a GPU."""
     if not isinstance(device, CpuDevice):
-        pytest.skip("is about the CPU's way to run recorded work")
+        pytest.skip("the CPU alone runs recorded work this way")
     return device
 
 

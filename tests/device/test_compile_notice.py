@@ -159,7 +159,7 @@ def test_devices_count_compilations(
 ) -> None:
     """On processors and NVIDIA's GPUs; drivers of WebGPU keep their own caches."""
     if device.name.startswith(("webgpu", "emulated")):
-        pytest.skip("nothing that Quod keeps is compiled")
+        pytest.skip("Quod's cache has no code of this device")
     from quod.device import open_device
 
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))

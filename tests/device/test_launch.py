@@ -534,7 +534,7 @@ def test_short_launches_run_on_a_suitable_thread(
 
 def test_launch_durations_are_learned(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if not isinstance(device, CpuDevice):
-        pytest.skip("the CPU chooses where a launch runs")
+        pytest.skip("only the CPU chooses the thread of a launch")
     # Whoever else computes makes neither longer.
     monkeypatch.setattr(workers_module, "time", SimpleNamespace(perf_counter=time.thread_time))
     kernel = device.compile(kernels.spin)

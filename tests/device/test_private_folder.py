@@ -16,7 +16,9 @@ KEY = key_of("some", "key")
 CONTENT = bytes(range(256)) * 4
 SOMEBODY = 54321
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can change the owner of a file"
+)
 
 
 @pytest.fixture
@@ -177,7 +179,7 @@ def test_non_regular_entries_are_not_read(folder: Path, kind: str) -> None:
             path.chmod(0o666)
         case "theirs":
             if os.geteuid() != 0:
-                pytest.skip("only root gives files to others")
+                pytest.skip("only root can change the owner of a file")
             os.chown(path, SOMEBODY, -1)
         case "folder":
             path.unlink()

@@ -123,7 +123,7 @@ def test_a_link_of_another_user_in_a_sticky_folder(tmp_path: Path, part: str) ->
     (shared / "link").symlink_to(home / "victim")
     (shared / "folder").symlink_to(home)
     if os.geteuid():
-        pytest.skip("needs a link of another user, which root can make")
+        pytest.skip("only root can make another user's link")
     for name in ("link", "folder"):
         os.lchown(shared / name, 12345, 12345)
     with pytest.raises(OutputError, match="is another user's link") as error:

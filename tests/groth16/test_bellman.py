@@ -44,7 +44,7 @@ def outputs() -> Outputs:
     """Public inputs and proofs of mainnet."""
     sapling: Any = importlib.import_module("benchmarks.sapling")
     if not sapling.available():
-        pytest.skip("the shared fixtures are not beside the checkout")
+        pytest.skip("needs the shared fixtures beside the checkout (../shared/fixtures)")
     mainnet_outputs: Outputs = sapling.outputs()
     return mainnet_outputs
 

@@ -90,7 +90,7 @@ def test_the_same_bytes_on_every_device(
     gpu_device: AnyDevice, shared_prover: Prover, images: Any, proof: bytes
 ) -> None:
     if gpu_device.name == "emulated" or (gpu_device.kind == "webgpu" and is_software()):
-        pytest.skip("takes long in software; its kernels run there in tests of their own")
+        pytest.skip("slow in software; other tests cover its kernels")
     other = Prover(gpu_device, shared_prover.perceptron)
     assert other.key == shared_prover.key
     assert other.prove(images).proof == proof

@@ -66,7 +66,7 @@ def test_strategies_agree_bit_for_bit() -> None:
 
 def test_result_does_not_depend_on_threads(device: AnyDevice) -> None:
     if not device.host_memory:
-        pytest.skip("threads are a processor's")
+        pytest.skip("only the CPU has threads")
     values = random_elements(BN254.fr, 1 << 13, seed=3)
     results = []
     for threads in (1, 3):

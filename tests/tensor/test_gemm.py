@@ -105,7 +105,7 @@ def check(
 def test_edge_shapes(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
     few = device.kind == "webgpu"
     if few and element is not f32 and ways != (False, True):
-        pytest.skip("a driver takes long for each")
+        pytest.skip("slow with this driver")
     for sizes in FEW if few else SIZES:
         check(device, element, sizes, ways)
 

@@ -116,7 +116,7 @@ def shared_traces() -> Iterator[None]:
 def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
     """A key of which an interpreter makes the points in G1 alone; those in G2 take it longer."""
     if gpu_device.kind == "webgpu":
-        pytest.skip("keys of this size are for GPUs whose kernels reach all memory")
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
     with pytest.MonkeyPatch.context() as patch:
         if gpu_device.kind == "emulated":
             classes = iter([FixedBase])

@@ -69,7 +69,7 @@ def test_with_multiples_of_the_bases(
     circuit_files: Make, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if gpu_device.kind == "emulated":
-        pytest.skip("multiples take an interpreter long; tests of MSMs have some")
+        pytest.skip("multiples are slow in an interpreter; tests of MSMs cover them")
     monkeypatch.undo()
     files = circuit_files("bn254")
     key = ProvingKey.from_zkey(files.zkey, device=gpu_device)
@@ -296,7 +296,7 @@ def test_stale_sums_are_detected(
     """An idle GPU leaves the sums of the previous proof on the host."""
     files, device = circuit_files("bn254"), key.device
     if device.kind != "emulated":
-        pytest.skip("a GPU does what it is told")
+        pytest.skip("plants faults in an interpreter")
     key.prove(files.wtns, self_check=False)
     submit, nothing = device.submit, Recording(device.name, (), device.space)
     monkeypatch.setattr(

@@ -186,7 +186,7 @@ def test_whole_msm(
 ) -> None:  # fmt: skip
     """Chunks are summed by affine trees if an MSM's tuning says so."""
     if gpu_device.kind == "webgpu":
-        pytest.skip("kernels for WebGPU are not long (DeviceLimits), and have no affine sums")
+        pytest.skip("WebGPU has no affine sums (DeviceLimits)")
     group, count = GROUPS["bn254.g1"], 90
     chosen = replace(accumulate.tuning(group), slots=5, min_entries=0)
     monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)

@@ -46,7 +46,7 @@ def scalars_of(name: str, r: int, count: int) -> list[int]:
 )
 def test_sum_matches_the_definition(gpu_device: AnyDevice, name: str, indexed: bool) -> None:
     if gpu_device.kind == "webgpu":
-        pytest.skip("partitions of this size are for GPUs that kernels reach all memory of")
+        pytest.skip("partitions of this size need a GPU whose kernels reach all memory")
     device, group = gpu_device, GROUPS["bn254.g1"]
     r = group.scalars.value
     rng = random.Random(5)
@@ -106,7 +106,7 @@ def test_scalar_capacities_are_few() -> None:
 
 def test_oversized_scalar_is_reported(gpu_device: AnyDevice) -> None:
     if gpu_device.kind == "webgpu":
-        pytest.skip("partitions of this size are for GPUs that kernels reach all memory of")
+        pytest.skip("partitions of this size need a GPU whose kernels reach all memory")
     group = GROUPS["bn254.g1"]
     scalars = np.zeros((300, 8), np.uint32)
     scalars[[7, 33]] = 0xFFFFFFFF

@@ -69,7 +69,7 @@ def check(
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
     if device.kind == "webgpu" and element is f16:
-        pytest.skip("a driver takes long for each")
+        pytest.skip("slow with this driver")
     check(device, name, element, 5, 37, 3 if QUANTISED_TYPES[name].elements < 256 else 2)
 
 

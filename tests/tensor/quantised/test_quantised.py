@@ -51,7 +51,7 @@ def test_values_match_the_gguf_package(name: str) -> None:
 @pytest.mark.fixtures
 def test_values_match_ggml(name: str) -> None:
     if not FIXTURES.is_dir():
-        pytest.skip("the shared fixtures are not there")
+        pytest.skip("needs the shared fixtures beside the checkout (../shared/fixtures)")
     types = json.loads((FIXTURES / "manifest.json").read_text())["types"]
     if name not in types:
         pytest.skip(f"there are no shared fixtures of {name}")
