@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.llvm.private_arrays import interleaved_arrays
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl import emitter as wgsl
@@ -116,6 +117,48 @@ def test_narrow_elements_on_every_executor() -> None:
             octets[0], halves[value % 4] = 7, i
         bits = int(np.float32(value).view(np.uint32))
         assert result == (octets[value % 4] + octets[0] + halves[3] + bits) % (1 << 32)
+
+
+@kernel
+def accumulate(k: Builder, x: Pointer[U64], y: Pointer[U64]) -> None:
+    """Arrays that only loads and stores use, with uniform and varying indices, under a mask."""
+    i = k.global_id()
+    sums, last = k.private(u64, 4), k.private(u64, 2)
+    for index in range(4):
+        sums[index] = i.cast(u64)
+    with k.range(0, 8) as loop:
+        value = x[i * 8 + loop.index]
+        with k.if_((value & 1) != 0):
+            # Lanes whose value is even keep their elements.
+            sums[loop.index % 4] = sums[loop.index % 4] + value
+            k.store(last, 0, value, loop.index.cast(u64))
+        with k.if_((value & 2) != 0):
+            place = (value >> 2).cast(u32) % 4
+            sums[place] = sums[place] ^ value
+    pair = k.load(last, 0, 2)
+    y[i] = sums[0] + 3 * sums[1] + 5 * sums[2] + 7 * sums[3] + k.select(i < 3, pair[0], pair[1])
+
+
+def test_interleaved_arrays_on_every_executor() -> None:
+    x = np.random.default_rng(5).integers(0, 1 << 62, (32, 8), np.uint64)
+    x[:, 0] |= 1
+    (_, words) = run_everywhere(accumulate, 4, [x.reshape(-1), np.zeros(32, np.uint64)])
+    for lane, row in enumerate(x.tolist()):
+        sums, last = [lane] * 4, (0, 0)
+        for step, value in enumerate(row):
+            if value & 1:
+                sums[step % 4] += value
+                last = value, step
+            if value & 2:
+                sums[(value >> 2) % 4] ^= value
+        total = sum(f * s for f, s in zip((1, 3, 5, 7), sums, strict=True))
+        assert int(words[lane]) == (total + last[lane >= 3]) % (1 << 64)
+
+
+def test_only_arrays_of_loads_and_stores_are_interleaved() -> None:
+    """`turn` passes its array to a function."""
+    for definition, count in ((accumulate, 2), (turn, 0), (narrow, 3)):
+        assert len(interleaved_arrays(definition.trace(MACHINE).block)) == count
 
 
 def test_private_memory_in_ptx() -> None:

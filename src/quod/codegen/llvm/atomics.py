@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.memory import (
+from quod.codegen.llvm.addresses import (
     alignment,
     element_of,
-    gather,
     offset_address,
     offset_addresses,
     scalar_address,
-    scatter,
     varying_addresses,
 )
+from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.memory import gather, scatter
 from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir.nodes import Op
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from quod.codegen.llvm.known_lanes import KnownLanes
@@ -63,6 +63,8 @@ class BodyEmitter:
         Each maps to the i32 operand of a lane number: a lane that is active whenever any is. This
         is lane 0, or the last lane if lane 0's index has wrapped around below zero.
         """
+        self.interleaved: Collection[Value] = ()
+        """The pointers of interleaved private arrays (`quod.codegen.llvm.private_arrays`)."""
         self.label = "entry"
         self.workgroup_id_name = ""
         """The name of the i32 workgroup ID; empty in device functions."""

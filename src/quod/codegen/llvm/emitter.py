@@ -12,16 +12,18 @@ until `groups` are done.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from quod.codegen.llvm import atomics, control, memory, rules, subgroups
 from quod.codegen.llvm.body import BodyEmitter
+from quod.codegen.llvm.private_arrays import interleaved_arrays
 from quod.codegen.llvm.types import scalar_name
 from quod.codegen.llvm.unsupported import UNSUPPORTED
 from quod.codegen.rules import Rules
 from quod.kernel.ir import types
-from quod.kernel.ir.nodes import Function, Kernel, walk
+from quod.kernel.ir.nodes import Block, Function, Kernel, walk
 from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.verifier.uniformity import Uniformity
 
@@ -137,6 +139,7 @@ class ModuleEmitter:
         if self.lanes > 1:
             uniformity.visit(function.block)
         body = BodyEmitter(self, RULES, uniformity)
+        body.interleaved = self._interleaved(function.block)
         body.strides.carry(arguments)
         argument_types = [body.type_of(argument) for argument in arguments]
         passed, names = self.passed([*self.mask_type(masked), *argument_types]), []
@@ -206,6 +209,9 @@ class ModuleEmitter:
         """Return the type of the mask parameter as a list, empty for functions without a mask."""
         return [f"<{self.lanes} x i1>"] if masked else []
 
+    def _interleaved(self, block: Block) -> Collection[Value]:
+        return interleaved_arrays(block) if self.lanes > 1 else ()
+
     def _entry(self) -> str:
         kernel = self.kernel
         uniformity = Uniformity((), trust_loads=True, one_subgroup=self.one_subgroup)
@@ -222,6 +228,7 @@ class ModuleEmitter:
             else:
                 prologue.append(f"  %p{index} = load {name}, ptr %s{index}")
             body.names[argument] = f"%p{index}"
+        body.interleaved = self._interleaved(kernel.block)
         body.workgroup_id_name = "%group32"
         body.label = "group"
         body.emit_block(kernel.block)

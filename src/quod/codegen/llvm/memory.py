@@ -8,95 +8,28 @@ scratch memory if the access has no mask.
 
 from __future__ import annotations
 
+from quod.codegen.llvm.addresses import (
+    alignment,
+    consecutive_address,
+    element_of,
+    interleaved_address,
+    lane_addresses,
+    offset_address,
+    offset_addresses,
+    scalar_address,
+    varying_addresses,
+    vector_addresses,
+)
 from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.first_lane import index64_of_lane0
+from quod.codegen.llvm.private_arrays import (
+    interleaved_alignment,
+    store_active_lanes,
+)
 from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Op
-from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
-
-
-def element_of(pointer: Value) -> Type:
-    assert isinstance(pointer.type, PointerType)
-    return pointer.type.element
-
-
-def alignment(element: Type) -> int:
-    """Return the guaranteed alignment of an element in bytes.
-
-    Arrays may begin at any 32-bit word.
-    """
-    return min(4, element.bytes)
-
-
-def _index64(body: BodyEmitter, index: Value, *, varying: bool) -> str:
-    operand = body.get(index, varying=varying)
-    if index.type.bits == 64 or index.constant is not None:
-        if index.constant is not None and index.type.bits != 64:
-            return f"splat (i64 {index.constant})" if varying else str(index.constant)
-        return operand
-    wide = body.vector("i64") if varying else "i64"
-    return body.fresh(f"zext {body.type_of(index, varying=varying)} {operand} to {wide}")
-
-
-def scalar_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    element = memory_name(element_of(pointer))
-    index64 = _index64(body, index, varying=False)
-    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {index64}")
-
-
-def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    element = memory_name(element_of(pointer))
-    base = f"{body.type_of(pointer)} {body.get(pointer)}"
-    index64 = _index64(body, index, varying=True)
-    return body.fresh(f"getelementptr {element}, {base}, {body.vector('i64')} {index64}")
-
-
-def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
-    """Emit an address of `count` elements per lane; inactive lanes get scratch memory."""
-    element = memory_name(element_of(pointer))
-    stride = body.strides.of(index)
-    if body.mask is None and stride is not None and not body.is_varying(pointer):
-        lane0 = index64_of_lane0(body, index)
-        base = body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {lane0}")
-        return [
-            body.fresh(f"getelementptr {element}, ptr {base}, i64 {lane * stride}")
-            for lane in range(body.lanes)
-        ]
-    addresses = _vector_addresses(body, pointer, index)
-    kind = body.vector("ptr")
-    if body.mask is not None:
-        scratch_addresses = body.splat_text(body.scratch(count * element_of(pointer).bytes), "ptr")
-        masks = body.vector("i1")
-        addresses = body.fresh(
-            f"select {masks} {body.mask}, {kind} {addresses}, {kind} {scratch_addresses}"
-        )
-    return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
-
-
-def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    """Emit lane 0's address of a consecutive access, from the index of the first active lane.
-
-    Lane 0 may be inactive, and its index may then have wrapped around.
-    """
-    element = memory_name(element_of(pointer))
-    kind = body.type_of(index, varying=True)
-    vector = body.get(index, varying=True)
-    if body.lane0_is_active:
-        first_index = index64_of_lane0(body, index)
-    else:
-        bits = f"i{body.lanes}"
-        mask = body.fresh(f"bitcast {body.vector('i1')} {body.mask} to {bits}")
-        body.module.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
-        narrow = body.fresh(f"call {bits} @llvm.cttz.{bits}({bits} {mask}, i1 true)")
-        convert = "zext" if body.lanes < 64 else "trunc"
-        lane = narrow if body.lanes == 64 else body.fresh(f"{convert} {bits} {narrow} to i64")
-        first_index = body.fresh(f"extractelement {kind} {vector}, i64 {lane}")
-        if index.type.bits != 64:
-            first_index = body.fresh(f"zext i32 {first_index} to i64")
-        first_index = body.fresh(f"sub i64 {first_index}, {lane}")
-    return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {first_index}")
 
 
 def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying: bool) -> str:
@@ -122,12 +55,6 @@ def _narrow(body: BodyEmitter, value: Value, element: Type, *, varying: bool) ->
     return operand
 
 
-def offset_address(body: BodyEmitter, base: str, element: str, offset: int) -> str:
-    if offset == 0:
-        return base
-    return body.fresh(f"getelementptr {element}, ptr {base}, i64 {offset}")
-
-
 def _load(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     element = element_of(pointer)
@@ -140,29 +67,33 @@ def _load(body: BodyEmitter, op: Op) -> None:
             body.names[result] = _widen(body, element, name, loaded, varying=False)
         return
     kind = body.vector(name)
+    if pointer in body.interleaved:
+        for offset, result in enumerate(op.results):
+            address = interleaved_address(body, pointer, index, offset)
+            if body.is_varying(index):
+                loaded = gather(body, kind, name, address, align)
+            else:
+                align = interleaved_alignment(body, pointer)
+                loaded = body.fresh(f"load {kind}, ptr {address}, align {align}")
+            body.names[result] = _widen(body, element, kind, loaded, varying=True)
+        return
     if _is_row(body, element, len(op.results)):
         _load_rows(body, op, element)
         return
     consecutive = body.strides.of(index) == 1 and not body.is_varying(pointer)
     if consecutive and len(op.results) == 1:
-        address = _consecutive_address(body, pointer, index)
+        address = consecutive_address(body, pointer, index)
         if body.mask is None:
             loaded = body.fresh(f"load {kind}, ptr {address}, align {align}")
         else:
             loaded = _masked_load(body, kind, address, align)
         body.names[op.results[0]] = _widen(body, element, kind, loaded, varying=True)
         return
-    addresses = _vector_addresses(body, pointer, index)
+    addresses = vector_addresses(body, pointer, index)
     for offset, result in enumerate(op.results):
         element_addresses = offset_addresses(body, addresses, name, offset)
         loaded = gather(body, kind, name, element_addresses, align)
         body.names[result] = _widen(body, element, kind, loaded, varying=True)
-
-
-def offset_addresses(body: BodyEmitter, addresses: str, element: str, offset: int) -> str:
-    if offset == 0:
-        return addresses
-    return body.fresh(f"getelementptr {element}, {body.vector('ptr')} {addresses}, i64 {offset}")
 
 
 def _suffix(body: BodyEmitter, name: str) -> str:
@@ -253,7 +184,7 @@ def _is_row(body: BodyEmitter, element: Type, count: int) -> bool:
 def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
     """Emit loads of each lane's words as short vectors, transposed to one vector per word."""
     pointer, index = op.operands
-    addresses = _lane_addresses(body, pointer, index, len(op.results))
+    addresses = lane_addresses(body, pointer, index, len(op.results))
     if element.bits == 64:
         name = memory_name(element)
         words = _transposed_rows(body, addresses, len(op.results), name)
@@ -331,11 +262,21 @@ def _store(body: BodyEmitter, op: Op) -> None:
             body.line(f"store {name} {stored}, ptr {element_address}, align {align}")
         return
     kind = body.vector(name)
+    if pointer in body.interleaved:
+        for offset, value in enumerate(values):
+            stored = _narrow(body, value, element, varying=True)
+            address = interleaved_address(body, pointer, index, offset)
+            if body.is_varying(index):
+                scatter(body, name, stored, address, align)
+            else:
+                align = interleaved_alignment(body, pointer)
+                store_active_lanes(body, kind, stored, address, align)
+        return
     if address_varies and _is_row(body, element, len(values)):
         _store_rows(body, pointer, index, values)
         return
     if len(values) == 1 and body.strides.of(index) == 1 and not body.is_varying(pointer):
-        address = _consecutive_address(body, pointer, index)
+        address = consecutive_address(body, pointer, index)
         stored = _narrow(body, values[0], element, varying=True)
         if body.mask is None:
             body.line(f"store {kind} {stored}, ptr {address}, align {align}")
@@ -353,15 +294,8 @@ def _store(body: BodyEmitter, op: Op) -> None:
         scatter(body, name, _narrow(body, value, element, varying=True), element_addresses, align)
 
 
-def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    """Emit a vector of addresses, also for a uniform address."""
-    if body.is_varying(pointer) or body.is_varying(index):
-        return _vector_addresses(body, pointer, index)
-    return body.splat_text(scalar_address(body, pointer, index), "ptr")
-
-
 def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Value]) -> None:
-    addresses = _lane_addresses(body, pointer, index, len(values))
+    addresses = lane_addresses(body, pointer, index, len(values))
     all_words, element = [body.get(value, varying=True) for value in values], element_of(pointer)
     name = memory_name(element)
     if element.bits == 32:
@@ -418,7 +352,7 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     body.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     if body.is_varying(pointer) or body.is_varying(index):
-        addresses = _lane_addresses(body, pointer, index, 1)
+        addresses = lane_addresses(body, pointer, index, 1)
     else:
         addresses = [scalar_address(body, pointer, index)]
     element = memory_name(element_of(pointer))
@@ -438,7 +372,7 @@ def _pointer_cast(body: BodyEmitter, op: Op) -> None:
 def _pointer_add(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
     if body.is_varying(op.results[0]):
-        body.names[op.results[0]] = _vector_addresses(body, pointer, index)
+        body.names[op.results[0]] = vector_addresses(body, pointer, index)
     else:
         body.names[op.results[0]] = scalar_address(body, pointer, index)
 
@@ -450,11 +384,11 @@ def _shared(body: BodyEmitter, op: Op) -> None:
 
 
 def _private(body: BodyEmitter, op: Op) -> None:
-    """Allocate one array per lane, contiguously."""
+    """Allocate an array per lane: one after the other, or interleaved (see `private_arrays`)."""
     (result,) = op.results
     name, count = memory_name(element_of(result)), int(op.attributes["count"])
     arrays = body.allocate(f"[{count * body.lanes} x {name}]", 64)
-    if body.lanes == 1:
+    if body.lanes == 1 or result in body.interleaved:
         body.names[result] = arrays
         return
     starts = ", ".join(f"i64 {lane * count}" for lane in range(body.lanes))

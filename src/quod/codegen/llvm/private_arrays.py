@@ -1,0 +1,56 @@
+"""Private arrays of vector lanes: their layout, and the addresses of their elements.
+
+A lane's array is contiguous if its pointer is used for more than loads and stores. Otherwise equal
+indices of all lanes are adjacent, so an access with a uniform index is one vector load or store.
+Gathers and scatters in its place take several times as long to compile and to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from quod.codegen.llvm.body import BodyEmitter
+from quod.kernel.ir.nodes import Block, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
+
+
+def interleaved_arrays(block: Block) -> Collection[Value]:
+    """Return the pointers of private arrays that only loads and stores of a block use."""
+    ops = list(walk(block))
+    pointers = {op.results[0] for op in ops if op.definition.declares == "private"}
+    for op in ops if pointers else ():
+        is_plain = op.definition.access not in (None, "atomic", "copy")
+        pointers.difference_update(op.operands[1:] if is_plain else op.operands)
+    return pointers
+
+
+def interleaved_index(body: BodyEmitter, index: str, offset: int, *, varying: bool) -> str:
+    """Return the index in the whole array of the elements `offset` behind an index.
+
+    index: an i64 operand, the index within a lane's array; the result is lane 0's index, or each
+        lane's if `varying`.
+    """
+    first = offset * body.lanes
+    scaled_kind = body.vector("i64") if varying else "i64"
+    factor = f"splat (i64 {body.lanes})" if varying else str(body.lanes)
+    numbers = ", ".join(f"i64 {first + lane}" for lane in range(body.lanes))
+    addend = f"<{numbers}>" if varying else str(first)
+    scaled = body.fresh(f"mul {scaled_kind} {index}, {factor}")
+    return body.fresh(f"add {scaled_kind} {scaled}, {addend}")
+
+
+def store_active_lanes(body: BodyEmitter, kind: str, value: str, address: str, align: int) -> None:
+    """Store a vector to private memory; inactive lanes keep their elements."""
+    if body.mask is not None:
+        previous = body.fresh(f"load {kind}, ptr {address}, align {align}")
+        masks = body.vector("i1")
+        value = body.fresh(f"select {masks} {body.mask}, {kind} {value}, {kind} {previous}")
+    body.line(f"store {kind} {value}, ptr {address}, align {align}")
+
+
+def interleaved_alignment(body: BodyEmitter, pointer: Value) -> int:
+    """Return the alignment in bytes of the elements of all lanes; arrays begin at 64 bytes."""
+    assert isinstance(pointer.type, PointerType)
+    nbytes = pointer.type.element.bytes * body.lanes
+    return min(64, nbytes & -nbytes)
