@@ -1,7 +1,8 @@
 """Abstract interpretation of a kernel over the lanes of one workgroup.
 
-Values are those of `lanes`. Carried values of loops are iterated to a fixed point before the body
-is analysed once. Device functions are analysed at each call, unless they only compute.
+A `Lanes` represents the values of all lanes. Carried values of loops are iterated to a fixed point
+before the body is analysed once. Device functions are analysed at each call, unless they only
+compute.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class _Walker:
         elif row.access is not None:
             self._access(row.access, op, active, mix)
         elif row.declares is not None:
+            # Declared arrays are assumed to be aligned for all accesses.
             self._set(op.results, [shared_unknown(self._size, 1 << 30)])
         elif row.derives_pointer:
             self._derive(op)
@@ -145,11 +147,13 @@ class _Walker:
             return
         count = 1 if kind == "atomic" else int(op.attributes.get("count", len(op.operands) - 2))
         if op.name == "store_matrices":
-            # Only eight instances per matrix supply an address.
+            # Only eight instances per matrix supply an address, each of a row of four words.
             active = active & (np.arange(self._size) % WARP < 8 * count)
             count = 4
-        for operand in reversed(op.definition.pointers):
-            self._record_access(kind, op, op.operands[operand : operand + 2], count, active, mix)
+        for pointer_index in reversed(op.definition.pointers):
+            self._record_access(
+                kind, op, op.operands[pointer_index : pointer_index + 2], count, active, mix
+            )
         self._set(op.results, [varying("data", op.location)] * len(op.results))
 
     def _load(self, op: Op, active: Array, mix: Mix) -> None:
@@ -206,11 +210,11 @@ class _Walker:
             self._set(op.results, [self.get(value) for value in function.block.yielded])
             return
         mix.include(self._function_mix(function))
-        varies = next((operand for operand in operands if operand.offsets is None), None)
-        if varies is None and not all(operand.uniform for operand in operands):
-            varies = varying("arithmetic", op.location)
+        varying_lanes = next((operand for operand in operands if operand.offsets is None), None)
+        if varying_lanes is None and not all(operand.uniform for operand in operands):
+            varying_lanes = varying("arithmetic", op.location)
         for result in op.results:
-            self._values[result] = varies or shared_unknown(self._size)
+            self._values[result] = varying_lanes or shared_unknown(self._size)
 
     def _function_mix(self, function: Function) -> Mix:
         key = id(function)
@@ -296,12 +300,13 @@ class _Walker:
         state = [_any_iteration(lanes) for lanes in initial]
         all_lanes = np.ones(self._size, np.bool_)
         self._fixed_point_depth += 1
+        # Each pass but the last one or two loses the offsets of at least one more value.
         for _ in range(len(arguments) + 2):
             self._set(arguments, state)
             for region in op.regions:
                 self.visit(region, all_lanes)
-            following = [self.get(value) for value in last.yielded]
-            joined = [_joined_iterations(a, b, op) for a, b in zip(state, following, strict=True)]
+            next_values = [self.get(value) for value in last.yielded]
+            joined = [_joined_iterations(a, b, op) for a, b in zip(state, next_values, strict=True)]
             if all(_equal_offsets(a, b) for a, b in zip(state, joined, strict=True)):
                 break
             state = joined

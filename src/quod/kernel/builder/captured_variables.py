@@ -228,9 +228,9 @@ def _files_of(dist_info: Path) -> list[PurePath]:
 def _variables_read(function: FunctionType) -> Iterator[_CapturedVariable]:
     """Yield the variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
-    first = Location(file, function.__code__.co_firstlineno)
+    definition = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield _CapturedVariable.of(name, first, functools.partial(_content, cell))
+        yield _CapturedVariable.of(name, definition, functools.partial(_content, cell))
     variables = function.__globals__
     for code in _nested_code(function.__code__):
         names: list[str] = []
