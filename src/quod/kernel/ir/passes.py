@@ -12,9 +12,9 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     A call, branch or counted loop has no side effect if its ops have none. A `while` loop is never
     removed, as it may not terminate.
     """
-    sweep = _DeadCodeElimination()
+    elimination = _DeadCodeElimination()
     for body in (kernel.block, *(function.block for function in kernel.functions)):
-        sweep.block(body, set())
+        elimination.block(body, set())
     called: set[int] = set()
     pending = [kernel.block]
     while pending:
