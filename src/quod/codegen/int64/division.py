@@ -64,5 +64,5 @@ def _divide_body(
         low = low | k.cast(fits, types.u32)
         loop.next(((low, high), halved.halves(partial)))
     quotient_halves, rest_halves = loop.results
-    chosen: tuple[Value, Value] = rest_halves if remainder else quotient_halves
-    return chosen
+    result: tuple[Value, Value] = rest_halves if remainder else quotient_halves
+    return result

@@ -131,8 +131,8 @@ def _division(text: str) -> Rule:
         safe = body.fresh(f"select {boolean} {is_zero}, {type_} {unit}, {type_} {b}")
         quotient = body.fresh(f"{text} {type_} {a}, {safe}")
         otherwise = ones if text == "udiv" else a
-        chosen = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {quotient}"
-        body.names[result] = body.fresh(chosen)
+        select_text = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {quotient}"
+        body.names[result] = body.fresh(select_text)
 
     return rule
 
@@ -177,8 +177,8 @@ def _signed_division(quotient: bool) -> Rule:
                 f"select {boolean} {rounds_down}, {type_} {safe}, {type_} {number(0)}"
             )
         floored = body.fresh(f"add {type_} {rounded}, {correction}")
-        chosen = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {floored}"
-        body.names[result] = body.fresh(chosen)
+        select_text = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {floored}"
+        body.names[result] = body.fresh(select_text)
 
     return rule
 

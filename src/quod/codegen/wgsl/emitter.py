@@ -201,8 +201,8 @@ class ModuleEmitter:
         if "uniform" in used:
             lines.add("var<workgroup> agreed: u32;")
         for members, name in self.structures.items():
-            inner = ", ".join(f"m{i}: {kind}" for i, kind in enumerate(members))
-            lines.add(f"struct {name} {{ {inner} }}")
+            member_texts = ", ".join(f"m{i}: {kind}" for i, kind in enumerate(members))
+            lines.add(f"struct {name} {{ {member_texts} }}")
         for text in self.helpers.values():
             lines.add(text)
 
@@ -225,10 +225,10 @@ class ModuleEmitter:
             array_arguments = [
                 a for a in function.block.arguments if isinstance(a.type, PointerType)
             ]
-            for inner, array in zip(array_arguments, arrays, strict=True):
-                self.arrays[inner] = self.arrays[array]
+            for parameter, array in zip(array_arguments, arrays, strict=True):
+                self.arrays[parameter] = self.arrays[array]
                 if array in self.atomic:
-                    self.atomic.add(inner)
+                    self.atomic.add(parameter)
             self._write_function(name, function)
         return self.function_names[key]
 

@@ -182,10 +182,12 @@ class _Walker:
             mix.counts["shared"] += access.bytes
             return address
         mix.counts["loaded" if verb in ("load", "copy") else "stored"] += access.bytes
-        moved = traffic(access)
-        if moved is not None:
+        warp_traffic = traffic(access)
+        if warp_traffic is not None:
             lanes = min(WARP, self._size)
-            mix.counts["moved"] += round(max(moved.sectors, moved.least) * SECTOR / lanes)
+            mix.counts["moved"] += round(
+                max(warp_traffic.sectors, warp_traffic.least) * SECTOR / lanes
+            )
         return address
 
     # --- functions
@@ -320,13 +322,13 @@ class _Walker:
         self._values[index] = _index(start, step, op)
         self._set_carried(carried, [self.get(value) for value in op.operands[3:]], op)
         self._record_divergence("loop", op, self._loop_condition(start, stop, step, op), active)
-        inner = self.visit(body, active)
+        iteration_mix = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
             first, end, increment = (int(n) for n in numbers if n is not None)
-            mix.include(inner, max(0, -(-(end - first) // increment)))
+            mix.include(iteration_mix, max(0, -(-(end - first) // increment)))
         else:
-            mix.loops.append((op.location, inner))
+            mix.loops.append((op.location, iteration_mix))
         self._set_results(op, carried)
 
     def _loop_condition(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
@@ -347,10 +349,10 @@ class _Walker:
     def _while(self, op: Op, active: Array, mix: Mix) -> None:
         head, body = op.regions
         self._set_carried(head.arguments, [self.get(value) for value in op.operands], op)
-        inner = self.visit(head, active)
+        iteration_mix = self.visit(head, active)
         self._record_divergence("loop", op, self.get(head.yielded[0]), active)
-        inner.include(self.visit(body, active))
-        mix.loops.append((op.location, inner))
+        iteration_mix.include(self.visit(body, active))
+        mix.loops.append((op.location, iteration_mix))
         self._set_results(op, head.arguments)
 
     def _set_results(self, op: Op, carried: Sequence[Value]) -> None:

@@ -159,8 +159,10 @@ class _Compiler:
         if not op.regions:
             return frozenset(op.operands)
         if id(op) not in self._uses:
-            inner = (self._used(each) for region in op.regions for each in region.ops)
-            self._uses[id(op)] = frozenset(op.operands).union(*inner)
+            inner_values = (
+                self._used(inner_op) for region in op.regions for inner_op in region.ops
+            )
+            self._uses[id(op)] = frozenset(op.operands).union(*inner_values)
         return self._uses[id(op)]
 
     # --- steps

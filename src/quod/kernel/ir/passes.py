@@ -32,9 +32,9 @@ def only_computes(op: Op) -> bool:
     """
     if op.name == "call":
         function: Function = op.attributes["function"]
-        return all(only_computes(inner) for inner in function.block.ops)
+        return all(only_computes(inner_op) for inner_op in function.block.ops)
     if op.definition.ends:
-        return all(only_computes(inner) for region in op.regions for inner in region.ops)
+        return all(only_computes(inner_op) for region in op.regions for inner_op in region.ops)
     return op.name == "yield" or op.definition.effect in ("none", "carry")
 
 

@@ -152,7 +152,7 @@ def atomic(op: Op) -> None:
 def copy_async(op: Op) -> None:
     """Check an asynchronous copy, with an optional condition."""
     _check_counts(op, len(op.definition.operands), 0)
-    shared, to, source, start, *condition = types_of(op.operands)
+    shared, target_index, source, source_index, *condition = types_of(op.operands)
     if any(kind is not types.bool_ for kind in condition):
         raise _fail(op, f"the condition of {op.name} must be bool, not {condition[0]}")
     if not (
@@ -165,7 +165,7 @@ def copy_async(op: Op) -> None:
         )
     if shared.element is not source.element:
         raise _fail(op, f"copy_async copies elements of one type, not {source} to {shared}")
-    for index in (to, start):
+    for index in (target_index, source_index):
         if index not in types.UNSIGNED:
             raise _fail(op, f"the index of copy_async must be u32 or u64, not {index}")
     count = op.attributes.get("count")

@@ -50,9 +50,9 @@ def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate
     result_type = UNSIGNED[bits_of(result or type_)]
 
     def on_bits(*operands: Array) -> Array:
-        value = evaluate(*(operand.view(number_type) for operand in operands))
-        answer: Array = value.view(result_type)
-        return answer
+        numbers = evaluate(*(operand.view(number_type) for operand in operands))
+        result_bits: Array = numbers.view(result_type)
+        return result_bits
 
     return on_bits
 
@@ -247,10 +247,10 @@ def _bit_field(type_: str) -> Evaluate:
 
     def extract(a: Array, position: Array, length: Array) -> Array:
         start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
-        moved = shift(False, f"{type_[0]}{bits}")(a, start)
+        shifted = shift(False, f"{type_[0]}{bits}")(a, start)
         clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
         mask = np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit)
-        field = moved & mask
+        field = shifted & mask
         if type_[0] == "s":
             last = np.minimum(
                 start.astype(np.int64) + np.maximum(size.astype(np.int64), 1) - 1, bits - 1
@@ -277,10 +277,10 @@ def _bit_field_insert(a: Array, b: Array, position: Array, length: Array) -> Arr
 
 def _permute(a: Array, b: Array, selector: Array) -> Array:
     wide = ((b.astype(np.uint64) << _HALF) | a).reshape(-1, 1).view(np.uint8)
-    chosen = np.stack([selector >> np.uint32(4 * n) for n in range(4)], axis=1)
-    octets = np.take_along_axis(wide, (chosen & np.uint32(7)).astype(np.int64), axis=1)
+    selectors = np.stack([selector >> np.uint32(4 * n) for n in range(4)], axis=1)
+    octets = np.take_along_axis(wide, (selectors & np.uint32(7)).astype(np.int64), axis=1)
     signs = np.where(octets & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
-    octets = np.where(chosen & np.uint32(8), signs, octets)
+    octets = np.where(selectors & np.uint32(8), signs, octets)
     return np.ascontiguousarray(octets).view(np.uint32).reshape(-1)
 
 

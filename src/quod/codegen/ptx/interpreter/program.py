@@ -221,8 +221,9 @@ class Program:
             (result_names, routine.results),
         ):
             fits = len(names) == len(declared) and all(
-                text in passed and (passed[text].type, passed[text].size) == (each.type, each.size)
-                for text, each in zip(names, declared, strict=True)
+                text in passed
+                and (passed[text].type, passed[text].size) == (parameter.type, parameter.size)
+                for text, parameter in zip(names, declared, strict=True)
             )
             if not fits:
                 raise instruction.error(f"does not fit the parameters and results of {name}")
@@ -232,14 +233,14 @@ class Program:
             callee = self.function(name)
             assert callee is not None
             callee_frame = run.frame(callee)
-            for text, each in zip(argument_names, routine.parameters, strict=True):
-                for offset, slot in callee.slots.words.get(each.name, {}).items():
+            for text, parameter in zip(argument_names, routine.parameters, strict=True):
+                for offset, slot in callee.slots.words.get(parameter.name, {}).items():
                     callee_frame[slot] = _same_width(
                         instruction, callee_frame[slot], frame[words.get(text, {}).get(offset, RUN)]
                     )
             run.run(callee, callee_frame, mask)
-            for text, each in zip(result_names, routine.results, strict=True):
-                result_slots = callee.slots.words.get(each.name, {})
+            for text, parameter in zip(result_names, routine.results, strict=True):
+                result_slots = callee.slots.words.get(parameter.name, {})
                 for offset, slot in words.get(text, {}).items():
                     new = _same_width(
                         instruction, frame[slot], callee_frame[result_slots.get(offset, RUN)]
