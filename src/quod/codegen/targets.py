@@ -128,9 +128,9 @@ def emit_registered(
     """
     row = target_of(target)
     kernel.check_static()
-    chosen = machine or _machine_for(kernel, row)
+    target_machine = machine or _machine_for(kernel, row)
     try:
-        traced = kernel.trace(chosen)
+        traced = kernel.trace(target_machine)
     except KernelError as error:
         if machine is not None and is_written_for(kernel, target):
             raise
@@ -141,7 +141,7 @@ def emit_registered(
             f"the kernel {kernel.name} is not written for the machine of {target} (take the "
             f"target {alternatives(others)}): {error}"
         ) from error
-    return row.write(traced, chosen)
+    return row.write(traced, target_machine)
 
 
 def is_written_for(kernel: RegisteredKernel, target: str) -> bool:

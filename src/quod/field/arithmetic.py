@@ -59,7 +59,7 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def constant(self, value: Coefficients) -> E:
-        """A constant of the field in native form."""
+        """A constant of the field in native form: in the Montgomery radix that products keep."""
 
     @abstractmethod
     def add(self, a: E, b: E) -> E:
@@ -135,7 +135,7 @@ class FieldArithmetic(ABC, Generic[E]):
         """Unpack an element from its canonical words.
 
         linear: keep the radix of memory, which is cheaper. Correct for maps that are linear in the
-            element, such as a transform with native factors.
+            element, such as a transform whose factors are in native form.
         """
 
     @abstractmethod

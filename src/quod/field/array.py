@@ -135,11 +135,11 @@ def check_words(field: FieldSpec, array: object) -> Words:
     If the array has several axes, rows along the last axis must hold whole coefficients.
     """
     words = plain_array("elements", array)
-    row = words.shape[-1] if words.ndim > 1 else 0
+    row_length = words.shape[-1] if words.ndim > 1 else 0
     if (
         words.dtype.newbyteorder("=") != np.uint32
         or words.size % field.words
-        or row % field.modulus.words
+        or row_length % field.modulus.words
     ):
         raise InputError(
             f"elements of {field.name} are {field.words} words of uint32 each, "

@@ -39,10 +39,10 @@ class ElementKey(NamedTuple):
     exponent: int
 
     def __str__(self) -> str:
-        times = self.bound / self.field.modulus
-        below = f"{times:.3g}p" if times < 1000 else f"2^{self.bound.bit_length()}"
+        multiple = self.bound / self.field.modulus
+        limit = f"{multiple:.3g}p" if multiple < 1000 else f"2^{self.bound.bit_length()}"
         return (
-            f"an element of {self.field.name} below {below} with limbs to {max(self.maxima):#x}, "
+            f"an element of {self.field.name} below {limit} with limbs to {max(self.maxima):#x}, "
             f"Montgomery factor 2^{self.exponent}"
         )
 

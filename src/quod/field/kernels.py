@@ -87,6 +87,7 @@ def field_sum(
     """Compute out[i] = the sum of a[i + j*n] over j below `terms`, for n sums."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
+        # The difference is 0, in the Montgomery radix of loaded elements.
         with k.range(0, terms, carry=f.carried(f.load(a, i) - f.load(a, i))) as loop:
             loop.next(f.carried(loop.carried + f.load(a, i + loop.index * n)))
         f.store(out, i, loop.results)

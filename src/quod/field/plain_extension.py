@@ -67,7 +67,7 @@ def _product_by_definition(field: Field, a: Plain, b: Plain) -> Plain:
     base, size = field.base, field.base.degree
     count = field.degree // size
     parts = [
-        [c[power : power + size] for power in range(0, field.degree, size)] for c in (a, b)
+        [c[start : start + size] for start in range(0, field.degree, size)] for c in (a, b)
     ]  # fmt: skip
     columns = [[0] * size for _ in range(2 * count - 1)]
     for i, x in enumerate(parts[0]):
@@ -175,10 +175,10 @@ def is_irreducible(extension: Extension) -> bool:
 
 
 def _is_unit(extension: Extension, table: tuple[Plain, ...], a: Plain) -> bool:
-    """Test whether a is a unit in a product of extensions of K whose degrees divide n.
+    """Test whether a is a unit of K[x]/(f), a product of extensions of K whose degrees divide n.
 
-    In each of these extensions, the product of a^(q^i) over i below n is a power of the norm, which
-    is in K. An element of K is a unit if and only if its power q - 1 is 1.
+    n is the degree of f. In each of these extensions, the product of a^(q^i) over i below n is a
+    power of the norm, which is in K. An element of K is a unit if and only if its power q - 1 is 1.
     """
     size = extension.base.degree
     norm, conjugate = a, a

@@ -167,8 +167,8 @@ class PrimeField(FieldArithmetic[Element]):
         mask = (1 << self.limb_bits) - 1
         parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
         limbs = tuple(self.k.constant(part, self.limb_type) for part in parts)
-        native = self.native_exponent if exponent is None else exponent
-        return Element(self, limbs, integer + 1, tuple(parts), native)
+        radix_exponent = self.native_exponent if exponent is None else exponent
+        return Element(self, limbs, integer + 1, tuple(parts), radix_exponent)
 
     def zero(self) -> Element:
         """The constant 0."""
@@ -296,13 +296,13 @@ class PrimeField(FieldArithmetic[Element]):
         """
         self._check_own(*elements)
         bound = min(self._check_bound(bound), self.room)
-        top = self._full_maxima(bound)
+        maxima = self._full_maxima(bound)
         unified = []
         for element in self._below_many(elements, bound):
             fitted = element
             if fitted.bound > bound:
                 fitted = self.normalise(self.reduce(fitted, bound))
-            unified.append(Element(self, fitted.limbs, bound, top, fitted.exponent))
+            unified.append(Element(self, fitted.limbs, bound, maxima, fitted.exponent))
         return unified
 
     def _check_bound(self, bound: int) -> int:
@@ -334,6 +334,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self.p * (4 if self.p << 3 <= 1 << self.native_exponent else 1)
 
     def _full_maxima(self, bound: int) -> tuple[int, ...]:
+        """Return the largest limbs of normalised elements below `bound`."""
         mask = (1 << self.limb_bits) - 1
         top = (bound - 1) >> (self.limb_bits * (self.limb_count - 1))
         return (*([mask] * (self.limb_count - 1)), min(top, mask))

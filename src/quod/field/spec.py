@@ -159,7 +159,7 @@ class Extension:
 
     @cached_property
     def product_terms(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """For each coefficient of a product a * b, its terms factor * a_i * b_j as (i, j, factor).
+        """For each coefficient of a product a * b, its terms factor * a_i * b_j as (factor, i, j).
 
         See `plain_extension.product_terms`.
         """

@@ -33,7 +33,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
     k: Builder
 
     power_name: ClassVar[str]
-    """The prefix of the names of power functions."""
+    """The prefix of the names of device functions that compute powers."""
 
     @abstractmethod
     def bounded(self, item: Any) -> Any:

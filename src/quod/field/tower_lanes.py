@@ -3,7 +3,7 @@
 Fq12 = Fq2[w]/(w^6 - xi), and lane i < 6 of a subgroup of eight holds the coefficient of w^i; the
 values of the last two lanes are ignored. A product takes six products of Fq2 in each lane instead
 of eighteen in one lane, and a cyclotomic square one instead of six. Formulas: as in
-`quod.field.tower`, with products by rows.
+`quod.field.tower`, with schoolbook products.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ LANES = 8
 
 _DEGREE = 6
 _ORDER_OF_MEMORY = (0, 2, 4, 1, 3, 5)
-"""The power of w of each pair of coefficients, in the order of the tower."""
+"""The power of w of each element of Fq2 in memory, which has the order of the tower."""
 
 
 class LaneTower(Fq12Arithmetic[Fq2]):
     """Fq12 of one pairing in a kernel whose workgroups are a subgroup of eight instances.
 
-    Each instance holds one element of Fq2, with the bound of function arguments. All instances must
-    call every operation.
+    Each instance holds one element of Fq2, bounded as device functions require of their arguments.
+    All instances must call every operation.
     """
 
     power_name = "power"
+    """The prefix of the names of device functions that compute powers."""
 
     def __init__(self, tower: TowerField) -> None:
         k = tower.k
@@ -105,7 +106,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self.tower.bounded(item)
 
     def select(self, condition: Value, a: Fq2, b: Fq2) -> Fq2:
-        """`a` where the condition holds, else `b`; in all lanes alike."""
+        """`a` where the condition holds, else `b`; the condition must be equal in all lanes."""
         chosen: Fq2 = self.bounded(self.fq2.select(condition, a, b))
         return chosen
 
@@ -137,15 +138,22 @@ class LaneTower(Fq12Arithmetic[Fq2]):
             first_factor = self._permuted(
                 a, [0 if pair is None else pair[0] for pair in lane_pairs]
             )
-            second = self._permuted(a, [0 if pair is None else pair[1] for pair in lane_pairs])
+            second_factor = self._permuted(
+                a, [0 if pair is None else pair[1] for pair in lane_pairs]
+            )
             lanes = range(_DEGREE)
             wraps = [lane for lane in lanes if (pair := lane_pairs[lane]) and sum(pair) >= _DEGREE]
             doubled = [lane for lane in lanes if (pair := lane_pairs[lane]) and pair[0] != pair[1]]
-            second = self._chosen(wraps, self.tower.multiply_by_xi(second), second)
+            second_factor = self._chosen(
+                wraps, self.tower.multiply_by_xi(second_factor), second_factor
+            )
             first_factor = self._chosen(doubled, fq2.double(first_factor), first_factor)
             absent = [lane for lane in lanes if lane_pairs[lane] is None]
             terms.append(
-                (self._chosen(absent, fq2.zero(), first_factor) if absent else first_factor, second)
+                (
+                    self._chosen(absent, fq2.zero(), first_factor) if absent else first_factor,
+                    second_factor,
+                )
             )
         return fq2.sum_of_products(terms)
 
@@ -177,18 +185,18 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         conjugate = self.conjugate(a)
         norm = self.multiply(a, conjugate)
         n0, n1, n2 = (self.of(norm, lane) for lane in (0, 2, 4))
-        # n0^2 - xi*n1*n2, xi*n2^2 - n0*n1, n1^2 - n0*n2
-        squared = self._chosen([0], n0, self._chosen([2], n2, n1))
-        weighted = self._chosen([2], xi(squared), squared)
+        # Lanes 0, 2 and 4 compute n0^2 - xi*n1*n2, xi*n2^2 - n0*n1 and n1^2 - n0*n2.
+        base = self._chosen([0], n0, self._chosen([2], n2, n1))
+        weighted_base = self._chosen([2], xi(base), base)
         left = self._chosen([0], n1, n0)
         right = self._chosen([2], n1, n2)
-        minus = -self._chosen([0], xi(right), right)
-        cofactors = bounded(fq2.sum_of_products([(squared, weighted), (left, minus)]))
+        negated_right = -self._chosen([0], xi(right), right)
+        cofactors = bounded(fq2.sum_of_products([(base, weighted_base), (left, negated_right)]))
         t0, t1, t2 = (self.of(cofactors, lane) for lane in (0, 2, 4))
         determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
         inverse = bounded(cofactors * bounded(fq2.inverse(determinant)))
-        even = self._chosen([0, 2, 4], inverse, fq2.zero())
-        return self.multiply(conjugate, bounded(even))
+        inverse_norm = self._chosen([0, 2, 4], inverse, fq2.zero())
+        return self.multiply(conjugate, bounded(inverse_norm))
 
     def multiply_by_line(self, a: Fq2, line: Sequence[tuple[int, Fq2]]) -> Fq2:
         """a times a sum of c * w^i, given as pairs (i, c); all lanes have the same c."""
@@ -216,8 +224,10 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         low = [0, 1, 2]
         product = bounded(self._chosen(low, a + other, a) * self._chosen(low, a + xi(other), other))
         cross = self._permuted(product, opposite)
-        # x^2 + xi*y^2 in the lower lanes, 2*x*y in the upper ones.
+        # x^2 + xi*y^2 in lane i, 2*x*y in lane i + 3.
         parts = bounded(self._chosen(low, product - (cross + xi(cross)), fq2.double(product)))
+        # Granger and Scott: with the part t that belongs to lane i (xi times the part for lane 1),
+        # the result is 3t - 2*a_i for even i, and 3t + 2*a_i for odd i.
         parts = self._permuted(parts, [0, 5, 1, 3, 2, 4])
         parts = self._chosen([1], xi(parts), parts)
         signed = self._chosen([0, 2, 4], -a, a)

@@ -316,17 +316,17 @@ def _define(
             f"a workgroup has a whole number of instances, at least one, not {workgroup!r}",
             location,
         )
-    count = axes or (1 if shape is None else len(shape))
-    if count not in (1, 2, 3) or (shape is not None and len(shape) != count):
+    axis_count = axes or (1 if shape is None else len(shape))
+    if axis_count not in (1, 2, 3) or (shape is not None and len(shape) != axis_count):
         raise TraceError(
-            f"a grid has 1, 2 or 3 axes, and a workgroup as many extents, not {count} and "
+            f"a grid has 1, 2 or 3 axes, and a workgroup as many extents, not {axis_count} and "
             f"{workgroup!r}",
             location,
         )
     return KernelDefinition(
         function.__name__, function, parameters, location,
         None if workgroup is None else math.prod(extents),
-        _instance_counts(parameters, instances, count, location), count, shape,
+        _instance_counts(parameters, instances, axis_count, location), axis_count, shape,
         _constant(parameters, constant, location),
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ class Launcher(Generic[K]):
         missing, unknown or invalid.
         """
         ordered = self._ordered(arguments, named)
-        groups = self.groups(*(ordered[at] for at in self._instance_positions))
+        groups = self.groups(*(ordered[position] for position in self._instance_positions))
         self.device.launch(self.kernel, groups, *ordered)
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

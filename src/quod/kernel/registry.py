@@ -43,11 +43,15 @@ class RegisteredKernel:
     def check_static(self) -> None:
         """Raise KernelError if a static parameter has no value, or if a static name is unknown."""
         declared = inspect.signature(self.definition.function).parameters
-        parameters = {name: row for name, row in declared.items() if row.kind is row.KEYWORD_ONLY}
+        parameters = {
+            name: parameter
+            for name, parameter in declared.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
         missing = [
             name
-            for name, row in parameters.items()
-            if row.default is row.empty and name not in self.static
+            for name, parameter in parameters.items()
+            if parameter.default is parameter.empty and name not in self.static
         ]
         if missing:
             raise KernelError(

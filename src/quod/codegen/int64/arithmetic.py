@@ -43,11 +43,11 @@ class WideArithmetic(WideForms):
         if isinstance(a, Wide) and isinstance(b, Wide):
             if not self.native:
                 (a0, a1), (b0, b1) = self.halves(a), self.halves(b)
-                low, middle = self._add_step(a0, b0, carry, subtract)
-                high, out = self._add_step(a1, b1, middle, subtract)
-                return Wide(a.type, (low, high)), out
-            total, out = self._add_step(self.whole(a), self.whole(b), carry, subtract)
-            return Wide(a.type, native=total), out
+                low, low_carry = self._add_step(a0, b0, carry, subtract)
+                high, carry_out = self._add_step(a1, b1, low_carry, subtract)
+                return Wide(a.type, (low, high)), carry_out
+            total, carry_out = self._add_step(self.whole(a), self.whole(b), carry, subtract)
+            return Wide(a.type, native=total), carry_out
         assert isinstance(a, Value)
         assert isinstance(b, Value)
         return self._add_step(a, b, carry, subtract)

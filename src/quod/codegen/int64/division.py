@@ -18,13 +18,13 @@ def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
     magnitudes = [Wide(types.u64, wide.halves(wide.absolute(number))) for number in (a, b)]
     remainder = Wide(types.i64, wide.halves(_divide_magnitudes(wide, "rem", *magnitudes)))
     zero, minus_one = wide.constant(0, types.i64), wide.constant(-1, types.i64)
-    differ = (wide.halves(a)[1] ^ wide.halves(b)[1]) >> 31 != 0
+    signs_differ = (wide.halves(a)[1] ^ wide.halves(b)[1]) >> 31 != 0
     inexact = wide.compare("ne", remainder, zero)
     by_zero = wide.compare("eq", b, zero)
     if name == "rem":
         remainder = wide.select_wide(wide.is_negative(a), wide.negate(remainder), remainder)
         return wide.select_wide(
-            differ & inexact & ~by_zero,
+            signs_differ & inexact & ~by_zero,
             wide.add(remainder, b),
             wide.select_wide(by_zero, a, remainder),
         )
@@ -32,7 +32,9 @@ def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
     rounded_down = wide.select_wide(
         inexact, wide.subtract(minus_one, magnitude), wide.negate(magnitude)
     )
-    return wide.select_wide(by_zero, minus_one, wide.select_wide(differ, rounded_down, magnitude))
+    return wide.select_wide(
+        by_zero, minus_one, wide.select_wide(signs_differ, rounded_down, magnitude)
+    )
 
 
 def _divide_magnitudes(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
@@ -62,5 +64,5 @@ def _divide_body(
         low = low | k.cast(fits, types.u32)
         loop.next(((low, high), halved.halves(partial)))
     quotient_halves, rest_halves = loop.results
-    chosen: tuple[Value, Value] = rest_halves if remainder else quotient_halves
-    return chosen
+    result: tuple[Value, Value] = rest_halves if remainder else quotient_halves
+    return result

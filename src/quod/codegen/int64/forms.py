@@ -51,7 +51,7 @@ class WideForms:
             f"{where}WGSL has no 64-bit floating point numbers; take f32, or a whole number"
         )
 
-    # --- parts: how a value is carried and passed
+    # --- parts: the form in which a value is carried and passed
 
     def part_types(self, type_: Type) -> list[Type]:
         """Return the types of the parts of a value of this type."""
@@ -78,7 +78,7 @@ class WideForms:
             return Wide(type_, native=parts[0])
         return Wide(type_, (parts[0], parts[1]))
 
-    # --- words: how a value lies in memory
+    # --- words: the form of a value in memory
 
     def from_words(self, type_: Type, words: Sequence[Value]) -> Number:
         """Assemble a number from its 32-bit words, low word first."""

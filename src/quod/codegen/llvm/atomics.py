@@ -79,19 +79,25 @@ def _fence(body: BodyEmitter, op: Op) -> None:
 
 
 def _copy_async(body: BodyEmitter, op: Op) -> None:
-    shared, to, source, start = op.operands
-    element = element_of(shared)
+    target_pointer, target_index, source_pointer, source_index = op.operands
+    element = element_of(target_pointer)
     name, align = memory_name(element), alignment(element)
     count = range(op.attributes["count"])
     if not any(map(body.is_varying, op.operands)):
-        target, origin = scalar_address(body, shared, to), scalar_address(body, source, start)
+        target, origin = (
+            scalar_address(body, target_pointer, target_index),
+            scalar_address(body, source_pointer, source_index),
+        )
         for offset in count:
             element_address = offset_address(body, origin, name, offset)
             loaded = body.fresh(f"load {name}, ptr {element_address}, align {align}")
             element_address = offset_address(body, target, name, offset)
             body.line(f"store {name} {loaded}, ptr {element_address}, align {align}")
         return
-    targets, origins = varying_addresses(body, shared, to), varying_addresses(body, source, start)
+    targets, origins = (
+        varying_addresses(body, target_pointer, target_index),
+        varying_addresses(body, source_pointer, source_index),
+    )
     for offset in count:
         source_addresses = offset_addresses(body, origins, name, offset)
         loaded = gather(body, body.vector(name), name, source_addresses, align)

@@ -126,10 +126,14 @@ def _emit_next_values(
     return values
 
 
-def _unwrapped_lanes(body: BodyEmitter, start: Value, stride: int | None, code: str) -> str | None:
-    """Emit the lane of a loop whose index has not wrapped around, as i32.
+def _unwrapped_lanes(
+    body: BodyEmitter, start: Value, stride: int | None, predicate: str
+) -> str | None:
+    """Emit, as i32, a lane whose loop index has not wrapped around; see `first_lane`.
 
-    None if the active lanes are not known to be a prefix of the lanes.
+    This is lane 0, or the lane of the enclosing loop, unless the index wraps around between lane 0
+    and the last lane: then it is the last lane. None if the active lanes are not known to be a
+    prefix of the lanes.
     """
     if stride is None or stride < 0:
         return None
@@ -138,7 +142,7 @@ def _unwrapped_lanes(body: BodyEmitter, start: Value, stride: int | None, code: 
     scalar, last_lane = scalar_name(start.type), body.lanes - 1
     lane0_index = of_lane0(body, start)
     last_index = body.fresh(f"add {scalar} {lane0_index}, {last_lane * stride}")
-    wraps = body.fresh(f"icmp {code} {scalar} {last_index}, {lane0_index}")
+    wraps = body.fresh(f"icmp {predicate} {scalar} {last_index}, {lane0_index}")
     default_lane = "0" if body.mask is None else body.prefix_masks[body.mask]
     return body.fresh(f"select i1 {wraps}, i32 {last_lane}, i32 {default_lane}")
 
@@ -154,13 +158,13 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
         body.get(value, varying=body.is_varying(argument))
         for value, argument in zip((start, *op.operands[3:]), region.arguments, strict=True)
     ]
-    bound = body.get(stop, varying=divergent)
+    stop_text = body.get(stop, varying=divergent)
     increment = body.get(step, varying=divergent)
     outer_mask = body.mask
-    code = "slt" if index.type.kind == "signed" else "ult"
-    first_wrapped = None
+    predicate = "slt" if index.type.kind == "signed" else "ult"
+    unwrapped_lane = None
     if divergent and body.strides.of(stop) == 0:
-        first_wrapped = _unwrapped_lanes(body, start, body.strides.of(index), code)
+        unwrapped_lane = _unwrapped_lanes(body, start, body.strides.of(index), predicate)
     header, body_label, exit_label = (body.new_label(hint) for hint in ("head", "body", "done"))
     entry_label = body.label
     body.line(f"br label %{header}")
@@ -168,14 +172,14 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     phis = _Phis(body, region.arguments, initial, entry_label)
     kind = body.type_of(index)
     active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
-    in_range = body.fresh(f"icmp {code} {kind} {body.names[index]}, {bound}")
+    in_range = body.fresh(f"icmp {predicate} {kind} {body.names[index]}, {stop_text}")
     if active is None:
         running, active_mask = in_range, None
     else:
         active_mask = body.fresh(f"and {_mask_type(body)} {active}, {in_range}")
         running = _any_lane(body, active_mask)
-        if first_wrapped is not None:
-            body.prefix_masks[active_mask] = first_wrapped
+        if unwrapped_lane is not None:
+            body.prefix_masks[active_mask] = unwrapped_lane
         body.mask = active_mask
     body.line(f"br i1 {running}, label %{body_label}, label %{exit_label}")
     body.start(body_label)

@@ -13,14 +13,14 @@ from quod.kernel.ir.value import Value
 
 def index64_of_lane0(body: BodyEmitter, index: Value) -> str:
     """Emit lane 0's value of an index, widened to i64."""
-    first = of_lane0(body, index)
+    lane0_index = of_lane0(body, index)
     if index.type.bits == 64:
-        return first
-    return _wide_of_lane0(body, index, first)
+        return lane0_index
+    return _wide_of_lane0(body, index, lane0_index)
 
 
-def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
-    """Widen lane 0's 32-bit index `first` to i64.
+def _wide_of_lane0(body: BodyEmitter, index: Value, lane0_index: str) -> str:
+    """Widen lane 0's 32-bit index to i64.
 
     If lane 0's index has wrapped around, the result is negative: it is derived from the lane whose
     index has not, by the stride.
@@ -28,9 +28,9 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
     unwrapped_lane = None if body.mask is None else body.prefix_masks[body.mask]
     stride = body.strides.of(index)
     if unwrapped_lane is None or stride is None or stride <= 0:
-        return body.fresh(f"zext i32 {first} to i64")
+        return body.fresh(f"zext i32 {lane0_index} to i64")
     distance = unwrapped_lane if stride == 1 else body.fresh(f"mul i32 {unwrapped_lane}, {stride}")
-    unwrapped_index = body.fresh(f"add i32 {first}, {distance}")
+    unwrapped_index = body.fresh(f"add i32 {lane0_index}, {distance}")
     wide_index, wide_distance = (
         body.fresh(f"zext i32 {word} to i64") for word in (unwrapped_index, distance)
     )

@@ -35,13 +35,13 @@ def _intrinsic(names: dict[str, str], extra: str = "") -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
         varying = body.is_varying(result)
-        kind = body.type_of(result, varying=varying)
-        name = f"@{names[_kind(op)]}.{mangled(kind)}"
-        arguments = [f"{kind} {body.get(operand, varying=varying)}" for operand in op.operands]
-        parameters = ", ".join([kind] * len(arguments) + (["i1"] if extra else []))
-        body.module.declare(f"{kind} {name}({parameters})")
+        type_ = body.type_of(result, varying=varying)
+        name = f"@{names[_kind(op)]}.{mangled(type_)}"
+        arguments = [f"{type_} {body.get(operand, varying=varying)}" for operand in op.operands]
+        parameters = ", ".join([type_] * len(arguments) + (["i1"] if extra else []))
+        body.module.declare(f"{type_} {name}({parameters})")
         text = ", ".join(arguments + ([extra] if extra else []))
-        body.names[result] = body.fresh(f"call {kind} {name}({text})")
+        body.names[result] = body.fresh(f"call {type_} {name}({text})")
 
     return rule
 
@@ -58,7 +58,7 @@ def _shift(instruction: dict[str, str]) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
         varying = body.is_varying(result)
-        kind = body.type_of(result, varying=varying)
+        type_ = body.type_of(result, varying=varying)
         a, amount = op.operands
         if amount.constant is not None:
             count = constant_text(int(amount.constant) & (amount.type.bits - 1), amount.type)
@@ -68,8 +68,8 @@ def _shift(instruction: dict[str, str]) -> Rule:
             bound = str(amount.type.bits - 1)
             if varying and body.lanes > 1:
                 bound = f"splat (i{amount.type.bits} {bound})"
-            masked_amount = body.fresh(f"and {kind} {body.get(amount, varying=varying)}, {bound}")
-        text = f"{instruction[_kind(op)]} {kind} {body.get(a, varying=varying)}, {masked_amount}"
+            masked_amount = body.fresh(f"and {type_} {body.get(amount, varying=varying)}, {bound}")
+        text = f"{instruction[_kind(op)]} {type_} {body.get(a, varying=varying)}, {masked_amount}"
         body.names[result] = body.fresh(text)
 
     return rule
@@ -83,31 +83,31 @@ def _compare(codes: dict[str, str]) -> Rule:
 
 def _not(body: BodyEmitter, op: Op) -> None:
     (result,), (a,) = op.results, op.operands
-    kind = body.type_of(result)
+    type_ = body.type_of(result)
     ones = "true" if result.type is types.bool_ else "-1"
     if body.is_varying(result) and body.lanes > 1:
-        ones = f"splat ({kind[1:-1].partition(' x ')[2]} {ones})"
-    body.names[result] = body.fresh(f"xor {kind} {body.get(a)}, {ones}")
+        ones = f"splat ({type_[1:-1].partition(' x ')[2]} {ones})"
+    body.names[result] = body.fresh(f"xor {type_} {body.get(a)}, {ones}")
 
 
 def _neg(body: BodyEmitter, op: Op) -> None:
     (result,), (a,) = op.results, op.operands
-    kind = body.type_of(result)
+    type_ = body.type_of(result)
     if result.type.kind == "float":
-        body.names[result] = body.fresh(f"fneg {kind} {body.get(a)}")
+        body.names[result] = body.fresh(f"fneg {type_} {body.get(a)}")
         return
-    zero = "zeroinitializer" if kind.startswith("<") else "0"
-    body.names[result] = body.fresh(f"sub {kind} {zero}, {body.get(a)}")
+    zero = "zeroinitializer" if type_.startswith("<") else "0"
+    body.names[result] = body.fresh(f"sub {type_} {zero}, {body.get(a)}")
 
 
 def _select(body: BodyEmitter, op: Op) -> None:
     (result,) = op.results
     condition, a, b = op.operands
     varying = body.is_varying(result)
-    kind = body.type_of(result)
-    choose = f"{body.type_of(condition)} {body.get(condition)}"
+    type_ = body.type_of(result)
+    condition_text = f"{body.type_of(condition)} {body.get(condition)}"
     x, y = body.get(a, varying=varying), body.get(b, varying=varying)
-    body.names[result] = body.fresh(f"select {choose}, {kind} {x}, {kind} {y}")
+    body.names[result] = body.fresh(f"select {condition_text}, {type_} {x}, {type_} {y}")
 
 
 def _division(text: str) -> Rule:
@@ -116,23 +116,23 @@ def _division(text: str) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
         varying = body.is_varying(result)
-        kind = body.type_of(result)
+        type_ = body.type_of(result)
         a, b = (body.get(operand, varying=varying) for operand in op.operands)
         if result.type.kind == "float":
-            body.names[result] = body.fresh(f"fdiv {kind} {a}, {b}")
+            body.names[result] = body.fresh(f"fdiv {type_} {a}, {b}")
             return
-        vector = kind.startswith("<")
+        is_vector = type_.startswith("<")
         scalar = f"i{result.type.bits}"
-        zero = "zeroinitializer" if vector else "0"
-        unit = f"splat ({scalar} 1)" if vector else "1"
-        ones = f"splat ({scalar} -1)" if vector else "-1"
-        boolean = body.vector("i1") if vector else "i1"
-        is_zero = body.fresh(f"icmp eq {kind} {b}, {zero}")
-        safe = body.fresh(f"select {boolean} {is_zero}, {kind} {unit}, {kind} {b}")
-        quotient = body.fresh(f"{text} {kind} {a}, {safe}")
+        zero = "zeroinitializer" if is_vector else "0"
+        unit = f"splat ({scalar} 1)" if is_vector else "1"
+        ones = f"splat ({scalar} -1)" if is_vector else "-1"
+        boolean = body.vector("i1") if is_vector else "i1"
+        is_zero = body.fresh(f"icmp eq {type_} {b}, {zero}")
+        safe = body.fresh(f"select {boolean} {is_zero}, {type_} {unit}, {type_} {b}")
+        quotient = body.fresh(f"{text} {type_} {a}, {safe}")
         otherwise = ones if text == "udiv" else a
-        chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {quotient}"
-        body.names[result] = body.fresh(chosen)
+        select_text = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {quotient}"
+        body.names[result] = body.fresh(select_text)
 
     return rule
 
@@ -146,39 +146,39 @@ def _signed_division(quotient: bool) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
         varying = body.is_varying(result)
-        kind = body.type_of(result)
-        vector = kind.startswith("<")
+        type_ = body.type_of(result)
+        is_vector = type_.startswith("<")
         a, b = (body.get(operand, varying=varying) for operand in op.operands)
-        boolean = body.vector("i1") if vector else "i1"
+        boolean = body.vector("i1") if is_vector else "i1"
 
         def number(value: int) -> str:
-            return f"splat (i{result.type.bits} {value})" if vector else str(value)
+            return f"splat (i{result.type.bits} {value})" if is_vector else str(value)
 
-        is_zero = body.fresh(f"icmp eq {kind} {b}, {number(0)}")
-        is_minimum = body.fresh(f"icmp eq {kind} {a}, {number(-(1 << (result.type.bits - 1)))}")
-        is_minus_one = body.fresh(f"icmp eq {kind} {b}, {number(-1)}")
+        is_zero = body.fresh(f"icmp eq {type_} {b}, {number(0)}")
+        is_minimum = body.fresh(f"icmp eq {type_} {a}, {number(-(1 << (result.type.bits - 1)))}")
+        is_minus_one = body.fresh(f"icmp eq {type_} {b}, {number(-1)}")
         overflows = body.fresh(f"and {boolean} {is_minimum}, {is_minus_one}")
         unsafe = body.fresh(f"or {boolean} {is_zero}, {overflows}")
-        safe = body.fresh(f"select {boolean} {unsafe}, {kind} {number(1)}, {kind} {b}")
-        remainder = body.fresh(f"srem {kind} {a}, {safe}")
-        differ = body.fresh(f"xor {kind} {remainder}, {safe}")
-        negative = body.fresh(f"icmp slt {kind} {differ}, {number(0)}")
-        inexact = body.fresh(f"icmp ne {kind} {remainder}, {number(0)}")
-        rounds_down = body.fresh(f"and {boolean} {inexact}, {negative}")
+        safe = body.fresh(f"select {boolean} {unsafe}, {type_} {number(1)}, {type_} {b}")
+        remainder = body.fresh(f"srem {type_} {a}, {safe}")
+        sign_difference = body.fresh(f"xor {type_} {remainder}, {safe}")
+        signs_differ = body.fresh(f"icmp slt {type_} {sign_difference}, {number(0)}")
+        inexact = body.fresh(f"icmp ne {type_} {remainder}, {number(0)}")
+        rounds_down = body.fresh(f"and {boolean} {inexact}, {signs_differ}")
         if quotient:
-            rounded = body.fresh(f"sdiv {kind} {a}, {safe}")
+            rounded = body.fresh(f"sdiv {type_} {a}, {safe}")
             correction, otherwise = (
-                body.fresh(f"sext {boolean} {rounds_down} to {kind}"),
+                body.fresh(f"sext {boolean} {rounds_down} to {type_}"),
                 number(-1),
             )
         else:
             rounded, otherwise = remainder, a
             correction = body.fresh(
-                f"select {boolean} {rounds_down}, {kind} {safe}, {kind} {number(0)}"
+                f"select {boolean} {rounds_down}, {type_} {safe}, {type_} {number(0)}"
             )
-        floored = body.fresh(f"add {kind} {rounded}, {correction}")
-        chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {floored}"
-        body.names[result] = body.fresh(chosen)
+        floored = body.fresh(f"add {type_} {rounded}, {correction}")
+        select_text = f"select {boolean} {is_zero}, {type_} {otherwise}, {type_} {floored}"
+        body.names[result] = body.fresh(select_text)
 
     return rule
 
@@ -207,20 +207,20 @@ def _reciprocal(body: BodyEmitter, op: Op) -> None:
 
 def _divide_one(body: BodyEmitter, op: Op, value: str) -> str:
     (result,) = op.results
-    kind = body.type_of(result)
+    type_ = body.type_of(result)
     numerator = constant_text(1.0, result.type)
-    if kind.startswith("<"):
+    if type_.startswith("<"):
         numerator = f"splat (float {numerator})"
-    return body.fresh(f"fdiv {kind} {numerator}, {value}")
+    return body.fresh(f"fdiv {type_} {numerator}, {value}")
 
 
-def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
+def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, is_vector: bool, shift: int) -> str:
     """Emit a full product, shifted right by `shift` and truncated to `bits`."""
-    narrow = body.vector(f"i{bits}") if vector else f"i{bits}"
-    wide = body.vector(f"i{2 * bits}") if vector else f"i{2 * bits}"
+    narrow = body.vector(f"i{bits}") if is_vector else f"i{bits}"
+    wide = body.vector(f"i{2 * bits}") if is_vector else f"i{2 * bits}"
     x, y = (body.fresh(f"zext {narrow} {value} to {wide}") for value in (a, b))
     product = body.fresh(f"mul nuw {wide} {x}, {y}")
-    amount = f"splat (i{2 * bits} {shift})" if vector else str(shift)
+    amount = f"splat (i{2 * bits} {shift})" if is_vector else str(shift)
     high = body.fresh(f"lshr {wide} {product}, {amount}")
     return body.fresh(f"trunc {wide} {high} to {narrow}")
 
@@ -249,23 +249,23 @@ def _madd52(half: str) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
         varying = body.is_varying(result)
-        kind = body.type_of(result)
+        type_ = body.type_of(result)
         c, a, b = (body.get(operand, varying=varying) for operand in op.operands)
         if body.module.ifma and varying:
             name = f"@llvm.x86.avx512.vpmadd52{half}.uq.512"
-            body.module.declare(f"{kind} {name}({kind}, {kind}, {kind})")
+            body.module.declare(f"{type_} {name}({type_}, {type_}, {type_})")
             body.names[result] = body.fresh(
-                f"call {kind} {name}({kind} {c}, {kind} {a}, {kind} {b})"
+                f"call {type_} {name}({type_} {c}, {type_} {a}, {type_} {b})"
             )
             return
-        vector = varying and body.lanes > 1
-        low = f"splat (i64 {(1 << 52) - 1})" if vector else str((1 << 52) - 1)
-        x, y = (body.fresh(f"and {kind} {value}, {low}") for value in (a, b))
+        is_vector = varying and body.lanes > 1
+        low = f"splat (i64 {(1 << 52) - 1})" if is_vector else str((1 << 52) - 1)
+        x, y = (body.fresh(f"and {type_} {value}, {low}") for value in (a, b))
         if half == "h":
-            part = _wide_product(body, x, y, 64, vector, 52)
+            part = _wide_product(body, x, y, 64, is_vector, 52)
         else:
-            part = body.fresh(f"and {kind} {body.fresh(f'mul {kind} {x}, {y}')}, {low}")
-        body.names[result] = body.fresh(f"add {kind} {c}, {part}")
+            part = body.fresh(f"and {type_} {body.fresh(f'mul {type_} {x}, {y}')}, {low}")
+        body.names[result] = body.fresh(f"add {type_} {c}, {part}")
 
     return rule
 
@@ -275,25 +275,25 @@ def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: boo
 
     def rule(body: BodyEmitter, op: Op) -> None:
         varying = any(body.is_varying(result) for result in op.results)
-        kind = body.type_of(op.results[0], varying=varying)
+        type_ = body.type_of(op.results[0], varying=varying)
         boolean = body.vector("i1") if varying else "i1"
         operands = [body.get(operand, varying=varying) for operand in op.operands]
         bits = op.results[0].type.bits
-        vector = varying and body.lanes > 1
+        is_vector = varying and body.lanes > 1
         if multiply:
             a, b, *operands = operands
             if multiply == "lo":
-                a = body.fresh(f"mul {kind} {a}, {b}")
+                a = body.fresh(f"mul {type_} {a}, {b}")
             else:
-                a = _wide_product(body, a, b, bits, vector, bits)
+                a = _wide_product(body, a, b, bits, is_vector, bits)
         else:
             a, *operands = operands
         b, *addends = operands
-        total, overflow = _overflow(body, operation, kind, boolean, a, b)
+        total, overflow = _overflow(body, operation, type_, boolean, a, b)
         if carry_in:
-            extended = body.fresh(f"zext {boolean} {addends[0]} to {kind}")
-            total, second = _overflow(body, operation, kind, boolean, total, extended)
-            overflow = body.fresh(f"or {boolean} {overflow}, {second}")
+            extended = body.fresh(f"zext {boolean} {addends[0]} to {type_}")
+            total, carry_overflow = _overflow(body, operation, type_, boolean, total, extended)
+            overflow = body.fresh(f"or {boolean} {overflow}, {carry_overflow}")
         body.names[op.results[0]] = total
         if carry_out:
             body.names[op.results[1]] = overflow
@@ -302,12 +302,12 @@ def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: boo
 
 
 def _overflow(
-    body: BodyEmitter, operation: str, kind: str, boolean: str, a: str, b: str
+    body: BodyEmitter, operation: str, type_: str, boolean: str, a: str, b: str
 ) -> tuple[str, str]:
-    name = f"@llvm.u{operation}.with.overflow.{mangled(kind)}"
-    pair = f"{{ {kind}, {boolean} }}"
-    body.module.declare(f"{pair} {name}({kind}, {kind})")
-    result_pair = body.fresh(f"call {pair} {name}({kind} {a}, {kind} {b})")
+    name = f"@llvm.u{operation}.with.overflow.{mangled(type_)}"
+    pair = f"{{ {type_}, {boolean} }}"
+    body.module.declare(f"{pair} {name}({type_}, {type_})")
+    result_pair = body.fresh(f"call {pair} {name}({type_} {a}, {type_} {b})")
     total = body.fresh(f"extractvalue {pair} {result_pair}, 0")
     return total, body.fresh(f"extractvalue {pair} {result_pair}, 1")
 
@@ -355,12 +355,12 @@ def _bitcast(body: BodyEmitter, op: Op) -> None:
 def _unpack_f16(high: bool) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (word,) = op.results, op.operands
-        kind, text = body.type_of(word), body.get(word)
+        type_, text = body.type_of(word), body.get(word)
         if high:
-            amount = "splat (i32 16)" if kind.startswith("<") else "16"
-            text = body.fresh(f"lshr {kind} {text}, {amount}")
-        narrow, half = kind.replace("i32", "i16"), kind.replace("i32", "half")
-        bits = body.fresh(f"trunc {kind} {text} to {narrow}")
+            amount = "splat (i32 16)" if type_.startswith("<") else "16"
+            text = body.fresh(f"lshr {type_} {text}, {amount}")
+        narrow, half = type_.replace("i32", "i16"), type_.replace("i32", "half")
+        bits = body.fresh(f"trunc {type_} {text} to {narrow}")
         number = body.fresh(f"bitcast {narrow} {bits} to {half}")
         body.names[result] = body.fresh(f"fpext {half} {number} to {body.type_of(result)}")
 
@@ -370,44 +370,44 @@ def _unpack_f16(high: bool) -> Rule:
 def _dot4(body: BodyEmitter, op: Op) -> None:
     """Emit a dot product of signed bytes, each sign-extended by a shift up and back down."""
     result = op.results[0]
-    kind, varying = body.type_of(result), body.is_varying(result)
+    type_, varying = body.type_of(result), body.is_varying(result)
     first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
 
     def amount_text(bits: int) -> str:
-        return f"splat (i32 {bits})" if "<" in kind else str(bits)
+        return f"splat (i32 {bits})" if "<" in type_ else str(bits)
 
     def signed(word: str, byte: int) -> str:
-        top = body.fresh(f"shl {kind} {word}, {amount_text(24 - 8 * byte)}") if byte < 3 else word
-        return body.fresh(f"ashr {kind} {top}, {amount_text(24)}")
+        top = body.fresh(f"shl {type_} {word}, {amount_text(24 - 8 * byte)}") if byte < 3 else word
+        return body.fresh(f"ashr {type_} {top}, {amount_text(24)}")
 
     for byte in range(4):
-        product = body.fresh(f"mul {kind} {signed(first, byte)}, {signed(second, byte)}")
-        total = body.fresh(f"add {kind} {total}, {product}")
+        product = body.fresh(f"mul {type_} {signed(first, byte)}, {signed(second, byte)}")
+        total = body.fresh(f"add {type_} {total}, {product}")
     body.names[result] = total
 
 
-def _f16_bits(body: BodyEmitter, kind: str, text: str) -> str:
+def _f16_bits(body: BodyEmitter, type_: str, text: str) -> str:
     """Emit the bits of the f16 nearest to an f32, as words of a type."""
 
     def with_elements(name: str) -> str:
-        return kind.replace("i32", name)
+        return type_.replace("i32", name)
 
     rounded = body.fresh(f"fptrunc {with_elements('float')} {text} to {with_elements('half')}")
     narrow = body.fresh(f"bitcast {with_elements('half')} {rounded} to {with_elements('i16')}")
-    wide = body.fresh(f"zext {with_elements('i16')} {narrow} to {kind}")
+    wide = body.fresh(f"zext {with_elements('i16')} {narrow} to {type_}")
     is_nan = body.fresh(f"fcmp uno {with_elements('float')} {text}, {text}")
-    nan = "splat (i32 32767)" if "<" in kind else "32767"
-    return body.fresh(f"select {with_elements('i1')} {is_nan}, {kind} {nan}, {kind} {wide}")
+    nan = "splat (i32 32767)" if "<" in type_ else "32767"
+    return body.fresh(f"select {with_elements('i1')} {is_nan}, {type_} {nan}, {type_} {wide}")
 
 
 def _pack_f16(body: BodyEmitter, op: Op) -> None:
-    kind = body.type_of(op.results[0])
+    type_ = body.type_of(op.results[0])
     low, high = [
-        _f16_bits(body, kind, body.get(operand, varying=body.is_varying(op.results[0])))
+        _f16_bits(body, type_, body.get(operand, varying=body.is_varying(op.results[0])))
         for operand in op.operands
     ]
-    upper = body.fresh(f"shl {kind} {high}, {'splat (i32 16)' if '<' in kind else '16'}")
-    body.names[op.results[0]] = body.fresh(f"or {kind} {low}, {upper}")
+    upper = body.fresh(f"shl {type_} {high}, {'splat (i32 16)' if '<' in type_ else '16'}")
+    body.names[op.results[0]] = body.fresh(f"or {type_} {low}, {upper}")
 
 
 def _local_id(body: BodyEmitter, op: Op) -> None:

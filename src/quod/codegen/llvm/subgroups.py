@@ -100,14 +100,14 @@ def _reduce(body: BodyEmitter, op: Op) -> None:
     text = body.get(value, varying=True)
     for distance in distances(size):
         partners = [lane ^ distance for lane in range(lanes)]
-        has_partner = [other < lanes for other in partners]
+        has_partner = [partner < lanes for partner in partners]
         indices = ", ".join(
-            f"i32 {other if exists else lane}"
-            for lane, (other, exists) in enumerate(zip(partners, has_partner, strict=True))
+            f"i32 {partner if exists else lane}"
+            for lane, (partner, exists) in enumerate(zip(partners, has_partner, strict=True))
         )
         order = f"<{lanes} x i32> <{indices}>"
-        other = body.fresh(f"shufflevector {kind} {text}, {kind} poison, {order}")
-        combined = _combine_vectors(body, op, [text, other])
+        partner_vector = body.fresh(f"shufflevector {kind} {text}, {kind} poison, {order}")
+        combined = _combine_vectors(body, op, [text, partner_vector])
         if not all(has_partner):
             bits = ", ".join(f"i1 {'true' if exists else 'false'}" for exists in has_partner)
             choice = f"select <{lanes} x i1> <{bits}>, {kind} {combined}, {kind} {text}"

@@ -39,6 +39,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
     """
     nvjitlink = _nvjitlink()
     try:
+        # The first argument is the number of options.
         handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
     except nvjitlink.nvJitLinkError as error:
         raise AssemblyError(f"nvJitLink refuses {arch} ({error})") from None

@@ -219,18 +219,18 @@ class BodyEmitter:
             self._emit_inlined(op, function)
             return
         name = self.module.function(function)
-        passed = [
+        call_parameters = [
             (f"p{number}", parameter_type(value.type), self.as_parameter(value))
             for number, value in enumerate(op.operands)
         ]
         slots, size = result_layout(function)
         self.line("{")
-        for parameter, kind, text in passed:
+        for parameter, kind, text in call_parameters:
             self.line(f".param .{kind} {parameter};")
             self.line(f"st.param.{kind} [{parameter}], {text};")
         if size:
             self.line(f".param .align {BASE_ALIGNMENT} .b8 returned[{size}];")
-        names = ", ".join(parameter for parameter, _, _ in passed)
+        names = ", ".join(parameter for parameter, _, _ in call_parameters)
         self.line(f"call {'(returned), ' if size else ''}{name}, ({names});")
         for slot, result in zip(slots, op.results, strict=True):
             self.load_parameter(result, f"[returned+{slot.offset}]", in_memory=False)
@@ -239,18 +239,18 @@ class BodyEmitter:
     def _emit_inlined(self, op: Op, function: Function) -> None:
         arguments = function.block.arguments
         uniformity, facts = self.uniformity, self.facts
-        inner = Facts(self.module.kernel.workgroup_size)
+        callee_facts = Facts(self.module.kernel.workgroup_size)
         for argument, operand in zip(arguments, op.operands, strict=True):
             self.names[argument] = self.register(operand)
             if operand.type.kind in ("unsigned", "pointer"):
                 maximum = facts.maximum(operand) if operand.type.kind == "unsigned" else None
-                inner.assume(argument, facts.multiple(operand), maximum)
-        self.uniformity, self.facts = uniformity.inside(op), inner
+                callee_facts.assume(argument, facts.multiple(operand), maximum)
+        self.uniformity, self.facts = uniformity.inside(op), callee_facts
         self.emit_block(function.block)
         for result, value in zip(op.results, function.block.yielded, strict=True):
             self.names[result] = self.register(value)
             if value.type.kind in ("unsigned", "pointer"):
-                facts.assume(result, inner.multiple(value))
+                facts.assume(result, callee_facts.multiple(value))
         self.uniformity, self.facts = uniformity, facts
 
     def load_parameter(self, value: Value, address: str, *, in_memory: bool) -> None:

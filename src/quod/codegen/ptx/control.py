@@ -136,20 +136,20 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     jump, kind = _branch(body, op), suffix(index.type)
     counter, *targets = _start_loop(body, region.arguments, (start, *op.operands[3:]))
     stop_text, increment = body.get(stop), body.get(step)
-    inside, done_label = body.new_label("loop"), body.new_label("done")
+    loop_label, done_label = body.new_label("loop"), body.new_label("done")
     runs_at_least_once = start.constant is not None and stop.constant is not None and (
         start.constant < stop.constant
     )  # fmt: skip
     if not runs_at_least_once:
         is_empty = body.fresh("p", f"setp.ge.{kind}", f"{counter}, {stop_text}")
         body.line(f"@{is_empty} {jump} {done_label};")
-    body.start(inside)
+    body.start(loop_label)
     body.emit_block(region)
     body.at(op.location)
     _next_values(body, targets, region.yielded)
     body.line(f"add.{kind} {counter}, {counter}, {increment};")
     continues = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {stop_text}")
-    body.line(f"@{continues} {jump} {inside};")
+    body.line(f"@{continues} {jump} {loop_label};")
     _finish_loop(body, op, carried, done_label, targets)
 
 

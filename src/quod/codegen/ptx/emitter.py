@@ -239,9 +239,9 @@ class ModuleEmitter:
         body.at(function.location)
         slots, size = result_layout(function)
         for slot, value in zip(slots, block.yielded, strict=True):
-            stored_arrays = body.as_parameter(value)
+            register = body.as_parameter(value)
             kind = parameter_type(value.type)
-            body.line(f"st.param.{kind} [result+{slot.offset}], {stored_arrays};")
+            body.line(f"st.param.{kind} [result+{slot.offset}], {register};")
         body.line("ret;")
         result_declaration = f"(.param .align {BASE_ALIGNMENT} .b8 result[{size}]) " if size else ""
         self._append(f".func {result_declaration}{name}(", function.location)

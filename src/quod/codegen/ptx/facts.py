@@ -138,61 +138,61 @@ def _shifted_multiple(op: Op, multiples: list[int]) -> int:
 
 
 _MULTIPLES: dict[str, Callable[[Op, list[int]], int]] = {
-    "add": lambda op, parts: min(parts),
-    "sub": lambda op, parts: min(parts),
-    "mul": lambda op, parts: parts[0] * parts[1],
-    "mul_wide": lambda op, parts: parts[0] * parts[1],
+    "add": lambda op, multiples: min(multiples),
+    "sub": lambda op, multiples: min(multiples),
+    "mul": lambda op, multiples: multiples[0] * multiples[1],
+    "mul_wide": lambda op, multiples: multiples[0] * multiples[1],
     "shl": _shifted_multiple,
-    "and": lambda op, parts: max(parts),
-    "or": lambda op, parts: min(parts),
-    "xor": lambda op, parts: min(parts),
-    "neg": lambda op, parts: parts[0],
-    "min": lambda op, parts: min(parts),
-    "max": lambda op, parts: min(parts),
-    "rem": lambda op, parts: min(parts),
-    "select": lambda op, parts: min(parts[1:]),
-    "uniform": lambda op, parts: parts[0],
-    "convert": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
-    "bitcast": lambda op, parts: parts[0] if op.operands[0].type.is_integer else 1,
-    "pointer_cast": lambda op, parts: parts[0],
-    "pointer_add": lambda op, parts: min(parts),
+    "and": lambda op, multiples: max(multiples),
+    "or": lambda op, multiples: min(multiples),
+    "xor": lambda op, multiples: min(multiples),
+    "neg": lambda op, multiples: multiples[0],
+    "min": lambda op, multiples: min(multiples),
+    "max": lambda op, multiples: min(multiples),
+    "rem": lambda op, multiples: min(multiples),
+    "select": lambda op, multiples: min(multiples[1:]),
+    "uniform": lambda op, multiples: multiples[0],
+    "convert": lambda op, multiples: multiples[0] if op.operands[0].type.is_integer else 1,
+    "bitcast": lambda op, multiples: multiples[0] if op.operands[0].type.is_integer else 1,
+    "pointer_cast": lambda op, multiples: multiples[0],
+    "pointer_add": lambda op, multiples: min(multiples),
 }
 
 
-def _shifted_down(op: Op, parts: list[int]) -> int | None:
+def _shifted_down(op: Op, maxima: list[int]) -> int | None:
     amount = op.operands[1].constant
-    return None if amount is None else parts[0] >> (int(amount) % op.operands[0].type.bits)
+    return None if amount is None else maxima[0] >> (int(amount) % op.operands[0].type.bits)
 
 
-def _shifted_up(op: Op, parts: list[int]) -> int | None:
+def _shifted_up(op: Op, maxima: list[int]) -> int | None:
     amount = op.operands[1].constant
-    return None if amount is None else parts[0] << (int(amount) % op.operands[0].type.bits)
+    return None if amount is None else maxima[0] << (int(amount) % op.operands[0].type.bits)
 
 
-def _remainder(op: Op, parts: list[int]) -> int:
+def _remainder(op: Op, maxima: list[int]) -> int:
     divisor = op.operands[1].constant
-    return min(parts[0], int(divisor) - 1) if divisor else parts[0]
+    return min(maxima[0], int(divisor) - 1) if divisor else maxima[0]
 
 
-def _quotient(op: Op, parts: list[int]) -> int | None:
+def _quotient(op: Op, maxima: list[int]) -> int | None:
     divisor = op.operands[1].constant
-    return parts[0] // int(divisor) if divisor else None
+    return maxima[0] // int(divisor) if divisor else None
 
 
 _MAXIMA: dict[str, Callable[[Op, list[int]], int | None]] = {
-    "add": lambda op, parts: sum(parts),
-    "mul": lambda op, parts: parts[0] * parts[1],
-    "mul_wide": lambda op, parts: parts[0] * parts[1],
+    "add": lambda op, maxima: sum(maxima),
+    "mul": lambda op, maxima: maxima[0] * maxima[1],
+    "mul_wide": lambda op, maxima: maxima[0] * maxima[1],
     "shl": _shifted_up,
     "shr": _shifted_down,
-    "and": lambda op, parts: min(parts),
-    "or": lambda op, parts: (1 << max(part.bit_length() for part in parts)) - 1,
-    "xor": lambda op, parts: (1 << max(part.bit_length() for part in parts)) - 1,
-    "min": lambda op, parts: min(parts),
-    "max": lambda op, parts: max(parts),
+    "and": lambda op, maxima: min(maxima),
+    "or": lambda op, maxima: (1 << max(maximum.bit_length() for maximum in maxima)) - 1,
+    "xor": lambda op, maxima: (1 << max(maximum.bit_length() for maximum in maxima)) - 1,
+    "min": lambda op, maxima: min(maxima),
+    "max": lambda op, maxima: max(maxima),
     "rem": _remainder,
     "div": _quotient,
-    "select": lambda op, parts: max(parts[1:]),
-    "uniform": lambda op, parts: parts[0],
-    "convert": lambda op, parts: parts[0] if op.results[0].type is not types.bool_ else 1,
+    "select": lambda op, maxima: max(maxima[1:]),
+    "uniform": lambda op, maxima: maxima[0],
+    "convert": lambda op, maxima: maxima[0] if op.results[0].type is not types.bool_ else 1,
 }

@@ -22,18 +22,19 @@ def inlined_functions(kernel: Kernel) -> set[int]:
     order = _callees_first(kernel)
     called: set[int] = set()
     while True:
-        inlined, sites = _choose(kernel, order, called)
+        inlined, site_counts = _choose(kernel, order, called)
         sizes = _sizes(order, inlined)
         called_ops = sum(sizes[id(function)] for function in order if id(function) not in inlined)
         repeated = [
             function
             for function in order
-            if id(function) in inlined and not function.inline and sites[id(function)] > 1
+            if id(function) in inlined and not function.inline and site_counts[id(function)] > 1
         ]
         if not repeated or _size(kernel.block, sizes, inlined) + called_ops <= INLINE_TOTAL:
             return inlined
         growth = {
-            id(function): sizes[id(function)] * (sites[id(function)] - 1) for function in repeated
+            id(function): sizes[id(function)] * (site_counts[id(function)] - 1)
+            for function in repeated
         }
         called.add(max(growth, key=growth.__getitem__))
 
@@ -48,21 +49,21 @@ def _choose(
         size = sizes[id(function)] = _size(function.block, sizes, small)
         if function.inline or (size <= INLINE_OPS and id(function) not in called):
             small.add(id(function))
-    sites = dict.fromkeys(sizes, 0)
+    site_counts = dict.fromkeys(sizes, 0)
     inlined: set[int] = set()
-    _count_calls(kernel.block, 1, sites)
+    _count_calls(kernel.block, 1, site_counts)
     for function in reversed(order):
         key = id(function)
-        if key in small or sites[key] == 1:
+        if key in small or site_counts[key] == 1:
             inlined.add(key)
-        _count_calls(function.block, sites[key] if key in inlined else 1, sites)
-    return inlined, sites
+        _count_calls(function.block, site_counts[key] if key in inlined else 1, site_counts)
+    return inlined, site_counts
 
 
-def _count_calls(block: Block, copies: int, sites: dict[int, int]) -> None:
+def _count_calls(block: Block, copies: int, site_counts: dict[int, int]) -> None:
     for op in walk(block):
         if op.name == "call":
-            sites[id(op.attributes["function"])] += copies
+            site_counts[id(op.attributes["function"])] += copies
 
 
 def _callees_first(kernel: Kernel) -> list[Function]:

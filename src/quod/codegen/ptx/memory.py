@@ -119,10 +119,10 @@ def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
             return body.facts.multiple(index), constant
 
 
-def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bool) -> str:
+def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, is_near: bool) -> str:
     """Emit the address `index` elements of `size` bytes after `base`."""
     index_text = body.get(index)
-    if shared:
+    if is_near:
         if index.type.bits == 64:
             index_text = body.shared_result("r", "cvt.u32.u64", index_text)
         if size == 1:
@@ -137,17 +137,17 @@ def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bo
 
 def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
     """Emit the address of pointer[index]."""
-    kind = _pointer_type(pointer)
-    size, shared = kind.element.bytes, _is_near(kind)
+    pointer_type = _pointer_type(pointer)
+    size, is_near = pointer_type.element.bytes, _is_near(pointer_type)
     base = body.get(pointer)
-    step, residue = _residue(body, index)
-    multiple = min(body.facts.multiple(pointer), step * size)
-    variable_index, constant = _split(body, kind, index)
+    index_multiple, residue = _residue(body, index)
+    multiple = min(body.facts.multiple(pointer), index_multiple * size)
+    variable_index, constant = _split(body, pointer_type, index)
     offset = constant * size
     if variable_index is not None:
-        base = _scaled(body, base, variable_index, size, shared=shared)
+        base = _scaled(body, base, variable_index, size, is_near=is_near)
     if offset >= _OFFSET_LIMIT:
-        register, name = ("r", "add.u32") if shared else ("rd", "add.u64")
+        register, name = ("r", "add.u32") if is_near else ("rd", "add.u64")
         base = body.shared_result(register, name, f"{base}, {offset}")
         offset = 0
     return Address(base, offset, multiple, residue * size)
@@ -166,8 +166,8 @@ def _accesses(address: Address, count: int, size: int) -> Iterator[tuple[int, in
 
 def _load(body: BodyEmitter, op: Op) -> None:
     pointer, index = op.operands
-    kind = _pointer_type(pointer)
-    element = kind.element
+    pointer_type = _pointer_type(pointer)
+    element = pointer_type.element
     address = address_of(body, pointer, index)
     suffix = _memory_suffix(element)
     register = "r" if element is types.bool_ else register_kind(element)
@@ -175,7 +175,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
         registers = [body.new(register) for _ in range(width)]
         vector, target = _vector(registers)
         access_address = address.text(first * element.bytes)
-        body.line(f"ld.{_SPACES[kind.space]}{vector}.{suffix} {target}, {access_address};")
+        body.line(f"ld.{_SPACES[pointer_type.space]}{vector}.{suffix} {target}, {access_address};")
         for result, loaded in zip(op.results[first : first + width], registers, strict=True):
             if element is types.bool_:
                 body.define(result, "setp.ne.u32", f"{loaded}, 0")
@@ -192,8 +192,8 @@ def _vector(registers: list[str]) -> tuple[str, str]:
 
 def _store(body: BodyEmitter, op: Op) -> None:
     pointer, index, *values = op.operands
-    kind = _pointer_type(pointer)
-    element = kind.element
+    pointer_type = _pointer_type(pointer)
+    element = pointer_type.element
     address = address_of(body, pointer, index)
     suffix = _memory_suffix(element)
     if element is types.bool_:
@@ -203,7 +203,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
     for first, width in _accesses(address, len(values), element.bytes):
         vector, source = _vector(stored[first : first + width])
         access_address = address.text(first * element.bytes)
-        body.line(f"st.{_SPACES[kind.space]}{vector}.{suffix} {access_address}, {source};")
+        body.line(f"st.{_SPACES[pointer_type.space]}{vector}.{suffix} {access_address}, {source};")
 
 
 def _atomic(operation: str) -> Rule:
@@ -229,12 +229,12 @@ def _copy_async(body: BodyEmitter, op: Op) -> None:
     target, target_index, source, source_index, *condition = op.operands
     body.require(op, (7, 0), 80)
     size = _pointer_type(source).element.bytes * int(op.attributes["count"])
-    to = address_of(body, target, target_index).text()
-    from_ = address_of(body, source, source_index).text()
+    dst = address_of(body, target, target_index).text()
+    src = address_of(body, source, source_index).text()
     cache = "cg" if size == WIDEST else "ca"
     # cp.async zero-fills beyond the source size, which is 0 where the condition is false.
-    read = [body.fresh("r", "selp.b32", f"{size}, 0, {body.get(c)}") for c in condition]
-    body.line(f"cp.async.{cache}.shared.global {', '.join([to, from_, str(size), *read])};")
+    read_size = [body.fresh("r", "selp.b32", f"{size}, 0, {body.get(c)}") for c in condition]
+    body.line(f"cp.async.{cache}.shared.global {', '.join([dst, src, str(size), *read_size])};")
 
 
 def _copy_async_commit(body: BodyEmitter, op: Op) -> None:
@@ -260,11 +260,11 @@ def _launches(instruction: str) -> Rule:
 def _prefetch(body: BodyEmitter, op: Op) -> None:
     """Emit prefetches of global memory to L2; other spaces need none."""
     pointer, index = op.operands
-    kind = _pointer_type(pointer)
-    if kind.space != "global":
+    pointer_type = _pointer_type(pointer)
+    if pointer_type.space != "global":
         return
     address = address_of(body, pointer, index)
-    last_byte = (int(op.attributes["count"]) - 1) * kind.element.bytes
+    last_byte = (int(op.attributes["count"]) - 1) * pointer_type.element.bytes
     for byte_offset in sorted({*range(0, last_byte + 1, _LINE), last_byte}):
         body.line(f"prefetch.global.L2 {address.text(byte_offset)};")
 
@@ -276,10 +276,10 @@ def _pointer_cast(body: BodyEmitter, op: Op) -> None:
 def _pointer_add(body: BodyEmitter, op: Op) -> None:
     """Emit pointer + index; its alignment is tracked by `Facts`."""
     pointer, index = op.operands
-    kind = _pointer_type(pointer)
-    shared, size = _is_near(kind), kind.element.bytes
+    pointer_type = _pointer_type(pointer)
+    is_near, size = _is_near(pointer_type), pointer_type.element.bytes
     if index.constant is not None:
-        name = "add.u32" if shared else "add.u64"
+        name = "add.u32" if is_near else "add.u64"
         text = f"{body.get(pointer)}, {int(index.constant) * size}"
         body.define(op.results[0], name, text)
         return
@@ -287,7 +287,7 @@ def _pointer_add(body: BodyEmitter, op: Op) -> None:
         source = index.op.operands[0]
         index = source if source.type is types.u32 else index
     base = body.get(pointer)
-    body.names[op.results[0]] = _scaled(body, base, index, size, shared=shared)
+    body.names[op.results[0]] = _scaled(body, base, index, size, is_near=is_near)
 
 
 def _shared(body: BodyEmitter, op: Op) -> None:

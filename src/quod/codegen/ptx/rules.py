@@ -83,10 +83,10 @@ def _division(name: str) -> Rule:
             body.define(result, f"{name}.{kind}", text)
             return
         value = body.fresh(register_kind(result.type), f"{name}.{kind}", text)
-        zero = body.fresh("p", f"setp.eq.{kind}", f"{body.get(b)}, 0")
+        is_zero = body.fresh("p", f"setp.eq.{kind}", f"{body.get(b)}, 0")
         otherwise = "-1" if name == "div" else body.get(a)
-        chosen = f"selp.b{result.type.bits}"
-        body.define(result, chosen, f"{otherwise}, {value}, {zero}")
+        select = f"selp.b{result.type.bits}"
+        body.define(result, select, f"{otherwise}, {value}, {is_zero}")
 
     return rule
 
@@ -107,10 +107,10 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
     quotient = body.fresh(register, f"div.{kind}", f"{x}, {safe}")
     product = body.fresh(register, f"mul.lo.{kind}", f"{quotient}, {safe}")
     remainder = body.fresh(register, f"sub.{kind}", f"{x}, {product}")
-    differ = body.fresh(register, f"xor.b{bits}", f"{remainder}, {safe}")
-    negative = body.fresh("p", f"setp.lt.{kind}", f"{differ}, 0")
+    sign_difference = body.fresh(register, f"xor.b{bits}", f"{remainder}, {safe}")
+    signs_differ = body.fresh("p", f"setp.lt.{kind}", f"{sign_difference}, 0")
     inexact = body.fresh("p", f"setp.ne.{kind}", f"{remainder}, 0")
-    rounds_down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
+    rounds_down = body.fresh("p", "and.pred", f"{signs_differ}, {inexact}")
     if op.name == "div":
         correction, truncated, otherwise = "-1", quotient, "-1"
     else:
@@ -159,8 +159,8 @@ def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
     kind, register = suffix(result.type), register_kind(result.type)
     x, y = body.register(a), body.register(b)
     bits = f"b{result.type.bits}"
-    first = body.fresh("p", f"setp.{'lt' if name == 'min' else 'gt'}.{kind}", f"{x}, {y}")
-    chosen = body.fresh(register, f"selp.{kind}", f"{x}, {y}, {first}")
+    is_first = body.fresh("p", f"setp.{'lt' if name == 'min' else 'gt'}.{kind}", f"{x}, {y}")
+    chosen = body.fresh(register, f"selp.{kind}", f"{x}, {y}, {is_first}")
     equal = body.fresh("p", f"setp.eq.{kind}", f"{x}, {y}")
     words = [body.fresh(bits_register(result.type), f"mov.{bits}", value) for value in (x, y)]
     combined = body.fresh(
@@ -168,8 +168,8 @@ def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
         f"{'or' if name == 'min' else 'and'}.{bits}",
         ", ".join(words),
     )
-    zero = body.fresh(register, f"mov.{bits}", combined)
-    ordered = body.fresh(register, f"selp.{kind}", f"{zero}, {chosen}, {equal}")
+    combined_float = body.fresh(register, f"mov.{bits}", combined)
+    ordered = body.fresh(register, f"selp.{kind}", f"{combined_float}, {chosen}, {equal}")
     unordered = body.fresh("p", f"setp.nan.{kind}", f"{x}, {y}")
     nan = body.fresh(register, f"add.rn.{kind}", f"{x}, {y}")
     body.define(result, f"selp.{kind}", f"{nan}, {ordered}, {unordered}")
@@ -266,7 +266,7 @@ def _count(name: str) -> Rule:
 def _convert(body: BodyEmitter, op: Op) -> None:
     (result,), (a,) = op.results, op.operands
     source, target = a.type, result.type
-    to = suffix(target)
+    target_suffix = suffix(target)
     if target is source:
         body.names[result] = body.get(a)
     elif source is types.bool_:
@@ -279,7 +279,7 @@ def _convert(body: BodyEmitter, op: Op) -> None:
     elif target.kind == "float":
         exact = source is types.f32
         rounding = "" if exact else ".rn"
-        body.define(result, f"cvt{rounding}.{to}.{suffix(source)}", body.register(a))
+        body.define(result, f"cvt{rounding}.{target_suffix}.{suffix(source)}", body.register(a))
     elif source.kind == "float":
         _float_to_integer(body, a, result)
     elif target.bits == source.bits:
@@ -316,7 +316,7 @@ def _unpack_f16(half: int) -> Rule:
         (result,), (word,) = op.results, op.operands
         bits = body.new("h")
         parts = f"{bits}, _" if half == 0 else f"_, {bits}"
-        body.module.require((7, 1))  # the part that is left out
+        body.module.require((7, 1))  # for `_`, the half that is not needed
         body.line(f"mov.b32 {{{parts}}}, {body.register(word)};")
         body.define(result, "cvt.f32.f16", bits)
 

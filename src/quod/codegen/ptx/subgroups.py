@@ -119,6 +119,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
             )
         source = combined
     if thread:
+        # Lane 0 always has a partner, so only its result is complete.
         source = _from_lane(body, type_, source, "0", members)
     body.names[result] = source
 

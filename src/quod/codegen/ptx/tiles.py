@@ -101,7 +101,7 @@ def _tensor_map_acquire(body: BodyEmitter, op: Op) -> None:
 
 
 def _copy_tile(body: BodyEmitter, op: Op) -> None:
-    shared, to, bars, bar, tensor_map = op.operands[:5]
+    target_pointer, target_index, barrier_pointer, barrier_index, tensor_map = op.operands[:5]
     start = ", ".join(body.register(value) for value in op.operands[9:])
     multicast = op.attributes["multicast"] and body.module.kernel.cluster > 1
     modifier, mask = "", ""
@@ -111,7 +111,10 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
             "h", "mov.b16", str((1 << body.module.kernel.cluster) - 1)
         )
         mask = f", {workgroup_mask}"
-    target, barrier = (address_of(body, *element).text() for element in ((shared, to), (bars, bar)))
+    target, barrier = (
+        address_of(body, *element).text()
+        for element in ((target_pointer, target_index), (barrier_pointer, barrier_index))
+    )
     tell_tiles(body)
     source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(

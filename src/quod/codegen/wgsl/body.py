@@ -166,8 +166,8 @@ class BodyEmitter:
                 self._using_region[operand] = block
             for region in op.regions:
                 # A value used in an inner region is not inlined into it from outside.
-                for inner in walk(region):
-                    for operand in inner.operands:
+                for inner_op in walk(region):
+                    for operand in inner_op.operands:
                         self._uses[operand] += 2
 
     def region(self, block: Block, then: Block | None = None) -> None:

@@ -71,23 +71,23 @@ def _for(body: BodyEmitter, op: Op) -> None:
     start, stop, step = op.operands[:3]
     variables = _variables(body, op.operands[3:])
     index = body.fresh()
-    bounds = body.text_of(stop, LEVELS["shift"])
-    if not bounds.isidentifier() and stop.constant is None:
-        bounds = body.let(bounds)
+    stop_text = body.text_of(stop, LEVELS["shift"])
+    if not stop_text.isidentifier() and stop.constant is None:
+        stop_text = body.let(stop_text)
     increment = body.text_of(step, LEVELS["product"])
-    first = f"var {index} = {body.text_of(start)};"
+    declaration = f"var {index} = {body.text_of(start)};"
     watched = body.module.watches_loops
     if watched:
-        body.add(first)
-    begin = ";" if watched else first
-    body.add(f"for ({begin} {index} < {bounds}; {index} += {increment}) {{")
+        body.add(declaration)
+    loop_start = ";" if watched else declaration
+    body.add(f"for ({loop_start} {index} < {stop_text}; {index} += {increment}) {{")
     body.names[region.arguments[0]] = index
     body.names.update(zip(region.arguments[1:], variables, strict=True))
     body.region(region)
     _assign(body, variables, region.yielded)
     body.add("}")
     if watched:
-        body.add(f"if ({index} < {bounds}) {{ {CUT_SHORT} = true; }}")
+        body.add(f"if ({index} < {stop_text}) {{ {CUT_SHORT} = true; }}")
     body.names.update(zip(op.results, variables, strict=True))
 
 

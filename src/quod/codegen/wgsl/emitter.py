@@ -98,17 +98,17 @@ class ModuleEmitter:
         self._with_ids: set[int] = set()
 
     def module(self) -> WgslModule:
-        fields, start = self._parameters()
+        fields, scalar_texts = self._parameters()
         declared = [op for op in self._kernel.block.ops if op.definition.declares]
         for number, op in enumerate(declared):
             self.arrays[op.results[0]] = (f"{op.name}{number}", "")
         body = BodyEmitter(self, RULES)
-        body.names.update(start)
+        body.names.update(scalar_texts)
         body.emit_block(self._kernel.block)
         lines = Lines()
         self._head(lines, declared)
-        for text in self._function_texts:
-            lines.extend(text)
+        for function_lines in self._function_texts:
+            lines.extend(function_lines)
         lines.add(f"@compute @workgroup_size({self.source.workgroup_size}, 1, 1)")
         lines.add(f"fn main({_HEADER_LANES}, {_HEADER_GROUP}, {_HEADER_GRID}) {{")
         # A launch spread over two dimensions may have surplus workgroups.
@@ -131,7 +131,7 @@ class ModuleEmitter:
         word = 1
         lowered = iter(self._kernel.block.arguments)
         rows = iter(self._rows)
-        shared_bindings: dict[int, bool] = {}
+        binding_is_atomic: dict[int, bool] = {}
         for index, argument in enumerate(self.source.block.arguments):
             if isinstance(argument.type, PointerType):
                 array, row = next(lowered), next(rows)
@@ -141,19 +141,19 @@ class ModuleEmitter:
                     index_prefix = f"{_word(word)} + "
                     word += 1
                 self.arrays[array] = (f"buffer{row.number}", index_prefix)
-                shared_bindings[row.number] = (
-                    shared_bindings.get(row.number, False) or array in self.atomic
+                binding_is_atomic[row.number] = (
+                    binding_is_atomic.get(row.number, False) or array in self.atomic
                 )
                 continue
             fields.append(Field("value", index, word, argument.type))
             for part in self._parts_of(argument.type, lowered):
                 names[part] = _parameter_text(part.type, word)
                 word += 2 if part.type in (types.u64, types.i64) else 1
-        self._binding_is_atomic = shared_bindings
+        self._binding_is_atomic = binding_is_atomic
         for argument in self._kernel.block.arguments:
             if argument in self.arrays:
                 name = self.arrays[argument][0]
-                if shared_bindings[int(name.removeprefix("buffer"))]:
+                if binding_is_atomic[int(name.removeprefix("buffer"))]:
                     self.atomic.add(argument)
         self._storage = max((row.number + 1 for row in self._rows), default=0)
         self._parameter_words = -(-word // 4) * 4
@@ -201,8 +201,8 @@ class ModuleEmitter:
         if "uniform" in used:
             lines.add("var<workgroup> agreed: u32;")
         for members, name in self.structures.items():
-            inner = ", ".join(f"m{i}: {kind}" for i, kind in enumerate(members))
-            lines.add(f"struct {name} {{ {inner} }}")
+            member_texts = ", ".join(f"m{i}: {kind}" for i, kind in enumerate(members))
+            lines.add(f"struct {name} {{ {member_texts} }}")
         for text in self.helpers.values():
             lines.add(text)
 
@@ -225,10 +225,10 @@ class ModuleEmitter:
             array_arguments = [
                 a for a in function.block.arguments if isinstance(a.type, PointerType)
             ]
-            for inner, array in zip(array_arguments, arrays, strict=True):
-                self.arrays[inner] = self.arrays[array]
+            for parameter, array in zip(array_arguments, arrays, strict=True):
+                self.arrays[parameter] = self.arrays[array]
                 if array in self.atomic:
-                    self.atomic.add(inner)
+                    self.atomic.add(parameter)
             self._write_function(name, function)
         return self.function_names[key]
 
@@ -276,22 +276,23 @@ class ModuleEmitter:
 
 
 def _exchanges_storage(lowered: LoweredKernel, rows: Sequence[Binding]) -> bool:
+    """Return whether the kernel both loads and stores through some binding."""
     kernel = lowered.kernel
     pointers = [a for a in kernel.block.arguments if isinstance(a.type, PointerType)]
-    number = dict(zip(pointers, (row.number for row in rows), strict=True))
+    binding_numbers = dict(zip(pointers, (row.number for row in rows), strict=True))
     loaded: set[int] = set()
     stored: set[int] = set()
     for block in (kernel.block, *(function.block for function in kernel.functions)):
         for op in walk(block):
             access = op.definition.access
             if access is not None:
-                array = number.get(lowered.root(op.operands[0]))
-                if array is None:
+                binding = binding_numbers.get(lowered.root(op.operands[0]))
+                if binding is None:
                     continue
                 if access != "store":
-                    loaded.add(array)
+                    loaded.add(binding)
                 if access != "load":
-                    stored.add(array)
+                    stored.add(binding)
     return bool(loaded & stored)
 
 

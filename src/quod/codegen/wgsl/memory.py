@@ -1,4 +1,4 @@
-"""WGSL rules of the ops that access memory, as arrays of words."""
+"""WGSL rules of the ops that access memory; lowered memory consists of arrays of words."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def _index_texts(body: BodyEmitter, index: Value, count: int) -> list[str]:
         # Unreachable code may have any constant index, of which naga rejects the largest.
         return [f"{min(int(constant) + i, _LAST_INDEX)}u" for i in range(count)]
     if count > 1:
+        # Bind the index to a name, so that its expression is not repeated.
         body.name(index)
     text = body.text_of(index, LEVELS["sum"])
     return [text] + [f"{text} + {i}u" for i in range(1, count)]

@@ -220,14 +220,14 @@ def _from_float(body: BodyEmitter, target: Type) -> str:
     signed = target is types.i32
     kind = "i32" if signed else "u32"
     least, most = ("-2147483648", "2147483648") if signed else ("0", "4294967296")
-    ends = ("i32(-2147483648)", "2147483647i") if signed else ("0u", "4294967295u")
+    extremes = ("i32(-2147483648)", "2147483647i") if signed else ("0u", "4294967295u")
     return body.module.helper(
         f"{kind}_from_f32",
         f"fn {kind}_from_f32(a: f32) -> {kind} {{\n"
         f"  let p = bitcast<u32>(a);\n"
         f"  if ((p & 0x7fffffffu) > 0x7f800000u) {{ return {kind}(0); }}\n"
-        f"  if (a >= {most}.0f) {{ return {ends[1]}; }}\n"
-        f"  if (a <= {least}.0f) {{ return {ends[0]}; }}\n"
+        f"  if (a >= {most}.0f) {{ return {extremes[1]}; }}\n"
+        f"  if (a <= {least}.0f) {{ return {extremes[0]}; }}\n"
         f"  return {kind}(a);\n}}",
     )
 

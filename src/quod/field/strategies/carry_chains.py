@@ -79,7 +79,7 @@ class CarryChains:
         self, sum_: Sequence[Value | None], first: int, multiplicand: Words, factor: Value,
         carry: Value | None = None,
     ) -> tuple[list[Value | None], Value | None]:  # fmt: skip
-        """Add multiplicand[i] * factor to words `at + 2*i` and the next of a sum.
+        """Add multiplicand[i] * factor to words first + 2*i and first + 2*i + 1 of a sum.
 
         Returns the sum and the carry out. A word of None is zero. The carry is None if the highest
         word that is added to was None.
@@ -204,6 +204,7 @@ class CarryChains:
             odd = self._row(odd, 2 * i, odd_row, factor)
             even = self._row(even, 2 * i + 2, even_row, factor)
         doubled, _ = self._double(self._join(even, odd))
+        # The lowest product of different words, a[0] * a[1], begins at word 1, so word 0 is 0.
         words: list[Value | None] = [None, *doubled[1:]]
         carry: Value | None = None
         result: list[Value] = []

@@ -73,8 +73,10 @@ class Limbs32(SaturatedLimbs):
         uses_karatsuba = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
         if not all_squares and not uses_karatsuba:
             return False
-        total = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
-        return self._reducer.takes(total) and not self._overflows(self._reducer.bound(total))
+        sum_bound = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
+        return self._reducer.takes(sum_bound) and not self._overflows(
+            self._reducer.bound(sum_bound)
+        )
 
     def _sum_then_reduce(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         is_square = [a is b for a, b in pairs]
@@ -87,9 +89,9 @@ class Limbs32(SaturatedLimbs):
         return self._product_element(limbs, pairs)
 
     def _product_element(self, limbs: Words, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
+        sum_bound = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1
         exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
-        return self._element(limbs, self._reducer.bound(products), exponent)
+        return self._element(limbs, self._reducer.bound(sum_bound), exponent)
 
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         return self._reducer.fits(sum(a.bound for a, _ in pairs))
@@ -112,6 +114,7 @@ class Limbs32(SaturatedLimbs):
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
+        # `_join` needs an even number of limbs; if `is_full`, there is an odd number.
         words = self._join((*a.limbs, *[k.constant(0, types.u32)] * self.is_full))
         inversion = Inversion32(k, self.modulus, scale, len(words))
         limbs = inversion.inverse(k, words)

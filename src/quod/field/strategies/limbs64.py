@@ -42,8 +42,8 @@ class Limbs64(SaturatedLimbs):
             key=self.limb_count,
         )
         radix = 1 << self.native_exponent
-        products = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted_pairs)
-        bound = (products + (radix - 1) * self.p) // radix + 1
+        max_sum = sum((a.bound - 1) * (b.bound - 1) for a, b in fitted_pairs)
+        bound = (max_sum + (radix - 1) * self.p) // radix + 1
         exponent = fitted_pairs[0][0].exponent + fitted_pairs[0][1].exponent - self.native_exponent
         return self._element(limbs, bound, exponent)
 

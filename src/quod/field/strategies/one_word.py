@@ -202,9 +202,10 @@ _COLUMN_TERMS = 1023
 A product adds at most three halves of 52 bits to a column, so these terms use three quarters of the
 range of the 12 spare bits."""
 _HALF_ORDER = 96
-"""The power of two that is -1 modulo 2**64 - 2**32 + 1."""
+"""The exponent of the power of two that is -1 modulo 2**64 - 2**32 + 1."""
 
 _POWERS_OF_TWO = {pow(2, i, (1 << 64) - _FOLD): i for i in range(2 * _HALF_ORDER)}
+"""The exponent of each power of two, by its residue."""
 
 
 class Goldilocks(Word64):
@@ -312,7 +313,7 @@ class Goldilocks(Word64):
             words = [low, high, words[1] >> (32 - bits)]
         if words_shift < 2:
             return self._join(self._reduced([chains.zero] * words_shift + words))
-        # The second word counts 2**96, and the third 2**128.
+        # The second word has the weight 2**96 = -1, and the third 2**128 = -2**32.
         folded_word = self.k.emit("mul_wide", (words[0], self.k.constant(_FOLD, types.u32)))
         return self._join(
             self._subtract_fold(*chains.subtract(self._split(folded_word), words[1:]))

@@ -2,7 +2,8 @@
 
 This is the reduction of Montgomery, "Modular multiplication without trial division", 1985, one word
 per row: a multiple of p is added that clears the lowest word, which is then dropped. If the lowest
-word of p is 1, the multiple needs no product: 2**32 - t clears t, and with u = 2**32 - 1 - t
+word of p is 1, the factor needs no product: 2**32 - t clears a lowest word t, and with
+u = 2**32 - 1 - t
 
     t + (u + 1)*p = 2**32 * (1 + (u + 1)*s)      for p = 1 + 2**32 * s,
 
@@ -151,7 +152,7 @@ class Reducer:
     def _odd_row(
         self, odd: list[Value | None], multiplicand: Words, factor: Value, carry: Value | None
     ) -> tuple[list[Value | None], None]:
-        """Add a row of the odd words."""
+        """Add a row of the odd words; the carry that is returned is always None."""
         words, carry = self.chains.multiply_row(odd, 0, multiplicand, factor, carry)
         return self._carry_to_top(words, carry), None
 
@@ -163,11 +164,11 @@ class Reducer:
         return [*odd[:-1], self.k.emit("addc", (top, self.chains.zero, carry))]
 
     def _even_row(
-        self, odd: list[Value | None], even: list[Value | None], at: int, multiplicand: Words,
+        self, odd: list[Value | None], even: list[Value | None], first: int, multiplicand: Words,
         factor: Value, carry: Value | None = None,
     ) -> tuple[list[Value | None], list[Value | None]]:  # fmt: skip
         """Add a row of the even words, whose carry goes to the top of the odd ones."""
-        even, carry = self.chains.multiply_row(even, at, multiplicand, factor, carry)
+        even, carry = self.chains.multiply_row(even, first, multiplicand, factor, carry)
         if carry is not None and self.is_full:
             top_index = self.words - 1
             operands = (self.chains.word_or_zero(odd[top_index]), self.chains.zero, carry)

@@ -143,8 +143,8 @@ class SaturatedLimbs(PrimeField):
                 self.k, "sub", used_limbs, self.raw_constant(amount).limbs[: len(used_limbs)]
             )
             is_less = self._is_set(borrow)
-            chosen = [self.k.select(is_less, x, y) for x, y in zip(used_limbs, limbs, strict=True)]
-            a = self._element(chosen, max(amount, a.bound - amount), a.exponent)
+            reduced = [self.k.select(is_less, x, y) for x, y in zip(used_limbs, limbs, strict=True)]
+            a = self._element(reduced, max(amount, a.bound - amount), a.exponent)
         return a
 
     def _is_set(self, borrow: Value) -> Value:

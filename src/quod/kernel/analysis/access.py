@@ -89,17 +89,18 @@ def _width(access: Access) -> int:
 
 def traffic(access: Access) -> Traffic | None:
     """Return the traffic of an access to device memory; None if no lane is active."""
-    active = max((int(access.active[lane : lane + WARP].sum())
+    # The largest number in one warp.
+    active_lanes = max((int(access.active[lane : lane + WARP].sum())
                   for lane in range(0, len(access.active), WARP)), default=0)  # fmt: skip
-    if not active:
+    if not active_lanes:
         return None
     width = _width(access)
     instructions = -(-access.bytes // width)
     if access.address.offsets is None:
         # Addresses are unknown: assume each lane's bytes in sectors of their own.
         lane_sectors = -(-access.bytes // SECTOR)
-        least = -(-active * access.bytes // SECTOR)
-        return Traffic(active * lane_sectors, least, active * instructions, None)
+        least = -(-active_lanes * access.bytes // SECTOR)
+        return Traffic(active_lanes * lane_sectors, least, active_lanes * instructions, None)
     worst = Traffic(0, 1, 0, None)
     for offsets in _warps(access):
         addresses = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
@@ -108,10 +109,10 @@ def traffic(access: Access) -> Traffic | None:
             len(np.unique((offsets + byte_offset) // SECTOR))
             for byte_offset in range(0, access.bytes, width)
         )
-        distinct = len(np.unique(addresses)) * access.element_bytes
+        distinct_bytes = len(np.unique(addresses)) * access.element_bytes
         distances = np.unique(np.diff(offsets))
         stride = int(distances[0]) if len(distances) == 1 else (0 if len(offsets) == 1 else None)
-        warp_traffic = Traffic(sectors, -(-distinct // SECTOR), requests, stride)
+        warp_traffic = Traffic(sectors, -(-distinct_bytes // SECTOR), requests, stride)
         if warp_traffic.sectors * worst.least >= worst.sectors * warp_traffic.least:
             worst = warp_traffic
     return worst

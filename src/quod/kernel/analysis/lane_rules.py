@@ -1,6 +1,7 @@
 """Transfer functions of the lane analysis: one rule per kind of op that the analysis can follow.
 
-A row of the op table names its rule as `lanes`; without one the result varies if an operand does.
+A row of the op table names its rule as `lane_rule`; without one the result varies if an operand
+does.
 """
 
 from __future__ import annotations
@@ -137,21 +138,21 @@ def _known_lanes(values: Array) -> Lanes | None:
 
 def combine(op: Op, operands: list[Lanes]) -> Lanes:
     """Return the first result of an op that computes."""
-    followed = _common_result(operands, op)
-    if followed is not None:
-        return _with_multiple(op, operands, followed)
+    common_result = _common_result(operands, op)
+    if common_result is not None:
+        return _with_multiple(op, operands, common_result)
     if all(operand.known for operand in operands):
         exact = _evaluate_known(op, operands)
         if exact is not None:
             return exact
-        lanes = operands[0].offsets
-        assert lanes is not None
+        offsets = operands[0].offsets
+        assert offsets is not None
         if all(operand.uniform for operand in operands):
-            return shared_unknown(len(lanes))
+            return shared_unknown(len(offsets))
         return varying("arithmetic", op.location)
     rule = RULES.get(op.definition.lane_rule)
-    followed_lanes = None if rule is None else rule.follow(op, operands)
-    return followed_lanes if followed_lanes is not None else varying("arithmetic", op.location)
+    result = None if rule is None else rule.follow(op, operands)
+    return result if result is not None else varying("arithmetic", op.location)
 
 
 def _with_multiple(op: Op, operands: list[Lanes], result: Lanes) -> Lanes:
@@ -322,4 +323,4 @@ RULES: dict[str, LaneRule] = {
     "comparison": LaneRule(_comparison, _no_divisor),
     "choice": LaneRule(_choice, _divisor_of_chosen),
 }
-"""The rules by the name in the `lanes` field of the op table."""
+"""The rules by the name in the `lane_rule` field of the op table."""

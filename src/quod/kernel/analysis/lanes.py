@@ -23,7 +23,7 @@ WARP = 32
 FAR = 1 << 60
 """The largest offset that the analysis follows: sums of larger ones could overflow."""
 MOST = 1 << 62
-"""The largest power of two used; it stands for the divisor of base 0."""
+"""The largest power of two used; also the divisor of base 0, which every power divides."""
 
 
 @frozen
@@ -52,7 +52,8 @@ class Lanes:
     """A value over the lanes of a workgroup.
 
     offsets: per lane, relative to the base; None if not known.
-    base: the identity of an unknown common base; None if the offsets are the value itself.
+    base: the identity of an unknown common base (a new `object()` if it equals no other base); None
+        if the offsets are the value itself.
     multiple: a power of two that divides the base.
     reason: why the offsets are not known.
     by_warp: True if the offsets are unknown but equal within each warp.
@@ -69,8 +70,8 @@ class Lanes:
         """True if the lanes of each warp have equal values."""
         if self.offsets is None:
             return self.by_warp
-        first = np.arange(len(self.offsets)) // WARP * WARP
-        return bool((self.offsets == self.offsets[first]).all())
+        first_lanes = np.arange(len(self.offsets)) // WARP * WARP
+        return bool((self.offsets == self.offsets[first_lanes]).all())
 
     @property
     def known(self) -> bool:

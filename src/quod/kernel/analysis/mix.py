@@ -40,8 +40,8 @@ class Mix:
 
 
 def count_products(ops: Iterable[Op]) -> int:
-    """Count the multiply-adds of a region's ops; both halves of a product are one instruction."""
-    halves: dict[tuple[int, int], tuple[int, bool]] = {}
+    """Count the multiply-adds of a region's ops; both halves of a product count once."""
+    products: dict[tuple[int, int], tuple[int, bool]] = {}
     for op in ops:
         factors, high_half = op.definition.factors, op.definition.cost == "high product"
         if factors is None or not op.results[0].type.is_integer:
@@ -50,10 +50,10 @@ def count_products(ops: Iterable[Op]) -> int:
         if op.name == "mul" and _is_shift(a.constant, b.constant):
             continue
         key = (min(id(a), id(b)), max(id(a), id(b)))
-        bits, high = halves.get(key, (0, False))
-        halves[key] = (max(bits, a.type.bits), high or high_half)
+        bits, high = products.get(key, (0, False))
+        products[key] = (max(bits, a.type.bits), high or high_half)
     # A product of 64-bit words takes four products of 32 bits; the low half takes three.
-    return sum(1 if bits == 32 else 4 if high else 3 for bits, high in halves.values())
+    return sum(1 if bits == 32 else 4 if high else 3 for bits, high in products.values())
 
 
 def _is_shift(*constants: object) -> bool:

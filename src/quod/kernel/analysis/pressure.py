@@ -92,15 +92,15 @@ class _PressureCounter:
 
     def _call(self, op: Op, live: _Live) -> None:
         function: Function = op.attributes["function"]
-        inner = self._functions.get(id(function))
-        if inner is None:
-            inner = _PressureCounter(function.location)
-            inner._functions = self._functions
-            inner.visit(function.block, _Live())
-            self._functions[id(function)] = inner
+        callee = self._functions.get(id(function))
+        if callee is None:
+            callee = _PressureCounter(function.location)
+            callee._functions = self._functions
+            callee.visit(function.block, _Live())
+            self._functions[id(function)] = callee
         # A value that the caller both passes and keeps counts once while the function needs it.
-        passed = sum(_words(operand) for operand in set(op.operands) & live.values)
-        self._record(live, max(0, inner.max_words - passed), inner.location, inner.live)
+        passed_words = sum(_words(operand) for operand in set(op.operands) & live.values)
+        self._record(live, max(0, callee.max_words - passed_words), callee.location, callee.live)
 
     def _regions(self, op: Op, live: _Live) -> None:
         if not op.definition.repeats:

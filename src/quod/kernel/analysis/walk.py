@@ -1,7 +1,8 @@
 """Abstract interpretation of a kernel over the lanes of one workgroup.
 
-Values are those of `lanes`. Carried values of loops are iterated to a fixed point before the body
-is analysed once. Device functions are analysed at each call, unless they only compute.
+A `Lanes` represents the values of all lanes. Carried values of loops are iterated to a fixed point
+before the body is analysed once. Device functions are analysed at each call, unless they only
+compute.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class _Walker:
         elif row.access is not None:
             self._access(row.access, op, active, mix)
         elif row.declares is not None:
+            # Declared arrays are assumed to be aligned for all accesses.
             self._set(op.results, [shared_unknown(self._size, 1 << 30)])
         elif row.derives_pointer:
             self._derive(op)
@@ -145,11 +147,13 @@ class _Walker:
             return
         count = 1 if kind == "atomic" else int(op.attributes.get("count", len(op.operands) - 2))
         if op.name == "store_matrices":
-            # Only eight instances per matrix supply an address.
+            # Only eight instances per matrix supply an address, each of a row of four words.
             active = active & (np.arange(self._size) % WARP < 8 * count)
             count = 4
-        for operand in reversed(op.definition.pointers):
-            self._record_access(kind, op, op.operands[operand : operand + 2], count, active, mix)
+        for pointer_index in reversed(op.definition.pointers):
+            self._record_access(
+                kind, op, op.operands[pointer_index : pointer_index + 2], count, active, mix
+            )
         self._set(op.results, [varying("data", op.location)] * len(op.results))
 
     def _load(self, op: Op, active: Array, mix: Mix) -> None:
@@ -178,10 +182,12 @@ class _Walker:
             mix.counts["shared"] += access.bytes
             return address
         mix.counts["loaded" if verb in ("load", "copy") else "stored"] += access.bytes
-        moved = traffic(access)
-        if moved is not None:
+        warp_traffic = traffic(access)
+        if warp_traffic is not None:
             lanes = min(WARP, self._size)
-            mix.counts["moved"] += round(max(moved.sectors, moved.least) * SECTOR / lanes)
+            mix.counts["moved"] += round(
+                max(warp_traffic.sectors, warp_traffic.least) * SECTOR / lanes
+            )
         return address
 
     # --- functions
@@ -206,11 +212,11 @@ class _Walker:
             self._set(op.results, [self.get(value) for value in function.block.yielded])
             return
         mix.include(self._function_mix(function))
-        varies = next((operand for operand in operands if operand.offsets is None), None)
-        if varies is None and not all(operand.uniform for operand in operands):
-            varies = varying("arithmetic", op.location)
+        varying_lanes = next((operand for operand in operands if operand.offsets is None), None)
+        if varying_lanes is None and not all(operand.uniform for operand in operands):
+            varying_lanes = varying("arithmetic", op.location)
         for result in op.results:
-            self._values[result] = varies or shared_unknown(self._size)
+            self._values[result] = varying_lanes or shared_unknown(self._size)
 
     def _function_mix(self, function: Function) -> Mix:
         key = id(function)
@@ -296,12 +302,13 @@ class _Walker:
         state = [_any_iteration(lanes) for lanes in initial]
         all_lanes = np.ones(self._size, np.bool_)
         self._fixed_point_depth += 1
+        # Each pass but the last one or two loses the offsets of at least one more value.
         for _ in range(len(arguments) + 2):
             self._set(arguments, state)
             for region in op.regions:
                 self.visit(region, all_lanes)
-            following = [self.get(value) for value in last.yielded]
-            joined = [_joined_iterations(a, b, op) for a, b in zip(state, following, strict=True)]
+            next_values = [self.get(value) for value in last.yielded]
+            joined = [_joined_iterations(a, b, op) for a, b in zip(state, next_values, strict=True)]
             if all(_equal_offsets(a, b) for a, b in zip(state, joined, strict=True)):
                 break
             state = joined
@@ -315,13 +322,13 @@ class _Walker:
         self._values[index] = _index(start, step, op)
         self._set_carried(carried, [self.get(value) for value in op.operands[3:]], op)
         self._record_divergence("loop", op, self._loop_condition(start, stop, step, op), active)
-        inner = self.visit(body, active)
+        iteration_mix = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
             first, end, increment = (int(n) for n in numbers if n is not None)
-            mix.include(inner, max(0, -(-(end - first) // increment)))
+            mix.include(iteration_mix, max(0, -(-(end - first) // increment)))
         else:
-            mix.loops.append((op.location, inner))
+            mix.loops.append((op.location, iteration_mix))
         self._set_results(op, carried)
 
     def _loop_condition(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
@@ -342,10 +349,10 @@ class _Walker:
     def _while(self, op: Op, active: Array, mix: Mix) -> None:
         head, body = op.regions
         self._set_carried(head.arguments, [self.get(value) for value in op.operands], op)
-        inner = self.visit(head, active)
+        iteration_mix = self.visit(head, active)
         self._record_divergence("loop", op, self.get(head.yielded[0]), active)
-        inner.include(self.visit(body, active))
-        mix.loops.append((op.location, inner))
+        iteration_mix.include(self.visit(body, active))
+        mix.loops.append((op.location, iteration_mix))
         self._set_results(op, head.arguments)
 
     def _set_results(self, op: Op, carried: Sequence[Value]) -> None:

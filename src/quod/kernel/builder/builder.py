@@ -57,6 +57,7 @@ def _converted(number: int | float | bool, type_: Type) -> int | float | bool:
 
 
 _DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
+"""The op that declares an array, by memory space."""
 
 
 class Builder(ValueBuilder):
@@ -127,7 +128,7 @@ class Builder(ValueBuilder):
             raise TraceError(f"there are no constants of type {type_}")
         return self._tracer.constant(_converted(number, type_), type_)
 
-    # --- where an instance is
+    # --- indices of an instance
 
     @property
     def workgroup_size(self) -> int:
@@ -142,8 +143,8 @@ class Builder(ValueBuilder):
         linear = self.emit("local_id", ())
         if axis is None or len(self._checked_shape(axis)) == 1:
             return linear
-        lower_extents, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
-        index = linear if lower_extents == 1 else linear // lower_extents
+        stride, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
+        index = linear if stride == 1 else linear // stride
         return index if axis == len(self._tracer.shape) - 1 else index % extent
 
     def workgroup_id(self, axis: int | None = None) -> Value:

@@ -228,9 +228,9 @@ def _files_of(dist_info: Path) -> list[PurePath]:
 def _variables_read(function: FunctionType) -> Iterator[_CapturedVariable]:
     """Yield the variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
-    first = Location(file, function.__code__.co_firstlineno)
+    definition = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield _CapturedVariable.of(name, first, functools.partial(_content, cell))
+        yield _CapturedVariable.of(name, definition, functools.partial(_content, cell))
     variables = function.__globals__
     for code in _nested_code(function.__code__):
         names: list[str] = []
@@ -301,25 +301,25 @@ class _Freezer:
             return range, value.start, value.stop, value.step
         if depth >= _MAX_DEPTH:
             return _IdentityKey(value)
-        inner = functools.partial(self.freeze, depth=depth + 1)
+        freeze_inner = functools.partial(self.freeze, depth=depth + 1)
         if isinstance(value, FunctionType):
             # Captured variables of the user's functions are recorded separately.
             code = _IdentityKey(value) if value.__closure__ else value.__code__
-            return code, inner(value.__defaults__), inner(value.__kwdefaults__)
+            return code, freeze_inner(value.__defaults__), freeze_inner(value.__kwdefaults__)
         if isinstance(value, tuple):
-            return type(value), [inner(item) for item in value]
+            return type(value), [freeze_inner(item) for item in value]
         if id(value) in self._visited:
             return _Freezer, self._visited[id(value)]
-        content = self._content(value, inner)
+        content = self._content(value, freeze_inner)
         return _IdentityKey(value) if content is None else (type(value), content)
 
-    def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
+    def _content(self, value: Any, freeze_inner: Callable[[Any], Any]) -> Any:
         """Return the content of a container or mutable object; None for other objects."""
         self._visited[id(value)] = len(self._visited)
         if isinstance(value, (list, deque)):
-            return [inner(item) for item in value]
+            return [freeze_inner(item) for item in value]
         if isinstance(value, dict):
-            return [(inner(key), inner(item)) for key, item in value.items()]
+            return [(freeze_inner(key), freeze_inner(item)) for key, item in value.items()]
         if isinstance(value, (set, frozenset)):
             return set(value)
         if isinstance(value, np.ndarray):
@@ -328,7 +328,7 @@ class _Freezer:
             return getattr(value, "typecode", ""), bytes(value)
         kind = type(value)
         if _is_authors(_source_file(kind)) or (kind.__module__, kind.__name__) in _PLAIN_CLASSES:
-            return [(name, inner(item)) for name, item in _attributes(value)]
+            return [(name, freeze_inner(item)) for name, item in _attributes(value)]
         del self._visited[id(value)]
         return None
 

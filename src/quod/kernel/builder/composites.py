@@ -1,4 +1,7 @@
-"""Parameters of several slots, such as structs and field elements, in a launch and a trace."""
+"""Parameters of several slots, such as structs and field elements, in a launch and a trace.
+
+A slot is one number or pointer argument of the compiled kernel.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +67,15 @@ def pointers_of(
     parameters: Mapping[str, ParameterType], slots: Mapping[str, Type], names: Sequence[str],
     location: Location,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the pointer slots of `names`; raises TraceError for a parameter without one."""
+    """Return the pointer slots of the parameters `names`, which are declared constant.
+
+    Raises TraceError for a parameter that has none: only an array can be constant.
+    """
     remaining, pointers = iter(slots.items()), {}
     for name, type_ in parameters.items():
         count = len(type_.slots) if isinstance(type_, Composite) else 1
-        part = islice(remaining, count)
-        pointers[name] = [slot for slot, kind in part if isinstance(kind, PointerType)]
+        parameter_slots = islice(remaining, count)
+        pointers[name] = [slot for slot, kind in parameter_slots if isinstance(kind, PointerType)]
     for name in names:
         if not pointers[name]:
             raise TraceError(

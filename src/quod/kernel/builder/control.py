@@ -87,6 +87,7 @@ class Form(ABC):
         self._begin()
 
     def _check_leaving(self) -> None:
+        # The frame of the `with` statement; this method, `_enter` and `__enter__` are below it.
         frame = sys._getframe(3)
         # A test checks Quod's own sources once.
         if frame.f_code.co_filename.startswith(OWN_FILES):
@@ -152,6 +153,7 @@ class Branch(Form):
         self._has_both_sides = False
         self._ops_before_otherwise = 0
         self.home = tracer.innermost
+        """The region that contains the branch."""
 
     def __enter__(self) -> Branch:
         self._enter()

@@ -38,14 +38,14 @@ def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
 
     2**n is multiplied in as two factors, as 2**n itself may be out of range.
     """
-    power = _polynomial(r, _EXP) * (r * r) + r + 1.0
+    exp_r = _polynomial(r, _EXP) * (r * r) + r + 1.0
     total_exponent = n.cast(i32)
     half = total_exponent >> 1
 
     def power_of_two(exponent: Value) -> Value:
         return k.bitcast((exponent + 127) << 23, f32)
 
-    return power * power_of_two(half) * power_of_two(total_exponent - half)
+    return exp_r * power_of_two(half) * power_of_two(total_exponent - half)
 
 
 def _clamp(k: Arithmetic, x: Value, low: float, high: float) -> Value:
@@ -108,12 +108,12 @@ _TANH = (
 
 
 def _tanh(k: Arithmetic, x: Value) -> Value:
-    size = abs(x)
+    magnitude = abs(x)
     square = x * x
     near = _polynomial(square, _TANH) * square * x + x
-    far = 1.0 - 2.0 / (_exp(k, size + size) + 1.0)
+    far = 1.0 - 2.0 / (_exp(k, magnitude + magnitude) + 1.0)
     near = k.select(square == 0.0, x, near)
-    return k.select(size < 0.625, near, k.select(x < 0.0, -far, far))
+    return k.select(magnitude < 0.625, near, k.select(x < 0.0, -far, far))
 
 
 @frozen

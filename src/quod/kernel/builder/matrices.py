@@ -59,22 +59,22 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     elements_per_word = a[0].shape[2]
     subgroups, depth = len(a[0]), 8 * elements_per_word
     left, right = np.empty((subgroups, 16, depth)), np.empty((subgroups, depth, 8))
-    for number, values in enumerate(a):
+    for register, values in enumerate(a):
         for element_index in range(elements_per_word):
-            depth_index = elements_per_word * _PART + element_index + (number >> 1) * depth // 2
-            left[:, _GROUP + 8 * (number & 1), depth_index] = values[:, :, element_index]
-    for number, values in enumerate(b):
+            depth_index = elements_per_word * _PART + element_index + (register >> 1) * depth // 2
+            left[:, _GROUP + 8 * (register & 1), depth_index] = values[:, :, element_index]
+    for register, values in enumerate(b):
         for element_index in range(elements_per_word):
-            depth_index = elements_per_word * _PART + element_index + number * depth // 2
+            depth_index = elements_per_word * _PART + element_index + register * depth // 2
             right[:, depth_index, _GROUP] = values[:, :, element_index]
     product = left @ right
     return [
         added(
             element,
             values.reshape(-1, 32),
-            product[:, _GROUP + 8 * (number >> 1), 2 * _PART + (number & 1)],
+            product[:, _GROUP + 8 * (register >> 1), 2 * _PART + (register & 1)],
         ).reshape(-1)
-        for number, values in enumerate(operands[6:])
+        for register, values in enumerate(operands[6:])
     ]
 
 

@@ -138,8 +138,8 @@ class MemoryBuilder(ABC):
         self._refuse_constant(pointer)
         if element not in types.UNSIGNED:
             raise TraceError(f"{name} works on u32 and u64, not on {element}")
-        numbers = [self.operand(value, element) for value in values]
-        return self._tracer.record(name, (pointer, self._index(index), *numbers), [element])[0]
+        operands = [self.operand(value, element) for value in values]
+        return self._tracer.record(name, (pointer, self._index(index), *operands), [element])[0]
 
     def fence(self) -> None:
         """Order this instance's earlier loads and stores before its later ones, device-wide."""

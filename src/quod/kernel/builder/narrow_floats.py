@@ -58,47 +58,50 @@ def _finite(k: Arithmetic, bits: Value, format_: _Format) -> tuple[Value, Value,
     Also returns its own bits without the sign, and its exponent bits, both shifted to their
     positions in an f32.
     """
-    size = (bits & (format_.sign - 1)) << (23 - format_.digits)
-    exponent = size & ((1 << (format_.bits - 1 - format_.digits)) - 1 << 23)
+    shifted = (bits & (format_.sign - 1)) << (23 - format_.digits)
+    exponent = shifted & ((1 << (format_.bits - 1 - format_.digits)) - 1 << 23)
     # A subnormal is an integer multiple of the smallest one; its top bit gives the exponent.
-    digits = bits & ((1 << format_.digits) - 1)
-    top = k.constant(31, u32) - k.emit("clz", (digits | 1,))
-    small = ((top + (127 + format_.least)) << 23) + (
-        (digits << (k.constant(23, u32) - top)) & 0x7FFFFF
+    mantissa = bits & ((1 << format_.digits) - 1)
+    top_bit = k.constant(31, u32) - k.emit("clz", (mantissa | 1,))
+    subnormal = ((top_bit + (127 + format_.least)) << 23) + (
+        (mantissa << (k.constant(23, u32) - top_bit)) & 0x7FFFFF
     )
-    small = k.select(digits == 0, k.constant(0, u32), small)
-    return k.select(exponent == 0, small, size + format_.rebiased), size, exponent
+    subnormal = k.select(mantissa == 0, k.constant(0, u32), subnormal)
+    return k.select(exponent == 0, subnormal, shifted + format_.rebiased), shifted, exponent
 
 
 def _f16_value(k: Arithmetic, bits: Value) -> Value:
     """Convert the bits of an f16, zero-extended to a word, to f32."""
-    magnitude, size, exponent = _finite(k, bits, _F16)
-    magnitude = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, magnitude)
+    magnitude, shifted, exponent = _finite(k, bits, _F16)
+    magnitude = k.select(exponent == 0x1F << 23, shifted + 2 * _F16.rebiased, magnitude)
     return k.bitcast(magnitude | ((bits & 0x8000) << 16), f32)
 
 
 def _e4m3_value(k: Arithmetic, bits: Value) -> Value:
     """Convert the bits of an e4m3, zero-extended to a word, to f32."""
-    magnitude, size, _ = _finite(k, bits, _E4M3)
-    magnitude = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), magnitude)
+    magnitude, shifted, _ = _finite(k, bits, _E4M3)
+    magnitude = k.select(shifted == 0x7F << 20, k.constant(_NAN_F32, u32), magnitude)
     return k.bitcast(magnitude | ((bits & 0x80) << 24), f32)
 
 
 def _nearest(k: Arithmetic, value: Value, *, format_: _Format) -> Value:
+    """Return the bits of the number of a format nearest to an f32, ties to even."""
     word = k.bitcast(value, u32)
-    size = word & 0x7FFFFFFF
+    magnitude = word & 0x7FFFFFFF
     dropped = 23 - format_.digits
-    normal = size - format_.rebiased + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)
+    normal = (
+        magnitude - format_.rebiased + ((1 << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1)
+    )
     normal = k.minimum(normal >> dropped, format_.most)
     # Subnormal results are multiples of the smallest positive number; shifts beyond 25 leave 0.
-    digits = (size & 0x7FFFFF) | 0x800000
-    shift = k.constant(150 + format_.least, u32) - k.minimum(size >> 23, 127 - format_.bias)
+    mantissa = (magnitude & 0x7FFFFF) | 0x800000
+    shift = k.constant(150 + format_.least, u32) - k.minimum(magnitude >> 23, 127 - format_.bias)
     shift = k.minimum(shift, 25)
     half = k.constant(1, u32) << (shift - 1)
-    small = (digits + half - 1 + ((digits >> shift) & 1)) >> shift
-    rounded = k.select(size < format_.rebiased + (1 << 23), small, normal)
+    subnormal = (mantissa + half - 1 + ((mantissa >> shift) & 1)) >> shift
+    rounded = k.select(magnitude < format_.rebiased + (1 << 23), subnormal, normal)
     rounded = rounded | ((word >> (32 - format_.bits)) & format_.sign)
-    return k.select(size > _INFINITE, k.constant(format_.sign - 1, u32), rounded)
+    return k.select(magnitude > _INFINITE, k.constant(format_.sign - 1, u32), rounded)
 
 
 def _bf16_bits(k: Arithmetic, value: Value) -> Value:

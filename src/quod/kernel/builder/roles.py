@@ -23,6 +23,7 @@ NAMED_BARRIERS = range(1, 16)
 """The numbers of named barriers; 0 is the barrier of the whole workgroup."""
 
 _IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPGROUPS)
+"""The capabilities whose ops with effects must be reached by all instances of a role."""
 
 
 @frozen(eq=False)
@@ -103,7 +104,11 @@ class Roles:
     def _visit(
         self, block: Block, lanes: Array, divergent: Op | None, enclosing_op: Op | None
     ) -> bool:
-        """Visit a region that `lanes` may reach; return whether it contains ops of roles."""
+        """Visit a region that `lanes` may reach; return whether it contains ops of roles.
+
+        divergent: the innermost enclosing branch or loop that is not uniform and makes no roles.
+        enclosing_op: the innermost enclosing branch or loop that makes no roles.
+        """
         contains_role_ops = False
         for op in block.ops:
             if is_of_role(op):
@@ -122,12 +127,12 @@ class Roles:
                     self.arrivals.append(BarrierArrival(op, lanes))
             side = self._side(op)
             if side is not None:
-                inner = [
+                sides_with_role_ops = [
                     self._visit(region, lanes & region_lanes, divergent, enclosing_op)
                     for region, region_lanes in zip(op.regions, (side, ~side), strict=True)
                 ]
                 self.branches.add(op)
-                if any(inner):
+                if any(sides_with_role_ops):
                     self.sides.append(side)
                     contains_role_ops = True
                 continue
@@ -163,10 +168,10 @@ class Roles:
         row = op.definition
         operands: list[Array] = []
         for operand in op.operands:
-            lanes = self._evaluated(operand)
-            if lanes is None:
+            operand_values = self._evaluated(operand)
+            if operand_values is None:
                 return None
-            operands.append(lanes)
+            operands.append(operand_values)
         if not operands or len(op.results) != 1:
             return None
         with np.errstate(all="ignore"):

@@ -132,10 +132,10 @@ def describe(key: Hashable) -> str:
         case None:
             return "nothing"
         case (type() as kind, tuple(parts), *_):
-            inner = ", ".join(map(describe, parts))
+            part_texts = ", ".join(map(describe, parts))
             if kind is list:
-                return f"[{inner}]"
-            return f"({inner})" if kind is tuple else f"{kind.__name__}({inner})"
+                return f"[{part_texts}]"
+            return f"({part_texts})" if kind is tuple else f"{kind.__name__}({part_texts})"
     return str(key)
 
 

@@ -54,12 +54,14 @@ def product_name(element: Type, other: Type | None) -> str:
     return f"{element}_{other}"
 
 
-def _check_list(name: str, items: object, count: int | None = None, of: str = "values") -> None:
+def _check_list(name: str, items: object, count: int | None = None, kind: str = "values") -> None:
     """Raise TraceError unless an argument is a list or tuple, of `count` items if given."""
     if not isinstance(items, (list, tuple)):
-        raise TraceError(f"{name} must be a list or tuple of {of}, not {an(type(items).__name__)}")
+        raise TraceError(
+            f"{name} must be a list or tuple of {kind}, not {an(type(items).__name__)}"
+        )
     if count is not None and len(items) != count:
-        raise TraceError(f"{name} must be {of}, {count} in all, not {len(items)}")
+        raise TraceError(f"{name} must be {kind}, {count} in all, not {len(items)}")
 
 
 def _check_tile(matrix: object) -> None:

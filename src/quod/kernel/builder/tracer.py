@@ -215,8 +215,8 @@ class Tracer:
         """
         if not isinstance(name, str):
             raise TraceError(f"the name of a function is text, not {type(name).__name__}")
-        values, static, rebuild = flatten(arguments)
-        traced_key = (name, _identity(body) if key is None else key, static)
+        values, arguments_key, rebuild = flatten(arguments)
+        traced_key = (name, _identity(body) if key is None else key, arguments_key)
         try:
             traced = self._traced.get(traced_key)
         except TypeError as error:
@@ -263,8 +263,8 @@ class Tracer:
             self.close_region(results)
         finally:
             self._blocks, self._known = blocks, results_in_scope
-        unique = name if name not in self._names else f"{name}.{self._names[name]}"
+        unique_name = name if name not in self._names else f"{name}.{self._names[name]}"
         self._names[name] = self._names.get(name, 0) + 1
-        function = Function(unique, block, _location_of(body), inline)
+        function = Function(unique_name, block, _location_of(body), inline)
         self.functions.append(function)
         return function, rebuild_results

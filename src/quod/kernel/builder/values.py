@@ -210,8 +210,10 @@ class ValueBuilder(TileBuilder):
             pairs = (self.emit("unpack_e4m3", (half,)) for half in (word, word >> 16))
             low, high = (self.unpack_f16(pair) for pair in pairs)
             return *low, *high
-        shifted = (word, word >> 8, word >> 16)
-        first, second, third = (self._narrow("e4m3_value", shifted & 0xFF) for shifted in shifted)
+        shifted_words = (word, word >> 8, word >> 16)
+        first, second, third = (
+            self._narrow("e4m3_value", shifted & 0xFF) for shifted in shifted_words
+        )
         return first, second, third, self._narrow("e4m3_value", word >> 24)
 
     def pack_float8(self, element: Type, *values: Value) -> Value:
@@ -297,7 +299,7 @@ class ValueBuilder(TileBuilder):
 
         `value` is a number of 32 or 64 bits. Legal where all instances of the workgroup reach it.
         """
-        _ = self.subgroup_size
+        _ = self.subgroup_size  # raises TraceError on machines without subgroups
         return self.emit("shuffle", (value, self.operand(lane, types.u32)))
 
     def ballot(self, condition: Value) -> Value:
@@ -305,7 +307,7 @@ class ValueBuilder(TileBuilder):
 
         All instances of the workgroup must reach this call.
         """
-        _ = self.subgroup_size
+        _ = self.subgroup_size  # raises TraceError on machines without subgroups
         check_condition(condition)
         return self.emit("ballot", (condition,))
 
@@ -341,7 +343,7 @@ class ValueBuilder(TileBuilder):
         return self._combined("subgroup_max", value)
 
     def _combined(self, name: str, value: Value) -> Value:
-        _ = self.subgroup_size
+        _ = self.subgroup_size  # raises TraceError on machines without subgroups
         return self.emit(name, (value,))
 
     def mma(
@@ -384,7 +386,10 @@ _PRODUCTS = {
     "e5m2": "mma_e5m2", "e4m3_e5m2": "mma_e4m3_e5m2", "e5m2_e4m3": "mma_e5m2_e4m3",
 }  # fmt: skip
 
+"""The op of a product, by its name; see `product_name`."""
+
 _PACKING = {types.e4m3: "pack_e4m3", types.e5m2: "pack_e5m2"}
+"""The op that packs two f32."""
 
 
 def _check_float8(name: str, element: Type, *values: Value) -> None:

@@ -47,9 +47,9 @@ def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
     """Return the indices of the warpgroups in a mask; InterpreterError for an incomplete one."""
     check_uniform_mask(op, run, mask)
     rows = mask.bits.reshape(-1, WARPGROUP)
-    split = rows.any(axis=1) & ~rows.all(axis=1)
-    if split.any():
-        first_lane = int(np.argmax(split)) * WARPGROUP
+    is_incomplete = rows.any(axis=1) & ~rows.all(axis=1)
+    if is_incomplete.any():
+        first_lane = int(np.argmax(is_incomplete)) * WARPGROUP
         raise run.place(op.location).error(
             first_lane + int(np.argmin(rows[first_lane // WARPGROUP])),
             f"does not come to the {op.name} of its warpgroup",

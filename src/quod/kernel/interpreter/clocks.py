@@ -104,6 +104,7 @@ class Clocks:
         Returns whether the order is safe, as in `come`, and no subgroup of the mask has arrived in
         this phase before.
         """
+        # The negative numbers ~mbarrier keep mbarriers apart from named barriers.
         previous_arrivals = self._arrival_times.get(~mbarrier)
         is_first = previous_arrivals is None or not previous_arrivals[self.subgroup_of[lanes]].any()
         return self.come(~mbarrier, lanes, waits=False) and is_first
@@ -114,9 +115,9 @@ class Clocks:
         Returns whether all waits for the previous phase are ordered before this end. If not, in
         another schedule they could miss that phase and observe a later one.
         """
-        nobody = np.zeros_like(self.now)
-        knowledge = self._knowledge.get(~mbarrier, nobody).copy()
-        waited = self._wait_times.pop(mbarrier, nobody)
+        no_times = np.zeros_like(self.now)
+        knowledge = self._knowledge.get(~mbarrier, no_times).copy()
+        waited = self._wait_times.pop(mbarrier, no_times)
         knowledge[mbarrier] = self.now[mbarrier]
         self.now[mbarrier] += 1
         self.meet(~mbarrier)

@@ -17,9 +17,9 @@ def check_uniform_mask(op: Op, run: Run, mask: Mask) -> None:
     # In a kernel with roles, only the instances of each subgroup must reach the op together.
     width = run.width if run.parts is None else min(run.width, run.subgroup_size)
     rows = mask.bits.reshape(-1, width)
-    split = rows.any(axis=1) & ~rows.all(axis=1)
-    if split.any():
-        group = int(np.argmax(split))
+    is_incomplete = rows.any(axis=1) & ~rows.all(axis=1)
+    if is_incomplete.any():
+        group = int(np.argmax(is_incomplete))
         missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
         if run.parts is not None:
             missing, waiting, group = missing + width * group, waiting + width * group, 0

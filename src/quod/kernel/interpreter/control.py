@@ -1,6 +1,6 @@
 """Branches and loops of the interpreter; a region runs if any instance is active in it.
 
-The functions have the names that rows of the op table give as `step`.
+The functions have the names that rows of the op table give as `interpreter_function`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Step = Callable[[Frame, Run, Mask], None]
 
 
 class Region(Protocol):
-    """A region, as `interpreter_program.Region`."""
+    """A compiled region; see `quod.kernel.interpreter.program.Region`."""
 
     @property
     def arguments(self) -> list[int]: ...

@@ -15,6 +15,7 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ops.semantics import Array
 
 _BYTE = {1: types.u8, 2: types.u16, 4: types.u32, 8: types.u64}
+"""The unsigned type of each size in bytes."""
 
 
 @frozen(eq=False)
@@ -59,10 +60,10 @@ class PendingCopies:
                     f"copies {size} bytes at byte {byte_offsets[index]} of {buffer.name}, which is "
                     f"not a multiple of {size}",
                 )
-        word = _BYTE[element.bytes]
+        word_type = _BYTE[element.bytes]
         reading = np.ones(len(lanes), np.bool_) if where is None else where
-        elements = source.load(starts[reading], lanes[reading], word, count, site)
-        target.locate(offsets, lanes, word, count, "copies to", site)
+        elements = source.load(starts[reading], lanes[reading], word_type, count, site)
+        target.locate(offsets, lanes, word_type, count, "copies to", site)
         target.begin_copy(offsets, lanes, size, site)
         data = np.zeros((len(lanes), size), np.uint8)
         data[reading] = np.ascontiguousarray(np.stack(elements, axis=1)).view(np.uint8)

@@ -36,6 +36,7 @@ class Pointers:
     def plus(self, index: Array, size: int) -> Pointers:
         """Advance the addresses by `index` elements of `size` bytes, saturating at 2**60."""
         if index.dtype == np.uint64:
+            # So that the product with `size` does not wrap.
             index = np.minimum(index, np.uint64(1 << 50))
         offset = self.offset + index.astype(np.int64) * size
         return Pointers(self.buffer, np.minimum(offset, _MAX_OFFSET))

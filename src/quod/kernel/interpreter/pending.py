@@ -34,7 +34,7 @@ class Mbarrier:
         it.
     clock: index of its vector clock, if the workgroup's warps have roles (warp specialisation).
     visible_to_workgroup, known_to_cluster: whether a barrier of the workgroup, or of the cluster,
-    has followed the initialisation.
+        has followed the initialisation.
     copies: the pending copies that signal it.
     """
 

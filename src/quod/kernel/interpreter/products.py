@@ -141,6 +141,7 @@ def _read_matrix(
 
 _LANE = np.arange(WARPGROUP)
 _ROW, _QUAD_LANE = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+"""Per lane, its first row and its index among the four lanes of the row, as ``mma_tiles`` says."""
 
 
 def mma_commit(op: Op, operands: list[int], results: list[int]) -> Step:

@@ -159,8 +159,10 @@ class _Compiler:
         if not op.regions:
             return frozenset(op.operands)
         if id(op) not in self._uses:
-            inner = (self._used(each) for region in op.regions for each in region.ops)
-            self._uses[id(op)] = frozenset(op.operands).union(*inner)
+            inner_values = (
+                self._used(inner_op) for region in op.regions for inner_op in region.ops
+            )
+            self._uses[id(op)] = frozenset(op.operands).union(*inner_values)
         return self._uses[id(op)]
 
     # --- steps
@@ -173,31 +175,31 @@ class _Compiler:
         `keep`.
         """
         defined_at = {
-            result: number
-            for number, op in enumerate(block.ops)
+            result: op_index
+            for op_index, op in enumerate(block.ops)
             for result in op.results
             if op.name != "const"
         }
         allocated = {*block.arguments, *defined_at}
         last_use: dict[Value, int] = {}
-        for number, op in enumerate(block.ops):
-            last_use.update(dict.fromkeys(self._used(op) & allocated, number))
+        for op_index, op in enumerate(block.ops):
+            last_use.update(dict.fromkeys(self._used(op) & allocated, op_index))
         dead_operands: list[list[Value]] = [[] for _ in block.ops]
         unused: list[list[Value]] = [[] for _ in block.ops]
-        for value, number in last_use.items():
-            if value not in keep and block.ops[number].name != "yield":
-                dead_operands[number].append(value)
-        for value, number in defined_at.items():
+        for value, op_index in last_use.items():
+            if value not in keep and block.ops[op_index].name != "yield":
+                dead_operands[op_index].append(value)
+        for value, op_index in defined_at.items():
             if value not in last_use and value not in keep:
-                unused[number].append(value)
+                unused[op_index].append(value)
         steps: list[Step] = []
-        for number, op in enumerate(block.ops):
+        for op_index, op in enumerate(block.ops):
             if op.name == "const":
                 self._constant(op.results[0], op.attributes["value"])
             elif op.name != "yield":
-                steps.append(self._step(op, dead_operands[number]))
-                self._release(unused[number])
-                allocated.difference_update(dead_operands[number], unused[number])
+                steps.append(self._step(op, dead_operands[op_index]))
+                self._release(unused[op_index])
+                allocated.difference_update(dead_operands[op_index], unused[op_index])
         arguments = [self._slots[value] for value in block.arguments]
         results = [self._slots[value] for value in block.yielded]
         return Region(arguments, steps, results), list(allocated)
@@ -232,6 +234,7 @@ class _Compiler:
         regions: list[Region] = []
         live_values = frozenset[Value]()
         if not op.definition.condition_operands:
+            # A `while` loop: values of its head that its body uses must keep their slots.
             live_values = frozenset().union(*(self._used(op_) for op_ in op.regions[1].ops))
         for block in op.regions:
             for value in block.arguments:

@@ -1,6 +1,6 @@
 """Steps of the interpreter for ops that access memory or other instances.
 
-The functions are named like the ops, or by `step` in the op table.
+The functions are named like the ops, or as `interpreter_function` in the op table.
 """
 
 from __future__ import annotations
@@ -300,8 +300,8 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_uniform_mask(op, run, mask)
-        lanes = array(frame[value])
-        bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
+        values = array(frame[value])
+        bits = values.view(f"u{values.itemsize}").reshape(-1, run.width)
         expected = bits[:, :1]
         if run.parts is not None:
             expected = run.parts.first_value(op, bits[:, mask.lanes[:1]])
@@ -310,11 +310,11 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
             lane = int(np.argmax(differs))
             group, instance = divmod(lane, run.width)
             raise InterpreterError(
-                f"instance {instance} of workgroup {run.first + group} has {lanes[lane]} where "
-                f"instance 0 has {expected[group].view(lanes.dtype)[0]}: the value is not uniform",
+                f"instance {instance} of workgroup {run.first + group} has {values[lane]} where "
+                f"instance 0 has {expected[group].view(values.dtype)[0]}: the value is not uniform",
                 op.location,
             )
-        frame[results[0]] = lanes
+        frame[results[0]] = values
 
     return step
 
@@ -349,9 +349,9 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_uniform_mask(op, run, mask)
-        lanes = array(frame[value])
+        values = array(frame[value])
         width = min(run.subgroup_size, run.width)
-        rows = lanes.reshape(-1, width)
+        rows = values.reshape(-1, width)
         lane_indices = np.arange(width)
         for distance in distances(width):
             partner = lane_indices ^ distance

@@ -326,8 +326,8 @@ class _Parser:
 
     def _starts_definition(self) -> bool:
         """Return whether the next value begins the next op as its first result."""
-        following = self._tokens[self._position + 1]
-        return following.kind == "mark" and following.text == ":"
+        next_token = self._tokens[self._position + 1]
+        return next_token.kind == "mark" and next_token.text == ":"
 
     def _unnamed_attribute(self, op: Op) -> None:
         """Parse the attribute, if the op has one, that is written without its name."""

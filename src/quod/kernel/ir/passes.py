@@ -12,9 +12,9 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     A call, branch or counted loop has no side effect if its ops have none. A `while` loop is never
     removed, as it may not terminate.
     """
-    sweep = _DeadCodeElimination()
+    elimination = _DeadCodeElimination()
     for body in (kernel.block, *(function.block for function in kernel.functions)):
-        sweep.block(body, set())
+        elimination.block(body, set())
     called: set[int] = set()
     pending = [kernel.block]
     while pending:
@@ -32,9 +32,9 @@ def only_computes(op: Op) -> bool:
     """
     if op.name == "call":
         function: Function = op.attributes["function"]
-        return all(only_computes(inner) for inner in function.block.ops)
+        return all(only_computes(inner_op) for inner_op in function.block.ops)
     if op.definition.ends:
-        return all(only_computes(inner) for region in op.regions for inner in region.ops)
+        return all(only_computes(inner_op) for region in op.regions for inner_op in region.ops)
     return op.name == "yield" or op.definition.effect in ("none", "carry")
 
 

@@ -145,7 +145,9 @@ class _Body:
         if op.operands:
             words.append(", ".join(self.names[value] for value in op.operands))
         if attributes:
-            inner = ", ".join(f"{key} = {_literal(value)}" for key, value in attributes.items())
-            words.append(f"[{inner}]")
+            attribute_texts = ", ".join(
+                f"{key} = {_literal(value)}" for key, value in attributes.items()
+            )
+            words.append(f"[{attribute_texts}]")
         results = f"{self._typed(op.results)} = " if op.results else ""
         return results + " ".join(words)

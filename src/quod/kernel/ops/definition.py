@@ -77,9 +77,9 @@ class OpDefinition:
     makes_roles: bool = False
     """True if the op makes a kernel warp-specialised: its subgroups may diverge."""
     arrives: Literal["", "one", "each"] = ""
-    """Arrivals at an mbarrier per execution: one in all, or one per subgroup."""
+    """Arrivals at an mbarrier per execution: a single one, or one per subgroup."""
     blocks: bool = False
-    """True if the op blocks instances until others have arrived or copied data is there."""
+    """True if the op blocks instances until others, or copied data, have arrived."""
     is_asynchronous: bool = False
     """True if the op accesses shared memory asynchronously: earlier stores need a proxy fence."""
     capability: Capability | None = None

@@ -25,7 +25,7 @@ __all__ = ["ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER",
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
-_E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)
+_E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)  # elements in memory
 
 _row = partial(_define, "Arithmetic")
 _row(

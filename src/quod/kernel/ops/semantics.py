@@ -167,7 +167,8 @@ def _fused_f32(a: Array, b: Array, c: Array) -> Array:
     """Compute a * b + c with one rounding.
 
     The product is exact in binary64. The sum is rounded to odd there, so that one rounding to
-    binary32 remains (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+    binary32 remains (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008). Its
+    error is that of Knuth's TwoSum.
     """
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)

@@ -62,8 +62,8 @@ def conversion(op: Op) -> None:
 def bitcast(op: Op) -> None:
     _check_counts(op, 1, 1)
     source, target = op.operands[0].type, op.results[0].type
-    numbers = source in types.NUMBERS and target in types.NUMBERS
-    if not numbers or source.bits != target.bits:
+    are_numbers = source in types.NUMBERS and target in types.NUMBERS
+    if not are_numbers or source.bits != target.bits:
         raise _fail(op, f"cannot take the bits of {source} as {target}")
 
 
@@ -152,7 +152,7 @@ def atomic(op: Op) -> None:
 def copy_async(op: Op) -> None:
     """Check an asynchronous copy, with an optional condition."""
     _check_counts(op, len(op.definition.operands), 0)
-    shared, to, source, start, *condition = types_of(op.operands)
+    shared, target_index, source, source_index, *condition = types_of(op.operands)
     if any(kind is not types.bool_ for kind in condition):
         raise _fail(op, f"the condition of {op.name} must be bool, not {condition[0]}")
     if not (
@@ -165,7 +165,7 @@ def copy_async(op: Op) -> None:
         )
     if shared.element is not source.element:
         raise _fail(op, f"copy_async copies elements of one type, not {source} to {shared}")
-    for index in (to, start):
+    for index in (target_index, source_index):
         if index not in types.UNSIGNED:
             raise _fail(op, f"the index of copy_async must be u32 or u64, not {index}")
     count = op.attributes.get("count")
@@ -280,6 +280,7 @@ def mma_tiles(op: Op) -> None:
     element = op.attributes["element"]
     if element in (*SHORT, "f32") and (op.attributes["a_along"] or op.attributes["b_along"]):
         raise _fail(op, f"tiles of {element} have lines along K")
+    # PTX ISA 9.0, "wgmma.mma_async": for i8, n (two per sum) is a multiple of 16 above 32.
     if element == "i8" and len(op.results) > 16 and len(op.results) % 8:
         raise _fail(
             op,
@@ -375,8 +376,12 @@ def shown(op: Op) -> None:
         if operand.type not in types.SCALARS:
             raise _fail(op, f"print shows numbers, not {operand.type}")
     text = op.attributes.get("text")
-    bare = text.replace("{{", "").replace("}}", "").split("{}") if isinstance(text, str) else []
-    if len(bare) != len(op.operands) + 1 or any(brace in "".join(bare) for brace in "{}"):
+    text_parts = (
+        text.replace("{{", "").replace("}}", "").split("{}") if isinstance(text, str) else []
+    )
+    if len(text_parts) != len(op.operands) + 1 or any(
+        brace in "".join(text_parts) for brace in "{}"
+    ):
         raise _fail(op, "the text of print has a {} for each of its numbers, and {{ for a brace")
 
 

@@ -41,9 +41,9 @@ def check_dependents(kernel: Kernel) -> None:
         )
     if wait is None and not kernel.constant:
         return
-    rule = _AccessCheck(kernel)
-    rule.check_constant(kernel)
-    if wait is not None and not rule.check(kernel.block, waited=False):
+    access_check = _AccessCheck(kernel)
+    access_check.check_constant(kernel)
+    if wait is not None and not access_check.check(kernel.block, waited=False):
         raise VerificationFailure(
             "k.dependency_wait() is not reached on all ways through the kernel; write it outside "
             "branches and loops, or on each side",

@@ -67,6 +67,7 @@ def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value
 
 
 def _flows(op: Op) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
+    """Yield (sources, targets): each target may take the value of the source at its index."""
     if op.definition.derives_pointer:
         yield op.operands[:1], op.results
     elif op.name == "call":

@@ -62,6 +62,7 @@ def check_roles(kernel: Kernel, roles: Roles) -> None:
 
 
 def _are_whole(lanes: Array) -> bool:
+    """Return whether a mask has all or none of the instances of each warpgroup."""
     if len(lanes) % WARPGROUP:
         return False
     rows = lanes.reshape(-1, WARPGROUP)

@@ -49,14 +49,14 @@ class Uniformity:
         key = (id(function), pattern)
         if key not in self._inner:
             arguments = zip(function.block.arguments, pattern, strict=True)
-            inner = Uniformity(
+            callee = Uniformity(
                 [argument for argument, varies in arguments if varies],
                 trust_loads=self._trust_loads,
                 one_subgroup=self._one_subgroup,
             )
-            inner._inner = self._inner
-            inner.visit(function.block)
-            self._inner[key] = inner
+            callee._inner = self._inner
+            callee.visit(function.block)
+            self._inner[key] = callee
         return self._inner[key]
 
     def diverges(self, op: Op) -> bool:
@@ -85,9 +85,9 @@ class Uniformity:
             if self.diverges(op):
                 self._mark(op.results)
         elif op.name == "call":
-            inner = self.inside(op)
+            callee = self.inside(op)
             pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
-            self._mark([result for result, yielded in pairs if yielded in inner.varying])
+            self._mark([result for result, yielded in pairs if yielded in callee.varying])
         elif self._varies(op, definition):
             self._mark(op.results)
 

@@ -328,11 +328,11 @@ class _UniformityCheck:
                     "between instances",
                     op.location,
                 )
-            inner = (divergent, in_subgroup)
+            region_divergence = (divergent, in_subgroup)
             if uniformity.diverges(op):
-                inner = (op, in_subgroup if op in self._branches else op)
+                region_divergence = (op, in_subgroup if op in self._branches else op)
             for region in op.regions:
-                self.check(region, uniformity, *inner)
+                self.check(region, uniformity, *region_divergence)
             if op.name == "call":
                 inside = uniformity.inside(op)
                 key = (id(inside), divergent is not None, in_subgroup is not None)

@@ -43,16 +43,16 @@ def seen_as(type_: str) -> type[np.generic]:
 
 def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate:
     """Turn a function on numbers of a type into a function on bits."""
-    seen = seen_as(type_)
+    number_type = seen_as(type_)
     operand_type = UNSIGNED[bits_of(type_)]
-    if seen is operand_type:
+    if number_type is operand_type:
         return evaluate
     result_type = UNSIGNED[bits_of(result or type_)]
 
     def on_bits(*operands: Array) -> Array:
-        value = evaluate(*(operand.view(seen) for operand in operands))
-        answer: Array = value.view(result_type)
-        return answer
+        numbers = evaluate(*(operand.view(number_type) for operand in operands))
+        result_bits: Array = numbers.view(result_type)
+        return result_bits
 
     return on_bits
 
@@ -93,10 +93,10 @@ def product(half: str, type_: str) -> Evaluate:
     if half == "wide":
         wide = _SIGNED[2 * bits] if type_[0] == "s" else UNSIGNED[2 * bits]
         product_type = UNSIGNED[2 * bits]
-        seen = seen_as(type_)
-        return lambda a, b: (a.view(seen).astype(wide) * b.view(seen).astype(wide)).view(
-            product_type
-        )
+        number_type = seen_as(type_)
+        return lambda a, b: (
+            a.view(number_type).astype(wide) * b.view(number_type).astype(wide)
+        ).view(product_type)
     if type_[0] == "s":
         return typed(_high_signed, type_)
     if bits == 64:
@@ -129,9 +129,9 @@ def add_in(a: Array, b: Array, carry: Array) -> Array:
 
 
 def add_in_out(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
-    part = a + b
-    total = part + carry
-    return total, (part < a) | (total < part)
+    partial = a + b
+    total = partial + carry
+    return total, (partial < a) | (total < partial)
 
 
 def subtract_out(a: Array, b: Array) -> tuple[Array, Array]:
@@ -144,9 +144,9 @@ def subtract_in(a: Array, b: Array, borrow: Array) -> Array:
 
 
 def subtract_in_out(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
-    part = a - b
-    total = part - borrow
-    return total, (a < b) | (part < total)
+    partial = a - b
+    total = partial - borrow
+    return total, (a < b) | (partial < total)
 
 
 def multiply_add_carry(half: str, type_: str, carry_in: bool, carry_out: bool) -> Evaluate:
@@ -190,12 +190,12 @@ def _shift(to_left: bool) -> Evaluate:
 
     def shift(a: Array, amount: Array) -> Array:
         bits = a.dtype.itemsize * 8
-        inside = np.minimum(amount.view(np.uint32), np.uint32(bits - 1)).astype(a.dtype)
-        moved = a << inside if to_left else a >> inside
+        clamped_amount = np.minimum(amount.view(np.uint32), np.uint32(bits - 1)).astype(a.dtype)
+        shifted = a << clamped_amount if to_left else a >> clamped_amount
         if not to_left and a.dtype.kind == "i":
-            signed: Array = moved
+            signed: Array = shifted
             return signed
-        result: Array = np.where(amount.view(np.uint32) >= bits, a.dtype.type(0), moved)
+        result: Array = np.where(amount.view(np.uint32) >= bits, a.dtype.type(0), shifted)
         return result
 
     return shift
@@ -203,9 +203,9 @@ def _shift(to_left: bool) -> Evaluate:
 
 def shift(to_left: bool, type_: str) -> Evaluate:
     """shl and shr."""
-    seen, result_type = seen_as(type_), UNSIGNED[bits_of(type_)]
+    number_type, result_type = seen_as(type_), UNSIGNED[bits_of(type_)]
     apply = _shift(to_left)
-    return lambda a, amount: apply(a.view(seen), amount).view(result_type)
+    return lambda a, amount: apply(a.view(number_type), amount).view(result_type)
 
 
 def funnel_shift(to_left: bool, clamp: bool) -> Evaluate:
@@ -215,8 +215,8 @@ def funnel_shift(to_left: bool, clamp: bool) -> Evaluate:
         wide = (high.astype(np.uint64) << _HALF) | low
         distance = np.minimum(amount, np.uint32(32)) if clamp else amount & np.uint32(31)
         distance = distance.astype(np.uint64)
-        moved = (wide << distance) >> _HALF if to_left else wide >> distance
-        result: Array = moved.astype(np.uint32)
+        shifted = (wide << distance) >> _HALF if to_left else wide >> distance
+        result: Array = shifted.astype(np.uint32)
         return result
 
     return shift
@@ -247,10 +247,10 @@ def _bit_field(type_: str) -> Evaluate:
 
     def extract(a: Array, position: Array, length: Array) -> Array:
         start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
-        moved = shift(False, f"{type_[0]}{bits}")(a, start)
+        shifted = shift(False, f"{type_[0]}{bits}")(a, start)
         clamped_size = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
         mask = np.where(size >= bits, ~a.dtype.type(0), (unit << clamped_size) - unit)
-        field = moved & mask
+        field = shifted & mask
         if type_[0] == "s":
             last = np.minimum(
                 start.astype(np.int64) + np.maximum(size.astype(np.int64), 1) - 1, bits - 1
@@ -277,10 +277,10 @@ def _bit_field_insert(a: Array, b: Array, position: Array, length: Array) -> Arr
 
 def _permute(a: Array, b: Array, selector: Array) -> Array:
     wide = ((b.astype(np.uint64) << _HALF) | a).reshape(-1, 1).view(np.uint8)
-    chosen = np.stack([selector >> np.uint32(4 * n) for n in range(4)], axis=1)
-    octets = np.take_along_axis(wide, (chosen & np.uint32(7)).astype(np.int64), axis=1)
+    selectors = np.stack([selector >> np.uint32(4 * n) for n in range(4)], axis=1)
+    octets = np.take_along_axis(wide, (selectors & np.uint32(7)).astype(np.int64), axis=1)
     signs = np.where(octets & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
-    octets = np.where(chosen & np.uint32(8), signs, octets)
+    octets = np.where(selectors & np.uint32(8), signs, octets)
     return np.ascontiguousarray(octets).view(np.uint32).reshape(-1)
 
 
@@ -333,7 +333,7 @@ def extreme(larger: bool, type_: str, propagate: bool) -> Evaluate:
 
 def convert(to: str, source: str, rounding: str | None) -> Evaluate:
     """cvt; integers wrap, floats to integers saturate and round as `.rzi` or `.rni`."""
-    seen, target = seen_as(source), seen_as(to)
+    number_type, target = seen_as(source), seen_as(to)
     result_type = UNSIGNED[bits_of(to)]
     if source[0] == "f" and to[0] != "f":
         # NaN becomes 0, or the sign bit alone if the source or the target has 64 bits.
@@ -342,9 +342,9 @@ def convert(to: str, source: str, rounding: str | None) -> Evaluate:
         limits = np.iinfo(target)  # type: ignore[type-var]
 
         def to_integer(a: Array) -> Array:
-            x = a.view(seen)
+            x = a.view(number_type)
             integral = np.rint(x) if rounding == "rni" else np.trunc(x)
-            low, high = seen(limits.min), seen(limits.max + 1)
+            low, high = number_type(limits.min), number_type(limits.max + 1)
             inside = (integral >= low) & (integral < high)
             converted = np.where(inside, integral, 0).astype(target)
             converted = np.where(integral >= high, target(limits.max), converted)
@@ -355,7 +355,7 @@ def convert(to: str, source: str, rounding: str | None) -> Evaluate:
     rounded: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(
         rounding or "", np.array
     )
-    return lambda a: rounded(a.view(seen)).astype(target).view(result_type)
+    return lambda a: rounded(a.view(number_type)).astype(target).view(result_type)
 
 
 # --- comparison
@@ -376,14 +376,16 @@ def comparison(name: str, type_: str) -> Evaluate | None:
     if type_[0] == "s" and name in ("lo", "ls", "hi", "hs"):
         return None
     compare = _COMPARE.get(name)
-    seen = seen_as(type_)
-    return compare and (lambda a, b: compare(a.view(seen), b.view(seen)))
+    number_type = seen_as(type_)
+    return compare and (lambda a, b: compare(a.view(number_type), b.view(number_type)))
 
 
 def _float_comparison(name: str, type_: str) -> Evaluate | None:
-    seen = seen_as(type_)
+    number_type = seen_as(type_)
     if name in ("num", "nan"):
-        return lambda a, b: (np.isnan(a.view(seen)) | np.isnan(b.view(seen))) == (name == "nan")
+        return lambda a, b: (
+            (np.isnan(a.view(number_type)) | np.isnan(b.view(number_type))) == (name == "nan")
+        )
     unordered = name[-1] == "u"
     compare = {key: _COMPARE[key] for key in ("eq", "ne", "lt", "le", "gt", "ge")}.get(
         name.removesuffix("u")
@@ -392,9 +394,9 @@ def _float_comparison(name: str, type_: str) -> Evaluate | None:
         return None
 
     def apply(a: Array, b: Array) -> Array:
-        x, y = a.view(seen), b.view(seen)
-        nan_result = np.isnan(x) | np.isnan(y)
-        result: Array = compare(x, y) | nan_result if unordered else compare(x, y) & ~nan_result
+        x, y = a.view(number_type), b.view(number_type)
+        has_nan = np.isnan(x) | np.isnan(y)
+        result: Array = compare(x, y) | has_nan if unordered else compare(x, y) & ~has_nan
         return result
 
     return apply

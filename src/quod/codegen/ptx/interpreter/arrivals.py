@@ -65,10 +65,7 @@ class NamedBarriers:
         )
         repeated_arrival = "may come to a barrier again before the others have"
         waiting = self._waiting(named.number, pending)
-        if any(
-            (arrived & lanes).any()
-            for lanes in (mask, *(pending[position] for position in waiting))
-        ):
+        if any((arrived & lanes).any() for lanes in (mask, *(pending[index] for index in waiting))):
             raise error(repeated_arrival)
         present = self._arrived_or_waiting(named.number, pending) | mask
         is_last = np.count_nonzero(present) == named.count
@@ -77,7 +74,7 @@ class NamedBarriers:
         # since they came.
         for lanes, waits in (
             (mask, named.waits),
-            *((pending[position], True) for position in waiting),
+            *((pending[index], True) for index in waiting),
         ):
             if is_last or not waits:
                 is_ordered &= self._clocks.come(named.number, lanes, waits=waits)

@@ -17,6 +17,7 @@ from quod.kernel.ops.tile import REGISTER_COUNTS
 _FLOATS8 = ("e4m3", "e5m2")
 
 _WARP = 0xFFFF_FFFF
+"""The member mask of a whole warp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,12 @@ def _check_members(instruction: Instruction, run: Run, members: Array, mask: Arr
     outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
     if outside.any():
         raise site.error(int(np.argmax(outside)), "is not in its own member mask")
-    named = np.zeros(int(run.warps[-1]) + 1, np.uint32)
-    named[run.warps[mask]] = members[mask]
-    different = mask & (named[run.warps] != members)
+    member_masks = np.zeros(int(run.warps[-1]) + 1, np.uint32)
+    member_masks[run.warps[mask]] = members[mask]
+    different = mask & (member_masks[run.warps] != members)
     if different.any():
         raise site.error(int(np.argmax(different)), "has a member mask of its own")
-    absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
+    absent = run.live & ~mask & ((member_masks[run.warps] >> run.lanes & np.uint32(1)) == 1)
     if absent.any():
         raise site.error(int(np.argmax(absent)), "does not come where its warp waits for it")
 
@@ -131,8 +132,8 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
             raise instruction.error("is no shuffle that is known here")
     first, *source_texts = instruction.operands
     target, *flag = first.split("|")
-    to = operands.target(target.strip(), "b32")
-    inside_to = operands.target(flag[0].strip(), "pred") if flag else None
+    target_slot = operands.target(target.strip(), "b32")
+    inside_slot = operands.target(flag[0].strip(), "pred") if flag else None
     value, lane, limit, members = (operands.source(text, "b32") for text in source_texts)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
@@ -168,9 +169,9 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
                 f"takes the register of lane {source[instance]} of its warp, which is not there",
             )
         values = frame[value][np.where(mask, instances, 0)]
-        frame[to] = where(mask, values, frame[to])
-        if inside_to is not None:
-            frame[inside_to] = where(mask, inside, frame[inside_to])
+        frame[target_slot] = where(mask, values, frame[target_slot])
+        if inside_slot is not None:
+            frame[inside_slot] = where(mask, inside, frame[inside_slot])
 
     return effect(act)
 
@@ -186,7 +187,7 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
             raise instruction.error("is no vote that is known here")
     operands.count(3)
     target, source, mask_text = instruction.operands
-    to = operands.target(target, result)
+    target_slot = operands.target(target, result)
     negated, source = source.startswith("!"), source.lstrip("!")
     predicate, members = operands.source(source, "pred"), operands.source(mask_text, "b32")
 
@@ -201,7 +202,7 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
         else:
             all_hold, any_holds = (holds_by_lane == is_present).all(1), holds_by_lane.any(1)
             answer = {"all": all_hold, "any": any_holds, "uni": all_hold | ~any_holds}[mode]
-        frame[to] = where(mask, answer[run.warps], frame[to])
+        frame[target_slot] = where(mask, answer[run.warps], frame[target_slot])
 
     return effect(act)
 
@@ -214,18 +215,18 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
         case _:
             raise instruction.error("is no reduction that is known here")
     target, source, mask_text = instruction.operands
-    to, source_slot = operands.target(target, type_), operands.source(source, type_)
-    members, seen = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
+    target_slot, source_slot = operands.target(target, type_), operands.source(source, type_)
+    members, number_type = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
     combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
-    ends = np.iinfo(seen)
-    neutral = {"add": 0, "min": ends.max, "max": ends.min}[name]
+    limits = np.iinfo(number_type)
+    neutral = {"add": 0, "min": limits.max, "max": limits.min}[name]
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
-        values = np.full((int(run.warps[-1]) + 1, 32), neutral, seen)
-        values[run.warps[mask], run.lanes[mask]] = frame[source_slot][mask].view(seen)
-        answer = combine.reduce(values, axis=1, dtype=seen).view(np.uint32)
-        frame[to] = where(mask, answer[run.warps], frame[to])
+        values = np.full((int(run.warps[-1]) + 1, 32), neutral, number_type)
+        values[run.warps[mask], run.lanes[mask]] = frame[source_slot][mask].view(number_type)
+        answer = combine.reduce(values, axis=1, dtype=number_type).view(np.uint32)
+        frame[target_slot] = where(mask, answer[run.warps], frame[target_slot])
 
     return effect(act)
 

@@ -97,7 +97,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("reads no constant data in shared memory")
     if any(operands.slots.bits[slot] < bits for slot in slots):
         raise instruction.error("loads into a register that is too narrow")
-    seen = seen_as(type_) if type_[0] == "s" else UNSIGNED[bits]
+    number_type = seen_as(type_) if type_[0] == "s" else UNSIGNED[bits]
     displacement = np.uint64(offset)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
@@ -105,8 +105,8 @@ def load(instruction: Instruction, operands: Operands) -> Code:
         words = run.memory.load(instruction, space, address, mask, bits, count, constant)
         for slot, word in zip(slots, words, strict=True):
             old = frame[slot]
-            wide = word.view(seen)
-            if seen is not UNSIGNED[bits]:
+            wide = word.view(number_type)
+            if number_type is not UNSIGNED[bits]:
                 wide = wide.astype(seen_as(f"s{old.itemsize * 8}"))
             frame[slot] = where(mask, wide.astype(old.dtype), old)
 
@@ -146,8 +146,8 @@ _ATOMICS = {
 def atomic(instruction: Instruction, operands: Operands) -> Code:
     """atom, and red, which returns nothing."""
     *opcode, operation, type_ = instruction.opcode
-    shorter = Instruction((*opcode, type_), instruction.operands, None, False, instruction.location)
-    space, count, _, _ = _parse_access(shorter, ("global", "shared"))
+    access = Instruction((*opcode, type_), instruction.operands, None, False, instruction.location)
+    space, count, _, _ = _parse_access(access, ("global", "shared"))
     name = _ATOMICS.get((operation, type_[0]))
     bits = bits_of(type_)
     if name is None or count != 1 or bits not in (32, 64) or (type_ == "s64"):
@@ -192,19 +192,21 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
             part.startswith("L2:") for part in hints
         ):
             operands.count(3, 4)
-            (to, to_by), (start, start_by) = map(operands.address, instruction.operands[:2])
+            (target, target_offset), (source, source_offset) = map(
+                operands.address, instruction.operands[:2]
+            )
             size = operands.number(instruction.operands[2])
-            read = [operands.source(text, "u32") for text in instruction.operands[3:]]
+            read_size = [operands.source(text, "u32") for text in instruction.operands[3:]]
             if size not in ((16,) if level == "cg" else (4, 8, 16)):
                 raise instruction.error(f"cannot copy {size} bytes")
 
             def begin(run: Run, frame: Frame, mask: Array) -> None:
-                sizes = frame[read[0]] if read else np.full(len(mask), size)
+                sizes = frame[read_size[0]] if read_size else np.full(len(mask), size)
                 if not np.isin(sizes[mask], (0, size)).all():
                     raise instruction.error(f"reads neither nothing nor {size} bytes")
                 run.memory.begin_copy(
-                    instruction, address_in(frame[to], np.uint64(to_by)),
-                    frame[start] + np.uint64(start_by), mask, size, sizes != 0,
+                    instruction, address_in(frame[target], np.uint64(target_offset)),
+                    frame[source] + np.uint64(source_offset), mask, size, sizes != 0,
                 )  # fmt: skip
 
             return effect(begin)

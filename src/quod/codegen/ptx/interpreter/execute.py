@@ -56,14 +56,14 @@ class Run:
             None if clocks is None else NamedBarriers(program.entry.blocks, self.memory, clocks)
         )
         self._remaining_blocks = limit
-        number = np.tile(np.arange(width, dtype=np.uint32), count)
+        thread_index = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
-        self.lanes = number & np.uint32(31)
-        self.warps = self.groups * -(-width // 32) + number // 32
+        self.lanes = thread_index & np.uint32(31)
+        self.warps = self.groups * -(-width // 32) + thread_index // 32
         self.first_of_warp = np.arange(self._size) - self.lanes
         bit, unit = np.uint32(1) << self.lanes, np.uint32(1)
         self._special = {
-            "%tid.x": number, "%laneid": self.lanes,
+            "%tid.x": thread_index, "%laneid": self.lanes,
             "%ctaid.x": (first + self.groups).astype(np.uint32), "%lanemask_eq": bit,
             "%lanemask_lt": bit - unit, "%lanemask_le": bit | (bit - unit),
             "%lanemask_ge": ~(bit - unit), "%lanemask_gt": ~(bit | (bit - unit)),
@@ -115,28 +115,28 @@ class Run:
         keeps_registers = False
         while pending:
             if len(pending) == 1:
-                number = next(iter(pending))
+                block_index = next(iter(pending))
             else:
-                number = self._next(blocks, pending, frame)
-            mask = pending.pop(number)
-            block = blocks[number]
+                block_index = self._next(blocks, pending, frame)
+            mask = pending.pop(block_index)
+            block = blocks[block_index]
             if block.poll is not None:
                 ready = self.tiles.over(block.poll, frame, mask)
                 if not ready.any():
                     raise self.tiles.never(block.poll, frame, mask)
                 if (mask & ~ready).any():
-                    pending[number] = mask & ~ready
+                    pending[block_index] = mask & ~ready
                 mask = ready
             if block.named is not None:
                 assert self._named_barriers is not None
-                self._named_barriers.come(number, mask, pending)
+                self._named_barriers.come(block_index, mask, pending)
             for step in block.masked if pending or keeps_registers else block.alone:
                 step(frame, mask)
             self._remaining_blocks -= 1
             if self._remaining_blocks == 0:
                 raise InterpreterError("the kernel goes on and on", decoded.routine.location)
             if block.leaves is None:
-                self._arrive(decoded, pending, number + 1, mask)
+                self._arrive(decoded, pending, block_index + 1, mask)
                 continue
             keeps_registers = keeps_registers or (
                 block.target == END and decoded is not self._entry
@@ -150,19 +150,19 @@ class Run:
             if going.any():
                 if staying.any():
                     self._check_uniform(block.leaves, going, staying)
-                    self._arrive(decoded, pending, number + 1, staying)
+                    self._arrive(decoded, pending, block_index + 1, staying)
                 self._arrive(decoded, pending, block.target, going)
             else:
-                self._arrive(decoded, pending, number + 1, mask)
+                self._arrive(decoded, pending, block_index + 1, mask)
 
     def _arrive(
-        self, decoded: Decoded, pending: dict[int, Array], number: int, mask: Array
+        self, decoded: Decoded, pending: dict[int, Array], block_index: int, mask: Array
     ) -> None:
-        if number in pending:
-            pending[number] = pending[number] | mask
-        elif 0 <= number < len(decoded.blocks) - 1:
-            pending[number] = mask
-        elif number == END:
+        if block_index in pending:
+            pending[block_index] = pending[block_index] | mask
+        elif 0 <= block_index < len(decoded.blocks) - 1:
+            pending[block_index] = mask
+        elif block_index == END:
             if decoded is self._entry:
                 self.live = self.live & ~mask
         else:
@@ -173,17 +173,19 @@ class Run:
     def _next(self, blocks: list[Block], pending: dict[int, Array], frame: Frame) -> int:
         """Return the first block with lanes that can run without waiting for others."""
         order = sorted(pending)
-        for number in order:
-            poll = blocks[number].poll
-            if poll is not None and not self.tiles.over(poll, frame, pending[number]).any():
+        for block_index in order:
+            poll = blocks[block_index].poll
+            if poll is not None and not self.tiles.over(poll, frame, pending[block_index]).any():
                 continue
-            instruction, named = blocks[number].together, blocks[number].named
-            if instruction is None or self._has_all_live_lanes(instruction, pending[number], named):
+            instruction, named = blocks[block_index].together, blocks[block_index].named
+            if instruction is None or self._has_all_live_lanes(
+                instruction, pending[block_index], named
+            ):
                 # Functions have no named barriers, so these blocks are the entry's.
                 if named is None or self._named_barriers is None:
-                    return number
-                if self._named_barriers.may_go(number, pending):
-                    return number
+                    return block_index
+                if self._named_barriers.may_go(block_index, pending):
+                    return block_index
         return order[0]
 
     def _has_all_live_lanes(

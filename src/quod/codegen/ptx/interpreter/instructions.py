@@ -36,6 +36,7 @@ Decoder = Callable[[Instruction, Operands], Code]
 
 _INTEGERS = ("u16", "u32", "u64", "s16", "s32", "s64")
 _CARRIED = ("u32", "u64", "s32", "s64")
+"""The types of additions with carry."""
 
 
 def _type_of(instruction: Instruction, allowed: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -274,18 +275,20 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
         return code
     if len(instruction.opcode) < 3:
         raise instruction.error("needs two types")
-    *modifiers, to, source = instruction.opcode[1:]
+    *modifiers, target_type, source_type = instruction.opcode[1:]
     types = (*_INTEGERS, "u8", "s8", "f32", "f64")
-    if to not in types or source not in types:
+    if target_type not in types or source_type not in types:
         raise instruction.error("is no conversion that is known here")
     rounding = modifiers.pop(0) if modifiers else None
     _refuse(instruction, modifiers)
     allowed_roundings: tuple[str | None, ...] = (None,)
-    if source[0] == "f" and to[0] != "f":
+    if source_type[0] == "f" and target_type[0] != "f":
         allowed_roundings = ("rzi", "rni")
-    elif source == to and source[0] == "f":
+    elif source_type == target_type and source_type[0] == "f":
         allowed_roundings = ("rmi", "rpi")
-    elif to[0] == "f" and (source[0] != "f" or bits_of(to) < bits_of(source)):
+    elif target_type[0] == "f" and (
+        source_type[0] != "f" or bits_of(target_type) < bits_of(source_type)
+    ):
         allowed_roundings = ("rn",)
     if rounding not in allowed_roundings:
         raise instruction.error(
@@ -293,19 +296,25 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
         )
     operands.count(2)
     target = operands.loose_target(instruction.operands[0])
-    source_slot = operands.loose_source(instruction.operands[1], source)
-    evaluate = arithmetic.convert(to, source, rounding)
-    wide = operands.slots.bits[target]
-    narrow, register_type = UNSIGNED[bits_of(source)], UNSIGNED[wide]
-    if operands.slots.bits[source_slot] < bits_of(source) or wide < bits_of(to):
+    source_slot = operands.loose_source(instruction.operands[1], source_type)
+    evaluate = arithmetic.convert(target_type, source_type, rounding)
+    register_bits = operands.slots.bits[target]
+    narrow, register_type = UNSIGNED[bits_of(source_type)], UNSIGNED[register_bits]
+    if operands.slots.bits[source_slot] < bits_of(source_type) or register_bits < bits_of(
+        target_type
+    ):
         raise instruction.error("has a register that is too narrow")
-    if bits_of(to) == wide and operands.slots.bits[source_slot] == bits_of(source):
+    if bits_of(target_type) == register_bits and operands.slots.bits[source_slot] == bits_of(
+        source_type
+    ):
         return assignment(target, evaluate, [source_slot])
-    signed = arithmetic.seen_as(f"s{wide}") if to[0] == "s" else register_type
+    extended_type = (
+        arithmetic.seen_as(f"s{register_bits}") if target_type[0] == "s" else register_type
+    )
 
     def through(a: Array) -> Array:
-        value = evaluate(a.astype(narrow)).view(arithmetic.seen_as(to))
-        result: Array = value.astype(signed).view(register_type)
+        value = evaluate(a.astype(narrow)).view(arithmetic.seen_as(target_type))
+        result: Array = value.astype(extended_type).view(register_type)
         return result
 
     return assignment(target, through, [source_slot])
@@ -343,8 +352,8 @@ def _pack(operands: Operands, type_: str, target: int, source: str) -> Code:
 
     def evaluate(*parts_in: Array) -> Array:
         result = parts_in[0].astype(wide)
-        for number, part in enumerate(parts_in[1:], 1):
-            result = result | (part.astype(wide) << wide(number * bits))
+        for index, part in enumerate(parts_in[1:], 1):
+            result = result | (part.astype(wide) << wide(index * bits))
         return result
 
     return assignment(target, evaluate, sources)
@@ -357,19 +366,19 @@ def _unpack(operands: Operands, type_: str, target: str, source: str) -> Code:
     targets = [None if part == "_" else operands.target(part, f"b{bits}") for part in parts]
     wide, narrow = UNSIGNED[bits_of(type_)], UNSIGNED[bits]
 
-    def part_of(frame: Frame, number: int) -> Array:
-        shifted = frame[source_slot] >> wide(number * bits)
+    def part_of(frame: Frame, index: int) -> Array:
+        shifted = frame[source_slot] >> wide(index * bits)
         result: Array = shifted.astype(narrow)
         return result
 
     def alone(frame: Frame, mask: Array) -> None:
-        part_values = [part_of(frame, number) for number in range(len(parts))]
+        part_values = [part_of(frame, index) for index in range(len(parts))]
         for slot, value in zip(targets, part_values, strict=True):
             if slot is not None:
                 frame[slot] = value
 
     def masked(frame: Frame, mask: Array) -> None:
-        part_values = [part_of(frame, number) for number in range(len(parts))]
+        part_values = [part_of(frame, index) for index in range(len(parts))]
         for slot, value in zip(targets, part_values, strict=True):
             if slot is not None:
                 frame[slot] = where(mask, value, frame[slot])

@@ -19,7 +19,8 @@ from quod.kernel.ops.semantics import Array
 
 _ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
 _OFFSET_BITS = np.uint64(40)
-"""The number of low bits of an address that are the offset; the others are the buffer plus 1."""
+"""The number of low bits of an address that are the offset; the higher ones are the number of the
+buffer plus 1."""
 
 SHARED_START = 1024
 """The base address of shared and of private memory, so that 0 is not a valid address."""
@@ -90,9 +91,9 @@ class Memory:
             in_buffer = numbers == number
             buffer = self._buffers.get(number - 1)
             if buffer is None:
-                place = self.place(instruction.location)
+                site = self.place(instruction.location)
                 address = int(addresses[in_buffer][0])
-                raise place.error(
+                raise site.error(
                     int(lanes[in_buffer][0]), f"points to {address:#x}, outside any buffer"
                 )
             ranges.append((number, buffer, lanes[in_buffer], offsets[in_buffer]))
@@ -103,19 +104,19 @@ class Memory:
     ) -> Array:
         if (offsets < 0).any():
             lane = int(lanes[int(np.argmax(offsets < 0))])
-            place = self.place(instruction.location)
-            raise place.error(lane, "points before the beginning of its memory")
+            site = self.place(instruction.location)
+            raise site.error(lane, "points before the beginning of its memory")
         return offsets
 
     @staticmethod
     def _check_aligned(
-        name: str, offsets: Array, lanes: Array, size: int, count: int, place: AccessSite
+        name: str, offsets: Array, lanes: Array, size: int, count: int, site: AccessSite
     ) -> None:
         """Raise InterpreterError for a vector access that is not aligned to its full size."""
         unaligned = offsets % (size * count) != 0
         if count > 1 and unaligned.any():
             index = int(np.argmax(unaligned))
-            raise place.error(
+            raise site.error(
                 int(lanes[index]),
                 f"accesses {count} words of {size} bytes at byte {offsets[index]} of {name}, which "
                 f"is not a multiple of {size * count}",
@@ -137,16 +138,16 @@ class Memory:
     ) -> list[Array]:  # fmt: skip
         """Load `count` words of `bits` bits for each lane; inactive lanes get 0."""
         lanes = np.flatnonzero(mask)
-        place, element = self.place(instruction.location), _ELEMENTS[bits]
+        site, element = self.place(instruction.location), _ELEMENTS[bits]
         results = [np.zeros(len(mask), f"u{bits // 8}") for _ in range(count)]
         for number, buffer, buffer_lanes, offsets in self._by_buffer(
             instruction, space, addresses[lanes], lanes
         ):
-            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, count, place)
+            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, count, site)
             if constant:
                 self._read_only.add(number)
                 self._check_constant(number, buffer, instruction.location)
-            parts = buffer.load(offsets, buffer_lanes, element, count, place)
+            parts = buffer.load(offsets, buffer_lanes, element, count, site)
             for result, part in zip(results, parts, strict=True):
                 result[buffer_lanes] = part
         return results
@@ -173,18 +174,18 @@ class Memory:
     ) -> None:  # fmt: skip
         """Store words of `bits` bits for each lane."""
         lanes = np.flatnonzero(mask)
-        place = self.place(instruction.location)
+        site = self.place(instruction.location)
         for number, buffer, buffer_lanes, offsets in self._by_buffer(
             instruction, space, addresses[lanes], lanes
         ):
-            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, len(values), place)
+            self._check_aligned(buffer.name, offsets, buffer_lanes, bits // 8, len(values), site)
             self._record_written(space, number, buffer, instruction.location)
             buffer.store(
                 offsets,
                 buffer_lanes,
                 _ELEMENTS[bits],
                 [value[buffer_lanes] for value in values],
-                place,
+                site,
             )
 
     def atomic(
@@ -194,14 +195,14 @@ class Memory:
         """Change one word atomically for each lane in turn; return the old values."""
         lanes = np.flatnonzero(mask)
         old_values = np.zeros(len(mask), f"u{bits // 8}")
-        place = self.place(instruction.location)
+        site = self.place(instruction.location)
         for number, buffer, buffer_lanes, offsets in self._by_buffer(
             instruction, space, addresses[lanes], lanes
         ):
             self._record_written(space, number, buffer, instruction.location)
             lane_values = [value[buffer_lanes] for value in values]
             old_values[buffer_lanes] = buffer.atomic(
-                name, offsets, buffer_lanes, _ELEMENTS[bits], lane_values, place
+                name, offsets, buffer_lanes, _ELEMENTS[bits], lane_values, site
             )
         return old_values
 
@@ -226,7 +227,7 @@ class Memory:
         Lanes that do not `read` get zeros.
         """
         lanes = np.flatnonzero(mask)
-        place = self.place(instruction.location)
+        site = self.place(instruction.location)
         targets = to.astype(np.int64) - SHARED_START
         self._check_not_before_start(instruction, targets[lanes], lanes)
         for _, buffer, buffer_lanes, starts in self._by_buffer(
@@ -234,7 +235,7 @@ class Memory:
         ):
             self._copies.begin(
                 buffer, starts, self.shared, targets[buffer_lanes], buffer_lanes, types.u32,
-                size // 4, place, read[buffer_lanes],
+                size // 4, site, read[buffer_lanes],
             )  # fmt: skip
 
     def commit(self, mask: Array) -> None:

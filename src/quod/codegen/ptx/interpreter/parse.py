@@ -128,9 +128,9 @@ class _Parser:
         # The lines of an unfinished statement, joined once when its end is found.
         pending_lines: list[str] = []
         first_line = 1
-        for number, raw in enumerate(self._lines, 1):
+        for number, raw_line in enumerate(self._lines, 1):
             # Replace runs of spaces by one space, so that patterns need not try each space.
-            line = " ".join(_without_comments(raw).split())
+            line = " ".join(_without_comments(raw_line).split())
             if not line:
                 continue
             if not pending_lines:

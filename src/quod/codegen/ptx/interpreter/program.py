@@ -126,7 +126,7 @@ class Program:
             elif name in (*TOGETHER, "wgmma") or instruction.opcode[1:2] == ("try_wait",):
                 block_starts.add(number)
         order = sorted(block_starts)
-        numbers = {begin: number for number, begin in enumerate(order)}
+        block_indices = {begin: index for index, begin in enumerate(order)}
         blocks = []
         for begin, end in zip(order, [*order[1:], order[-1]], strict=True):
             block = Block()
@@ -134,7 +134,7 @@ class Program:
                 operands = Operands(instruction, slots)
                 name = instruction.opcode[0]
                 if name in ("bra", "ret", "exit"):
-                    self._leave(block, instruction, operands, routine, numbers)
+                    self._leave(block, instruction, operands, routine, block_indices)
                     continue
                 if name in TOGETHER or name == "wgmma":
                     named = NamedBarrier.of(instruction)
@@ -156,7 +156,7 @@ class Program:
 
     def _leave(
         self, block: Block, instruction: Instruction, operands: Operands, routine: Routine,
-        numbers: dict[int, int],
+        block_indices: dict[int, int],
     ) -> None:  # fmt: skip
         if instruction.guard is not None:
             block.predicate = operands.source(instruction.guard, "pred")
@@ -167,7 +167,7 @@ class Program:
             label = instruction.operands[0]
             if label not in routine.labels:
                 raise instruction.error(f"goes to {label}, which is no label")
-            block.target = numbers[routine.labels[label]]
+            block.target = block_indices[routine.labels[label]]
         elif instruction.opcode[0] == "exit" and routine is not self.module.entry:
             raise instruction.error("ends an instance within a function")
 
@@ -221,8 +221,9 @@ class Program:
             (result_names, routine.results),
         ):
             fits = len(names) == len(declared) and all(
-                text in passed and (passed[text].type, passed[text].size) == (each.type, each.size)
-                for text, each in zip(names, declared, strict=True)
+                text in passed
+                and (passed[text].type, passed[text].size) == (parameter.type, parameter.size)
+                for text, parameter in zip(names, declared, strict=True)
             )
             if not fits:
                 raise instruction.error(f"does not fit the parameters and results of {name}")
@@ -231,18 +232,18 @@ class Program:
         def act(run: Caller, frame: Frame, mask: Array) -> None:
             callee = self.function(name)
             assert callee is not None
-            inner = run.frame(callee)
-            for text, each in zip(argument_names, routine.parameters, strict=True):
-                for offset, slot in callee.slots.words.get(each.name, {}).items():
-                    inner[slot] = _same_width(
-                        instruction, inner[slot], frame[words.get(text, {}).get(offset, RUN)]
+            callee_frame = run.frame(callee)
+            for text, parameter in zip(argument_names, routine.parameters, strict=True):
+                for offset, slot in callee.slots.words.get(parameter.name, {}).items():
+                    callee_frame[slot] = _same_width(
+                        instruction, callee_frame[slot], frame[words.get(text, {}).get(offset, RUN)]
                     )
-            run.run(callee, inner, mask)
-            for text, each in zip(result_names, routine.results, strict=True):
-                result_slots = callee.slots.words.get(each.name, {})
+            run.run(callee, callee_frame, mask)
+            for text, parameter in zip(result_names, routine.results, strict=True):
+                result_slots = callee.slots.words.get(parameter.name, {})
                 for offset, slot in words.get(text, {}).items():
                     new = _same_width(
-                        instruction, frame[slot], inner[result_slots.get(offset, RUN)]
+                        instruction, frame[slot], callee_frame[result_slots.get(offset, RUN)]
                     )
                     frame[slot] = where(mask, new, frame[slot])
             # A call does not keep the condition code.
@@ -252,6 +253,10 @@ class Program:
 
 
 def _same_width(instruction: Instruction, target: Array, word: object) -> Array:
+    """Return a word passed to or by a function; InterpreterError if `target` has another width.
+
+    The caller passes something else than an array if the other side does not have the word.
+    """
     if not isinstance(word, np.ndarray) or word.dtype != target.dtype:
         raise instruction.error("passes or takes a word that the other side does not set as such")
     return word
@@ -269,8 +274,10 @@ def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("loads into a register that is too narrow")
     wide = seen_as(f"u{register_bits}")
     if type_[0] == "s":
-        seen, signed = seen_as(type_), seen_as(f"s{register_bits}")
-        return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [source_slot])
+        number_type, extended_type = seen_as(type_), seen_as(f"s{register_bits}")
+        return assignment(
+            slot, lambda a: a.view(number_type).astype(extended_type).view(wide), [source_slot]
+        )
     return assignment(slot, lambda a: a.astype(wide), [source_slot])
 
 

@@ -41,14 +41,14 @@ class Registers:
         """Raise InterpreterError if the counts exceed the supply or differ in a warpgroup."""
         if self._last_instruction is None:
             return
-        total = self._counts.reshape(-1, self._width).sum(axis=1)
-        if (total > self._initial_count * self._width).any():
+        totals = self._counts.reshape(-1, self._width).sum(axis=1)
+        if (totals > self._initial_count * self._width).any():
             raise self._last_instruction.error(
-                f"waits for ever: instances have {total.max()} registers in all, and there are "
+                f"waits for ever: instances have {totals.max()} registers in all, and there are "
                 f"{self._initial_count} for each of {self._width}"
             )
-        parts = self._counts[::WARPGROUP].repeat(WARPGROUP)
-        if len(parts) != len(self._counts) or (parts != self._counts).any():
+        warpgroup_counts = self._counts[::WARPGROUP].repeat(WARPGROUP)
+        if len(warpgroup_counts) != len(self._counts) or (warpgroup_counts != self._counts).any():
             raise self._last_instruction.error(
                 "is of whole warpgroups, of which some warps have not come"
             )

@@ -80,8 +80,8 @@ class Tiles:
         """Initialise an mbarrier."""
         if address in self._barriers or address % 8:
             raise self.error(instruction, lane, f"makes an mbarrier at {address}, which is none")
-        place = self.memory.place(instruction.location)
-        self.memory.shared.make_mbarrier(address - SHARED_START, lane, place)
+        site = self.memory.place(instruction.location)
+        self.memory.shared.make_mbarrier(address - SHARED_START, lane, site)
         mbarrier = self._barriers[address] = Mbarrier(count, instruction.location)
         mbarrier.clock = self.clocks.begin_mbarrier(lane)
 
@@ -155,7 +155,7 @@ class Tiles:
         start: tuple[int, int, int], address: int,
     ) -> None:  # fmt: skip
         """Start the copy of a tile from the given element of a line, line and plane on."""
-        place = self.memory.place(instruction.location)
+        site = self.memory.place(instruction.location)
         words = self._words(instruction, lane, tensor_map)
         data = self._tile(instruction, lane, words, start)
         byte_offset, lanes, shared = to - SHARED_START, np.array([lane]), self.memory.shared
@@ -169,7 +169,7 @@ class Tiles:
             reading.overlaps(byte_offset, byte_offset + data.nbytes) for reading in self._readings
         ):
             raise self.error(instruction, lane, "copies over a tile that a product still reads")
-        shared.begin_copy(np.array([byte_offset]), lanes, data.nbytes, place, barrier.clock)
+        shared.begin_copy(np.array([byte_offset]), lanes, data.nbytes, site, barrier.clock)
         barrier.arrived_bytes += data.nbytes
         barrier.copies.append(
             Copy(lambda: shared.arrive(byte_offset, 0, data), instruction.location)
@@ -204,9 +204,9 @@ class Tiles:
             raise self.error(instruction, lane, f"has a tensor map of {address}, no argument's")
         number, offset = sources[0]
         offsets = offset + 2 * ((start[2] * height + y) * length + x)[inside]
-        place = self.memory.place(instruction.location)
+        site = self.memory.place(instruction.location)
         tile = np.zeros((lines, COLUMNS), np.uint16)
-        tile[inside] = self.memory.load_halves(number, offsets, lane, place)
+        tile[inside] = self.memory.load_halves(number, offsets, lane, site)
         swizzled_tile = np.empty(tile.size, np.uint16)
         byte_offset = _swizzled(np.arange(lines)[:, None] * LINE + np.arange(COLUMNS) * 2)
         swizzled_tile[byte_offset // 2] = tile
@@ -219,9 +219,9 @@ class Tiles:
         if len(mask) % WARPGROUP:
             raise instruction.error("is of warpgroups, and the workgroup is not")
         rows = mask.reshape(-1, WARPGROUP)
-        split = rows.any(axis=1) & ~rows.all(axis=1)
-        if split.any():
-            lane = int(np.argmax(split)) * WARPGROUP
+        is_incomplete = rows.any(axis=1) & ~rows.all(axis=1)
+        if is_incomplete.any():
+            lane = int(np.argmax(is_incomplete)) * WARPGROUP
             raise self.error(
                 instruction, lane + int(np.argmin(mask[lane : lane + WARPGROUP])),
                 "does not come where its warpgroup does",
@@ -269,8 +269,8 @@ class Tiles:
             if warpgroup not in waiting or reading.number >= self._committed[warpgroup] - pending:
                 pending_readings.append(reading)
             else:
-                place = self.memory.place(instruction.location)
-                reading.room.read_tile(reading.places, reading.lane, place)
+                site = self.memory.place(instruction.location)
+                reading.room.read_tile(reading.places, reading.lane, site)
         self._readings = pending_readings
 
     def check(self) -> None:
@@ -305,36 +305,36 @@ def mbarrier(instruction: Instruction, operands: Operands) -> Code:
     match instruction.opcode[1:]:
         case ("init", "shared:cta", "b64"):
             operands.count(2)
-            place, value = instruction.operands
+            address_text, value = instruction.operands
         case ("arrive", "expect_tx", "shared:cta", "b64"):
             operands.count(3)
-            _, place, value = instruction.operands
+            _, address_text, value = instruction.operands
         case ("arrive", "shared:cta", "b64"):
             operands.count(2)
-            (_, place), value = instruction.operands, "0"
+            (_, address_text), value = instruction.operands, "0"
         case _:
             raise instruction.error("does nothing with an mbarrier that is known here")
     makes = instruction.opcode[1] == "init"
     if not makes and instruction.operands[0] != "_":
         raise instruction.error("keeps the state of an mbarrier, which is not known here")
-    (base, offset), number = operands.address(place), operands.source(value, "u32")
+    (base, offset), value_slot = operands.address(address_text), operands.source(value, "u32")
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         addresses = address_in(frame[base], np.uint64(offset))
         record = run.tiles.make if makes else run.tiles.arrive
         for lane in np.flatnonzero(mask).tolist():
-            record(instruction, int(addresses[lane]), lane, int(frame[number][lane]))
+            record(instruction, int(addresses[lane]), lane, int(frame[value_slot][lane]))
 
     return effect(act)
 
 
 def _try_wait(poll: Poll, operands: Operands) -> Code:
     """Make the code of a poll, which only lanes with an ended phase reach; see `execute.Run`."""
-    to = operands.target(poll.instruction.operands[0], "pred")
+    target_slot = operands.target(poll.instruction.operands[0], "pred")
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         run.tiles.learn(poll, frame, mask)
-        frame[to] = where(mask, True, frame[to])
+        frame[target_slot] = where(mask, True, frame[target_slot])
 
     return effect(act)
 
@@ -350,22 +350,25 @@ def copy_tile(instruction: Instruction, operands: Operands) -> Code:
     if instruction.opcode != _COPY:
         raise instruction.error("is no copy of tiles that is known here")
     operands.count(3)
-    to, source, barrier = instruction.operands
+    target_text, source, barrier = instruction.operands
     match = re.fullmatch(r"\[\s*([^\s,]+)\s*,\s*(\{.*\})\s*\]", source)
     if match is None:
         raise instruction.error(f"has {source} where a tensor map and a place belong")
     tensor_map = operands.source(match[1], "b64")
     start = [operands.source(part, "s32") for part in parts_of(match[2], 3, instruction)]
-    (target, target_offset), (bar, bar_offset) = operands.address(to), operands.address(barrier)
+    (target, target_offset), (barrier_base, barrier_offset) = (
+        operands.address(target_text),
+        operands.address(barrier),
+    )
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         targets = address_in(frame[target], np.uint64(target_offset))
-        bars = address_in(frame[bar], np.uint64(bar_offset))
+        barriers = address_in(frame[barrier_base], np.uint64(barrier_offset))
         for lane in np.flatnonzero(mask).tolist():
             x, y, z = (int(frame[slot].view(np.int32)[lane]) for slot in start)
             run.tiles.copy(
                 instruction, lane, int(targets[lane]), int(frame[tensor_map][lane]), (x, y, z),
-                int(bars[lane]),
+                int(barriers[lane]),
             )  # fmt: skip
 
     return effect(act)
@@ -378,6 +381,7 @@ _FACTORS: dict[tuple[str, ...], tuple[str, str]] = {
 }  # fmt: skip
 _LANE = np.arange(WARPGROUP)
 _ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+"""Per lane of a warpgroup, its first row and its index among the four lanes of the row."""
 
 
 def products(instruction: Instruction, operands: Operands) -> Code:
@@ -418,13 +422,20 @@ def _product(
     signs, transposes = (
         (immediates[:2], immediates[2:]) if factors[0] != "i8" else (["1", "1"], immediates)
     )
-    transposable = 0 if depth != 16 else 1 if in_registers else 2
-    if signs != ["1", "1"] or len(transposes) != transposable or not set(transposes) <= {"0", "1"}:
+    transposition_count = 0 if depth != 16 else 1 if in_registers else 2
+    if (
+        signs != ["1", "1"]
+        or len(transposes) != transposition_count
+        or not set(transposes) <= {"0", "1"}
+    ):
         raise instruction.error("has other immediates than are known here")
     transposes_a, transposes_b = ["0", "0", *transposes][-2:]
-    number = np.arange(len(sums))[:, None]
-    row, column = _ROW + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * _PART + number % 2
-    seen = np.int32 if factors[0] == "i8" else np.float32
+    register_index = np.arange(len(sums))[:, None]
+    row, column = (
+        _ROW + 8 * (register_index // 2 % 2),
+        8 * (register_index // 4) + 2 * _PART + register_index % 2,
+    )
+    sum_type = np.int32 if factors[0] == "i8" else np.float32
 
     def first_factor(run: Run, frame: Frame, warpgroup: int, lanes: slice) -> Array:
         if not in_registers:
@@ -440,7 +451,7 @@ def _product(
         return halves
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        totals = np.stack([frame[slot].view(seen) for slot in sums])
+        totals = np.stack([frame[slot].view(sum_type) for slot in sums])
         for warpgroup in run.tiles.warpgroups(instruction, mask):
             lanes = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
             adds_to_sums = frame[keeps_sums][lanes]

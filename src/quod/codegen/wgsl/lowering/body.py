@@ -33,6 +33,7 @@ class LoweredPointer:
 
     @property
     def unit(self) -> int:
+        """The bytes of a unit of the offset: an element, or a word if that is smaller."""
         return min(self.element.bytes, WORD_BYTES)
 
 

@@ -34,15 +34,20 @@ def _for(lowering: Lowering, op: Op) -> None:
         return
     bounds = [lowering.wide.whole(lowering.values[value]) for value in op.operands[:3]]
     initial = lowering.lowered(op.operands[3:])
-    flat = lowering.flat(op.operands[3:])
-    block = tracer.open_region([bounds[0].type, *(value.type for value in flat)])
+    initial_parts = lowering.flat(op.operands[3:])
+    block = tracer.open_region([bounds[0].type, *(value.type for value in initial_parts)])
     lowering.values[region.arguments[0]] = lowering.wide.joined(index_type, [block.arguments[0]])
     lowering.bind(region.arguments[1:], block.arguments[1:], initial)
-    following = lowering.block(region)
+    next_parts = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    tracer.close_region(following, op.location)
+    tracer.close_region(next_parts, op.location)
     new_values = tracer.record(
-        "for", (*bounds, *flat), [value.type for value in flat], {}, (block,), op.location
+        "for",
+        (*bounds, *initial_parts),
+        [value.type for value in initial_parts],
+        {},
+        (block,),
+        op.location,
     )
     lowering.bind(op.results, new_values, initial)
 
@@ -56,20 +61,25 @@ def _wide_for(lowering: Lowering, op: Op) -> None:
     assert isinstance(stop, Wide)
     assert isinstance(step, Wide)
     initial = lowering.lowered(op.operands[3:])
-    first = lowering.flat(op.operands[:1]) + lowering.flat(op.operands[3:])
-    head = tracer.open_region([value.type for value in first])
+    initial_parts = lowering.flat(op.operands[:1]) + lowering.flat(op.operands[3:])
+    head = tracer.open_region([value.type for value in initial_parts])
     index = wide.joined(type_, head.arguments[:2])
     assert isinstance(index, Wide)
     condition = wide.compare("lt", index, stop)
     body = tracer.open_region(())
     lowering.values[region.arguments[0]] = index
     lowering.bind(region.arguments[1:], head.arguments[2:], initial)
-    following = lowering.block(region)
+    next_parts = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    tracer.close_region([*wide.parts(wide.add(index, step)), *following], op.location)
+    tracer.close_region([*wide.parts(wide.add(index, step)), *next_parts], op.location)
     tracer.close_region((condition,), op.location)
     new_values = tracer.record(
-        "while", first, [value.type for value in first], {}, (head, body), op.location
+        "while",
+        initial_parts,
+        [value.type for value in initial_parts],
+        {},
+        (head, body),
+        op.location,
     )
     lowering.bind(op.results, new_values[2:], initial)
 
@@ -78,17 +88,22 @@ def _while(lowering: Lowering, op: Op) -> None:
     tracer = lowering.tracer
     head, region = op.regions
     initial = lowering.lowered(op.operands)
-    flat = lowering.flat(op.operands)
-    new_head = tracer.open_region([value.type for value in flat])
+    initial_parts = lowering.flat(op.operands)
+    new_head = tracer.open_region([value.type for value in initial_parts])
     lowering.bind(head.arguments, new_head.arguments, initial)
     (condition,) = lowering.block(head)
     body = tracer.open_region(())
-    following = lowering.block(region)
+    next_parts = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
-    tracer.close_region(following, op.location)
+    tracer.close_region(next_parts, op.location)
     tracer.close_region((condition,), op.location)
     new_values = tracer.record(
-        "while", flat, [value.type for value in flat], {}, (new_head, body), op.location
+        "while",
+        initial_parts,
+        [value.type for value in initial_parts],
+        {},
+        (new_head, body),
+        op.location,
     )
     lowering.bind(op.results, new_values, initial)
 

@@ -80,8 +80,8 @@ def _lower_function(
     exchange, votes = lowering.exchange, lowering.votes
 
     def body(builder: Builder, array_parameters: list[Value], flat: list[Value]) -> list[Value]:
-        for inner, array in zip(array_parameters, arrays, strict=True):
-            lowering.roots[inner] = lowering.root(array)
+        for parameter, array in zip(array_parameters, arrays, strict=True):
+            lowering.roots[parameter] = lowering.root(array)
         arrays_in_order = iter(array_parameters)
         like = [
             LoweredPointer(next(arrays_in_order), model.offset, model.element)

@@ -41,40 +41,42 @@ def _declared(lowering: Lowering, op: Op) -> None:
 
 
 def _pointer_cast(lowering: Lowering, op: Op) -> None:
-    place, type_ = lowering.place(op.operands[0]), op.attributes["type"]
+    pointer, type_ = lowering.place(op.operands[0]), op.attributes["type"]
     unit = min(type_.element.bytes, WORD_BYTES)
-    offset = place.offset
-    if unit < place.unit:
-        offset = offset * (place.unit // unit)
-    elif unit > place.unit:
-        offset = offset // (unit // place.unit)
-    lowering.values[op.results[0]] = LoweredPointer(place.array, offset, type_.element)
+    offset = pointer.offset
+    if unit < pointer.unit:
+        offset = offset * (pointer.unit // unit)
+    elif unit > pointer.unit:
+        offset = offset // (unit // pointer.unit)
+    lowering.values[op.results[0]] = LoweredPointer(pointer.array, offset, type_.element)
 
 
-def _units(lowering: Lowering, place: LoweredPointer, index: Value) -> Value:
+def _units(lowering: Lowering, pointer: LoweredPointer, index: Value) -> Value:
     """Return the offset of an element at an index from a pointer, in the pointer's units."""
     low = lowering.wide.low(lowering.values[index])
-    factor = max(1, place.element.bytes // WORD_BYTES)
-    return place.offset + low * factor
+    factor = max(1, pointer.element.bytes // WORD_BYTES)
+    return pointer.offset + low * factor
 
 
 def _pointer_add(lowering: Lowering, op: Op) -> None:
-    place = lowering.place(op.operands[0])
-    offset = _units(lowering, place, op.operands[1])
-    lowering.values[op.results[0]] = LoweredPointer(place.array, offset, place.element)
+    pointer = lowering.place(op.operands[0])
+    offset = _units(lowering, pointer, op.operands[1])
+    lowering.values[op.results[0]] = LoweredPointer(pointer.array, offset, pointer.element)
 
 
 def _load(lowering: Lowering, op: Op) -> None:
-    k, place = lowering.k, lowering.place(op.operands[0])
-    count, first = int(op.attributes["count"]), _units(lowering, place, op.operands[1])
-    if place.unit < WORD_BYTES:
-        values: list[Lowered] = [_narrow_load(lowering, place, first + i) for i in range(count)]
+    k, pointer = lowering.k, lowering.place(op.operands[0])
+    count, first_unit = int(op.attributes["count"]), _units(lowering, pointer, op.operands[1])
+    if pointer.unit < WORD_BYTES:
+        values: list[Lowered] = [
+            _narrow_load(lowering, pointer, first_unit + i) for i in range(count)
+        ]
     else:
-        words_per_element = place.element.bytes // WORD_BYTES
-        words = k.load(place.array, first, count * words_per_element)
+        words_per_element = pointer.element.bytes // WORD_BYTES
+        words = k.load(pointer.array, first_unit, count * words_per_element)
         values = [
             lowering.wide.from_words(
-                place.element, words[i * words_per_element : (i + 1) * words_per_element]
+                pointer.element, words[i * words_per_element : (i + 1) * words_per_element]
             )
             for i in range(count)
         ]
@@ -82,18 +84,18 @@ def _load(lowering: Lowering, op: Op) -> None:
 
 
 def _narrow(
-    lowering: Lowering, place: LoweredPointer, unit_index: Value
+    lowering: Lowering, pointer: LoweredPointer, unit_index: Value
 ) -> tuple[Value, Value, int]:
     """Return the word index of a narrow element, its shift in the word, and its unshifted mask."""
-    bits = 8 * place.unit
-    per_word = WORD_BYTES // place.unit
+    bits = 8 * pointer.unit
+    per_word = WORD_BYTES // pointer.unit
     return unit_index // per_word, (unit_index % per_word) * bits, (1 << bits) - 1
 
 
-def _narrow_load(lowering: Lowering, place: LoweredPointer, unit_index: Value) -> Value:
-    k, element = lowering.k, place.element
-    word, shift, mask = _narrow(lowering, place, unit_index)
-    loaded = k.load(place.array, word)[0]
+def _narrow_load(lowering: Lowering, pointer: LoweredPointer, unit_index: Value) -> Value:
+    k, element = lowering.k, pointer.element
+    word, shift, mask = _narrow(lowering, pointer, unit_index)
+    loaded = k.load(pointer.array, word)[0]
     if element.kind == "signed":
         # Sign-extend by a shift to the top of the word and an arithmetic shift back.
         return k.bitcast(loaded << (WORD_BITS - element.bits - shift), types.i32) >> (
@@ -104,38 +106,38 @@ def _narrow_load(lowering: Lowering, place: LoweredPointer, unit_index: Value) -
 
 
 def _store(lowering: Lowering, op: Op) -> None:
-    k, place = lowering.k, lowering.place(op.operands[0])
-    first = _units(lowering, place, op.operands[1])
+    k, pointer = lowering.k, lowering.place(op.operands[0])
+    first_unit = _units(lowering, pointer, op.operands[1])
     new_values = lowering.lowered(op.operands[2:])
-    if place.unit < WORD_BYTES:
-        if not types.is_private(place.array.type):
-            lowering.record_atomic(place)
+    if pointer.unit < WORD_BYTES:
+        if not types.is_private(pointer.array.type):
+            lowering.record_atomic(pointer)
         for i, value in enumerate(new_values):
             assert isinstance(value, Value)
-            word, shift, mask = _narrow(lowering, place, first + i)
+            word, shift, mask = _narrow(lowering, pointer, first_unit + i)
             value = value.cast(types.u32)
-            old_word = k.load(place.array, word)[0]
-            old = (old_word >> shift) & mask
-            difference = ((value & mask) - old) << shift
-            if types.is_private(place.array.type):
-                k.store(place.array, word, old_word + difference)
+            old_word = k.load(pointer.array, word)[0]
+            old_value = (old_word >> shift) & mask
+            difference = ((value & mask) - old_value) << shift
+            if types.is_private(pointer.array.type):
+                k.store(pointer.array, word, old_word + difference)
             else:
                 # Other instances may change the rest of the word concurrently, so the difference of
                 # this part is added atomically.
-                k.atomic_add(place.array, word, difference)
+                k.atomic_add(pointer.array, word, difference)
         return
     words = [word for value in new_values for word in lowering.wide.to_words(value)]
-    k.store(place.array, first, *words)
+    k.store(pointer.array, first_unit, *words)
 
 
 def _atomic(lowering: Lowering, op: Op) -> None:
-    place = lowering.place(op.operands[0])
-    if place.element is not types.u32:
-        raise KernelError(f"{op.location}: WGSL has no atomic operations on {place.element}")
-    lowering.record_atomic(place)
-    index = _units(lowering, place, op.operands[1])
+    pointer = lowering.place(op.operands[0])
+    if pointer.element is not types.u32:
+        raise KernelError(f"{op.location}: WGSL has no atomic operations on {pointer.element}")
+    lowering.record_atomic(pointer)
+    index = _units(lowering, pointer, op.operands[1])
     values = [lowering.value(value) for value in op.operands[2:]]
-    (old_word,) = lowering.tracer.record(op.name, (place.array, index, *values), [types.u32])
+    (old_word,) = lowering.tracer.record(op.name, (pointer.array, index, *values), [types.u32])
     lowering.values[op.results[0]] = old_word
 
 

@@ -64,14 +64,14 @@ def _read_from_lane(lowering: Lowering, type_: Type, number: Lowered, lane: Valu
     own_lane = k.local_id()
     size = k.workgroup_size
     # If the subgroup is larger than the workgroup, only the workgroup's lanes exist.
-    other = k.minimum(k.subgroup_id() * k.subgroup_size + lane % k.subgroup_size, size - 1)
+    source_lane = k.minimum(k.subgroup_id() * k.subgroup_size + lane % k.subgroup_size, size - 1)
 
     def through_memory(word: Value) -> Value:
         exchange[own_lane] = word
         k.barrier()
-        moved = exchange[other]
+        received = exchange[source_lane]
         k.barrier()
-        return moved
+        return received
 
     return lowering.wide.from_words(type_, [through_memory(word) for word in words])
 
@@ -99,6 +99,7 @@ def _combined(lowering: Lowering, op: Op) -> None:
             combined = lowering.wide.select(partner_exists, combined, number)
         number = combined
     if width & (width - 1):
+        # Lane 0 always has a partner, so only its result is complete.
         number = _read_from_lane(lowering, type_, number, lowering.zero())
     lowering.values[op.results[0]] = number
 

@@ -91,7 +91,7 @@ class RingProducts:
     def _combine(
         self, half: int, low: list[Value], middle: list[Value], high: list[Value]
     ) -> list[Value]:
-        """Return low + (middle - low - high) * B**half + high * B**(2 * half), B the base."""
+        """Return low + (middle - low - high) * B**half + high * B**(2 * half), B the radix."""
         zero = self.k.constant(0, self.column_type)
         columns = [*low, zero, *high]
         for j, column in enumerate(middle):

@@ -2,9 +2,10 @@
 
 A column is a word that sums the limb products of equal weight. Nothing is carried while exact
 bounds prove that the word holds the sum. If one more product could overflow the word, its bits
-above a limb are first carried to the next column. In a product modulo 381 bits, limbs of 12 or 13
-bits in 32-bit columns, and of 28 or 29 bits in 64-bit columns, need no carries. With limbs of 14,
-15 or 16 bits there are fewer products, but every sixteenth, fourth or single one needs a carry.
+above a limb are first carried to the next column. In a product modulo a prime of 381
+bits, limbs of 12 or 13 bits in 32-bit columns, and of 28 or 29 bits in 64-bit columns, need no
+carries. With limbs of 14, 15 or 16 bits there are fewer products, but a carry after every 16, 4 or
+1 of them.
 
 Montgomery, "Modular multiplication without trial division", 1985; the orders of its word products
 are those of Koç, Acar and Kaliski, "Analyzing and comparing Montgomery multiplication algorithms",
@@ -149,11 +150,12 @@ class MontgomeryProducts:
 
         The limbs must be normalised; the last one keeps all higher bits.
         """
-        k, n, wide = self.k, self.shape.count, self.shape.column_type
+        k, n, column_type = self.k, self.shape.count, self.shape.column_type
         columns = Columns(k, self.shape, n)
         for j, (limb, part) in enumerate(zip(limbs, self.shape.split(integer), strict=True)):
-            # The last limb is bounded by the whole number.
-            columns.add(j, limb.cast(wide), self.shape.mask)
+            # The last limb may exceed the mask, but the callers bound the whole number, so that
+            # its column cannot overflow.
+            columns.add(j, limb.cast(column_type), self.shape.mask)
             columns.add_product(j, factor, max_factor, part, part)
         return tuple(columns.limbs(0))
 

@@ -99,8 +99,8 @@ class LazyLimbs(SpareLimbs):
         return self._sum_of_products([(a, a)])
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
-        bound = self.products.bound(products, apart=self.choice.form == "apart")
+        max_sum = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        bound = self.products.bound(max_sum, apart=self.choice.form == "apart")
         if len(pairs) > self._max_terms or bound > self.room:
             if len(pairs) == 1:
                 return self._sum_of_products([(self._reduce_below(pairs[0][0]), pairs[0][1])])
@@ -284,8 +284,8 @@ class LazyLimbs(SpareLimbs):
     def from_register(self, words: Sequence[Value]) -> Element:
         """Unpack the words of `to_register`; zeros are the element 0."""
         limbs = self._call_shifted("unpack", self._unpack, words, 0)
-        top = self._full_maxima(self.carried_bound)
-        return Element(self, limbs, self.carried_bound, top, self.native_exponent)
+        maxima = self._full_maxima(self.carried_bound)
+        return Element(self, limbs, self.carried_bound, maxima, self.native_exponent)
 
     def _pack(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
         """Return the 32-bit words of the limbs' integer divided by 2**shift."""
