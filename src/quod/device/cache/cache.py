@@ -10,7 +10,7 @@ read. If nothing can be read or kept, one warning gives the reason.
 
 Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
 sixteenth of the size limit by removing the entries used longest ago, so storing an entry scans only
-one folder. Scanning a full folder of thousands of entries takes longer than everything else. So
+one folder. To scan a full folder of thousands of entries takes longer than to store an entry. So
 after a scan, 1/32 of the folder's limit may be stored before the next scan.
 """
 
@@ -33,11 +33,13 @@ _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
 _SHARDS = 16
+# While as many bytes are stored as a folder's limit, it is scanned this number of times.
 _LOOKS = 32
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600
 # Times of use that differ by less than this count as equal.
 _SECONDS_OF_USE = 3600
+# The folder of the texts that a driver or assembler refused, for human readers.
 _TEXTS = "refused"
 _MAX_TEXTS = 100
 DEFAULT_LIMIT_BYTES = 512 << 20
@@ -208,7 +210,7 @@ class CompileCache:
         except FileNotFoundError:
             if not create:
                 raise
-        # Another process has removed it since the check.
+        # Another process has removed the base folder since it was opened.
         self._forget_base()
         return open_within(self._open_base(create=True), name, create=True)
 
@@ -256,15 +258,15 @@ class CompileCache:
             elif used < stale:
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=shard)
-        most = self._shard_limit // _LOOKS
+        bytes_per_scan = self._shard_limit // _LOOKS
         if total > self._shard_limit:
             for size, name in entries:
-                if total <= self._shard_limit - most:
+                if total <= self._shard_limit - bytes_per_scan:
                     break
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=shard)
                 total -= size
-        return min(self._shard_limit - total, most)
+        return min(self._shard_limit - total, bytes_per_scan)
 
 
 def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:

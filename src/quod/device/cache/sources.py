@@ -10,9 +10,9 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN = f"{_ROOT}{os.sep}"
-# Everything in the package is hashed unless it is listed here, so that no kernel is ever stale.
 # More bytes than most modules have.
 _USUAL_BYTES = 1 << 15
+# Everything in the package is hashed unless it is listed here, so that no kernel is ever stale.
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 

@@ -142,6 +142,7 @@ class _Overlaps:
             if n not in overlapped or (n in awaited_steps and n not in awaited_kernels)
         ]
         if overlapped:
+            # The step starts after its awaited kernels, and so after the steps before these.
             covered = self._union(self._at_begin, awaited_kernels) | self._union(
                 self._at_end, hard_dependencies
             )
@@ -233,17 +234,17 @@ class _GraphBuilder:
         api = self._driver.api
         size = min(_ROW_BYTES, step.source.nbytes - start)
         row = api.CUDA_MEMCPY3D()
-        for end, memory in (("src", step.source), ("dst", step.target)):
+        for side, memory in (("src", step.source), ("dst", step.target)):
             address = span(memory)[0] + start
             kinds = api.CUmemorytype
             if is_host(memory):
-                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_HOST)
-                setattr(row, f"{end}Host", address)
+                setattr(row, f"{side}MemoryType", kinds.CU_MEMORYTYPE_HOST)
+                setattr(row, f"{side}Host", address)
             else:
-                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_DEVICE)
-                setattr(row, f"{end}Device", api.CUdeviceptr(address))
-            setattr(row, f"{end}Pitch", size)
-            setattr(row, f"{end}Height", 1)
+                setattr(row, f"{side}MemoryType", kinds.CU_MEMORYTYPE_DEVICE)
+                setattr(row, f"{side}Device", api.CUdeviceptr(address))
+            setattr(row, f"{side}Pitch", size)
+            setattr(row, f"{side}Height", 1)
         row.WidthInBytes, row.Height, row.Depth = size, 1, 1
         return self._driver.cuGraphAddMemcpyNode(self._graph, after, len(after), row, self._context)
 

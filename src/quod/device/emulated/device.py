@@ -75,7 +75,7 @@ class EmulatedDevice(OpenedDevice):
     arch: GPU architecture that kernels are traced for, unless `executor` is ``wgsl``.
     shared_bytes_limit: limit of shared memory in bytes, if less than the architecture's.
     memory_budget: size of the device's memory in bytes, which is also the budget of plans.
-    resident_lanes, multiprocessors: reported properties of the device, which is not simulated.
+    resident_lanes, multiprocessors: numbers that the device reports; it does not simulate them.
     largest_buffer: limit of an argument in bytes, if less than the executor's.
     tiles: with ``ptx``, let kernels use tile copies and warpgroups (without clusters).
 
@@ -308,10 +308,11 @@ class EmulatedSubmission(ThreadSubmission):
         ready: list[int] = []
         depths = [0] * len(steps)
 
-        def release(candidates: Iterable[int], finished_index: int) -> None:
+        def release(candidates: Iterable[int], dependency: int) -> None:
+            """Let the candidates no longer wait for `dependency`; start those that may start."""
             for index in candidates:
-                if finished_index in dependencies[index]:
-                    dependencies[index].remove(finished_index)
+                if dependency in dependencies[index]:
+                    dependencies[index].remove(dependency)
                     if not dependencies[index]:
                         start(index)
 

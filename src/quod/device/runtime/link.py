@@ -59,8 +59,8 @@ class Link:
         try:
             for index, (start, stop) in enumerate(spans):
                 assert download is not None
-                arrived, download = download, None
-                arrived.wait()
+                pending, download = download, None
+                pending.wait()
                 download = self._fill(source_memory, spans, index + 1)
                 chunk = self._pieces[index % 2][: stop - start]
                 self.target.upload(chunk, into=into.slice(start, stop))

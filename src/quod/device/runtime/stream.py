@@ -126,6 +126,7 @@ class IdleStream(_Stream):
                 f"and the stream is on {self._device.name}"
             )
         if recording.space is not self._device.space:
+            # If the recording's device was closed or lost, say that instead.
             recording.space.check()
             raise DeviceError(
                 f"the recording is for another device than this {self._device.name}, "
@@ -197,7 +198,10 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def _overlapped(self, after: tuple[int, ...], early_writers: set[int]) -> tuple[int, ...]:
-        """Return the steps that the kernel waits for: no events, and none of `early_writers`."""
+        """Return the steps of `after` that may still run when the kernel starts.
+
+        Events and `early_writers` must have ended before.
+        """
         return tuple(
             number
             for number in after
@@ -279,6 +283,7 @@ class RecordingStream(_Stream):
         """
         self._check()
         if event in self._own_events:
+            # `event` was a barrier: later work of this stream waits for it already.
             return
         after = self._dependencies.add_barrier(len(self._steps))
         self._steps.append(Await(f"wait for {event.name}", after, event=event))

@@ -19,7 +19,7 @@ _GIB = 1 << 30
 DISCRETE_BYTES = 4 * _GIB
 """The assumed memory of a discrete GPU, since WebGPU does not report its size."""
 
-# Vendors by their PCI id, or the id that Khronos assigned.
+# NVIDIA and Apple, by their PCI ids: all their GPUs have one subgroup size.
 _ONE_SUBGROUP_SIZE = frozenset({0x10DE, 0x106B})
 
 # Assumed number of instances that fill an adapter, as WebGPU does not report it.

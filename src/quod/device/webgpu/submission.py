@@ -165,10 +165,11 @@ class WebGpuSubmission(BackgroundSubmission):
         source = host_bytes(recorded.source)
         if not source.nbytes:
             return
+        # Earlier downloads may still have to write the memory that this upload reads.
         begin, end = span(recorded.source)
         pending = [
             *self._downloads,
-            *(download for flight in self._pending for download in flight.downloads),
+            *(download for submission in self._pending for download in submission.downloads),
         ]
         if any(_overlap(download.target, begin, end) for download in pending):
             self._flush()
@@ -261,21 +262,22 @@ class WebGpuSubmission(BackgroundSubmission):
             self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        flight, queue = self._pending[0], self._session.queue
-        receipt = flight.receipt
+        submission, queue = self._pending[0], self._session.queue
+        receipt = submission.receipt
         if not queue.wait(lambda: receipt.is_done, self._stopped):
+            # Raises, as the wait ends early only after a cancellation.
             self._check(receipt.doing())
         if receipt.error is not None:
             raise receipt.error
-        for download in flight.downloads:
+        for download in submission.downloads:
             self._session.read_download(download.staging, download.start, download.target)
             self._download_lease.release(download.staging)
             self._record_host_time(download.step, 0, time.perf_counter_ns())
-        if flight.times is not None:
-            self._record_gpu_times(flight.times, receipt)
-            self._download_lease.release(flight.times.staging)
+        if submission.times is not None:
+            self._record_gpu_times(submission.times, receipt)
+            self._download_lease.release(submission.times.staging)
         self._pending.popleft()
-        for mark in flight.marks:
+        for mark in submission.marks:
             mark.complete()
             mark.time_ns = receipt.done_ns
 
