@@ -272,18 +272,18 @@ class Submitter:
         return await loop.run_in_executor(self._writers, self._write_payloads, payloads)
 
     def _write_payloads(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
-        spool = self._queue.blob_store
+        blob_store = self._queue.blob_store
         large_payloads = [
             pieces for request, pieces in payloads if not self._is_small((request, pieces))
         ]
         names: list[str] = []
         try:
             if len(large_payloads) < _MIN_GROUP:
-                names += map(spool.write, large_payloads)
+                names += map(blob_store.write, large_payloads)
             else:
-                names += spool.write_many(large_payloads)
+                names += blob_store.write_many(large_payloads)
         except QuodError as error:
-            spool.discard(names)
+            blob_store.discard(names)
             return [error] * len(payloads)
         unclaimed_names = iter(names)
         return [
