@@ -269,12 +269,12 @@ class CompileCache:
         return min(self._shard_limit - total, bytes_per_scan)
 
 
-def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """List time of use (ns), size (bytes) and name of files with matching names, oldest first."""
+def _own_files(folder: int, *patterns: re.Pattern[str]) -> list[tuple[int, int, str]]:
+    """List time of use (ns), size (bytes) and name of files that match, oldest first."""
     used_files = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:
-            if any(pattern.fullmatch(file.name) for pattern in names):
+            if any(pattern.fullmatch(file.name) for pattern in patterns):
                 # Another process may remove a file meanwhile.
                 with contextlib.suppress(OSError):
                     status = file.stat(follow_symlinks=False)
@@ -285,8 +285,9 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 
 def _read(shard: int, name: str, most: int) -> bytes:
     """Read a file of the user or root and update its time of use; empty for any other file."""
-    data, changed = read_own(shard, name, most)
-    if data and time.time() - changed > _SECONDS_OF_USE:
+    # The modification time of an entry is its time of use.
+    data, used = read_own(shard, name, most)
+    if data and time.time() - used > _SECONDS_OF_USE:
         with contextlib.suppress(OSError):
             os.utime(name, dir_fd=shard, follow_symlinks=False)
     return data

@@ -466,10 +466,10 @@ class CudaDevice(OpenedDevice):
         self._assemblers.close()
         try:
             self.driver.cuCtxSetCurrent(context)
-            is_unpinned = self._pinned.close(lost=self._failed)
+            nothing_pinned = self._pinned.close(lost=self._failed)
             if self._failed:
                 self._running.clear()
-                if is_unpinned:
+                if nothing_pinned:
                     self.driver.cuDevicePrimaryCtxReset(self._handle)
                 return
             for work in tuple(self._running):
@@ -483,7 +483,7 @@ class CudaDevice(OpenedDevice):
                 self.driver.cuModuleUnload(module)
             self._streams.close()
             self.pool.close()
-            if is_unpinned:
+            if nothing_pinned:
                 self.driver.cuDevicePrimaryCtxRelease(self._handle)
         except CudaError as error:
             raise DeviceError(f"{self.name} was closed: {error}") from error

@@ -133,6 +133,7 @@ class _Overlaps:
         if not self._are_some:
             return after, []
         overlapped = step.overlapped if isinstance(step, Launch) else ()
+        # The steps that have ended once a step of `after` has ended.
         implied = self._union(self._at_end, after)
         awaited_steps = [n for n in after if n in overlapped and not self._has(implied, n)]
         awaited_kernels = [number for number in awaited_steps if self._is_kernel(number)]

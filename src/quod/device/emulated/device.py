@@ -306,6 +306,7 @@ class EmulatedSubmission(ThreadSubmission):
                     dependency
                 ].append(index)
         ready: list[int] = []
+        # For each step, how many launches of a chain up to it start before their predecessors end.
         depths = [0] * len(steps)
 
         def release(candidates: Iterable[int], dependency: int) -> None:
@@ -317,6 +318,7 @@ class EmulatedSubmission(ThreadSubmission):
                         start(index)
 
         def start(index: int) -> None:
+            """Make a step ready, and release the steps that may start before it has ended."""
             ready.append(index)
             if depths[index] < _MAX_OVERLAP_DEPTH:
                 for successor in early_successors[index]:
