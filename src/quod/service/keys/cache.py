@@ -120,7 +120,7 @@ class KeyCache(Generic[Held, Ready]):
         timeout, UnavailableError once the cache is closed, DeviceError if the caller's
         `Cancellation` is cancelled, and any error of the load.
         """
-        end = None if timeout is None else time.monotonic() + _seconds(timeout)
+        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
             lease = self._grant(key)
         if lease is not None:
@@ -134,7 +134,9 @@ class KeyCache(Generic[Held, Ready]):
             cancellation.begin(waiter)
         try:
             with self._changed:
-                return self._grant(key) or self._await(self._begin(key, needs), end, cancellation)
+                return self._grant(key) or self._await(
+                    self._begin(key, needs), deadline, cancellation
+                )
         finally:
             if cancellation is not None:
                 cancellation.end(waiter)
@@ -250,7 +252,7 @@ class KeyCache(Generic[Held, Ready]):
         return load
 
     def _await(
-        self, load: _Load, end: float | None, cancellation: Cancellation | None
+        self, load: _Load, deadline: float | None, cancellation: Cancellation | None
     ) -> Lease[Ready]:
         """Wait for a load; return the lease that it granted."""
         try:
@@ -258,7 +260,7 @@ class KeyCache(Generic[Held, Ready]):
                 self._check_open()
                 if cancellation is not None:
                     cancellation.check(f"waiting for the key {load.key}")
-                remaining_seconds = None if end is None else end - time.monotonic()
+                remaining_seconds = None if deadline is None else deadline - time.monotonic()
                 if remaining_seconds is not None and remaining_seconds <= 0:
                     raise KeysBusyError(
                         f"the key {load.key} could not be loaded in time: other keys "

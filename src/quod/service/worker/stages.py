@@ -260,12 +260,12 @@ class Stages:
         self, work: Work, stage: Stage, begin: int, end: int, copied_bytes: int = 0
     ) -> None:
         """Record a stage; `begin` and `end` are of `time.perf_counter_ns`."""
-        to_wall = time.time_ns() - time.perf_counter_ns()
+        wall_offset = time.time_ns() - time.perf_counter_ns()
         lease = work.lease
         self.record(
             StageRecord(
                 self.worker, lease.job, lease.partition, lease.key, stage,
-                (begin + to_wall) / 1e9, (end + to_wall) / 1e9, copied_bytes,
+                (begin + wall_offset) / 1e9, (end + wall_offset) / 1e9, copied_bytes,
             )
         )  # fmt: skip
 
