@@ -71,14 +71,14 @@ class Link:
                     download.wait()
 
     def _fill(
-        self, source_memory: Buffer, spans: list[tuple[int, int]], number: int
+        self, source_memory: Buffer, spans: list[tuple[int, int]], index: int
     ) -> SubmittedStream | None:
-        """Start to copy a span of the buffer to the host, if there is one."""
-        if number == len(spans):
+        """Start to copy span `index` of the buffer to the host; None after the last one."""
+        if index == len(spans):
             return None
-        start, stop = spans[number]
+        start, stop = spans[index]
         stream = self.source.stream("link").record()
-        stream.download(source_memory.slice(start, stop), self._pieces[number % 2][: stop - start])
+        stream.download(source_memory.slice(start, stop), self._pieces[index % 2][: stop - start])
         return stream.finish().submit()
 
     def bytes_per_second(self, nbytes: int = _PROBE) -> float:

@@ -183,17 +183,25 @@ class RecordingStream(_Stream):
         check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
         slots = tuple(map(_base, adopted))
         packed = kernel.pack(slots)
-        memory = {i: a for i, a in enumerate(slots) if isinstance(a, (Buffer, np.ndarray))}
-        reads = [a for i, a in memory.items() if i not in kernel.stored]
-        writes = [a for i, a in memory.items() if i in kernel.stored]
+        memory = {
+            index: argument
+            for index, argument in enumerate(slots)
+            if isinstance(argument, (Buffer, np.ndarray))
+        }
+        reads = [argument for index, argument in memory.items() if index not in kernel.stored]
+        writes = [argument for index, argument in memory.items() if index in kernel.stored]
         # Memory that the kernel accesses before its wait must be ready when it starts.
         early = kernel.early
-        early_steps = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
+        early_writers = self._dependencies.writers(
+            argument for index, argument in memory.items() if index in (early or ())
+        )
         after = self._dependencies_of(reads, writes)
         step = Launch(
             f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
             kernel=kernel, groups=count, arguments=slots, packed=packed,
-            overlapped=self._overlapped(after, early_steps) if early is not None and count else (),
+            overlapped=self._overlapped(after, early_writers)
+            if early is not None and count
+            else (),
         )  # fmt: skip
         self._steps.append(step)
 

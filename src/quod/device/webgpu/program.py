@@ -203,6 +203,7 @@ class _Builder:
             low = position // align * align
             high = min(start + size, low + max_bytes)
             count = (high - position) // _WORD
+            # The parameters of `shaders.FILL`.
             words = (step.word, (position - low) // _WORD, count, 0)
             block = b"".join(word.to_bytes(4, "little") for word in words)
             ranges = (StorageRange(allocation, low, high - low),)

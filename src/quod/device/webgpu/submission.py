@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from quod.device.webgpu.program import Programs
     from quod.device.webgpu.session import Session
 
-# The GPU begins early, and no single submission is long: drivers end those that take seconds.
+# The commands of a submission: few at first, so that the GPU begins early, then twice as many each
+# time, up to a maximum, as drivers end submissions that take seconds.
 _FIRST_COMMANDS = 8
 _MAX_COMMANDS = 128
 _MAX_IN_FLIGHT = 4

@@ -175,7 +175,10 @@ class Stages:
         self._record_upload(work.pending, begin, work)
 
     def _record_upload(self, pending: PendingOrError, since: int, work: Work) -> None:
-        """Record a submitted proof, or raise its error."""
+        """Record a submitted proof, or raise its error.
+
+        since: the time before the submission, for a proof whose upload was not timed.
+        """
         if isinstance(pending, Exception):
             raise pending
         assert work.witness is not None
