@@ -330,6 +330,7 @@ class CudaDevice(OpenedDevice):
         self._copy("cuMemcpyDtoHAsync", target, buffer, local=buffer)
 
     def _copy(self, function: str, target: Buffer, source: Buffer, *, local: Buffer) -> None:
+        """Copy with a driver function; `local` is the buffer that must be memory of this GPU."""
         if local.space is not self.space:
             raise DeviceError(f"the buffer is memory of {local.space.name}, not of {self.name}")
         copy = getattr(self.driver, function)

@@ -135,12 +135,15 @@ class _Overlaps:
         overlapped = step.overlapped if isinstance(step, Launch) else ()
         # The steps that have ended once a step of `after` has ended.
         implied = self._union(self._at_end, after)
-        awaited_steps = [n for n in after if n in overlapped and not self._has(implied, n)]
+        awaited_steps = [
+            number for number in after if number in overlapped and not self._has(implied, number)
+        ]
         awaited_kernels = [number for number in awaited_steps if self._is_kernel(number)]
         hard_dependencies = [
-            n
-            for n in after
-            if n not in overlapped or (n in awaited_steps and n not in awaited_kernels)
+            number
+            for number in after
+            if number not in overlapped
+            or (number in awaited_steps and number not in awaited_kernels)
         ]
         if overlapped:
             # The step starts after its awaited kernels, and so after the steps before these.
@@ -187,17 +190,17 @@ class _GraphBuilder:
         try:
             nodes: dict[int, list[Any]] = {}
             for index, step in enumerate(steps, number):
-                before, overlapped = overlaps.split(step)
-                after = [node for earlier in before for node in nodes[earlier]]
+                hard_dependencies, awaited_kernels = overlaps.split(step)
+                after = [node for earlier in hard_dependencies for node in nodes[earlier]]
                 nodes[index] = self._add(step, after)
-                for earlier in overlapped:
+                for earlier in awaited_kernels:
                     self._overlap(nodes[earlier], nodes[index])
             return Graph(driver.cuGraphInstantiate(self._graph, 0))
         finally:
             driver.cuGraphDestroy(self._graph)
 
-    def _overlap(self, before: list[Any], node: list[Any]) -> None:
-        """Let the kernel of a node start before the nodes in `before` have ended."""
+    def _overlap(self, earlier: list[Any], later: list[Any]) -> None:
+        """Let a later kernel start before an earlier one has ended; each list has its node."""
         edge = self._driver.api.CUgraphEdgeData()
         edge.from_port = _PROGRAMMATIC_PORT
         kinds = self._driver.api.CUgraphDependencyType
@@ -205,7 +208,7 @@ class _GraphBuilder:
         # In bindings of CUDA 12 the function of this name takes no kinds of edges.
         name = "cuGraphAddDependencies"
         name = f"{name}_v2" if hasattr(self._driver.api, f"{name}_v2") else name
-        getattr(self._driver, name)(self._graph, before, node, [edge], 1)
+        getattr(self._driver, name)(self._graph, earlier, later, [edge], 1)
 
     def _add(self, step: Step, after: list[Any]) -> list[Any]:
         """Add the nodes of a step and return them."""
@@ -251,13 +254,13 @@ class _GraphBuilder:
 
     def _fill(self, step: Fill, start: int, after: list[Any]) -> Any:
         api = self._driver.api
-        words = api.CUDA_MEMSET_NODE_PARAMS()
-        words.dst = api.CUdeviceptr(span(step.target)[0] + start)
-        words.value, words.elementSize = step.word, 4
-        words.width = min(_ROW_BYTES, step.target.nbytes - start) // 4
-        words.height, words.pitch = 1, 0
+        parameters = api.CUDA_MEMSET_NODE_PARAMS()
+        parameters.dst = api.CUdeviceptr(span(step.target)[0] + start)
+        parameters.value, parameters.elementSize = step.word, 4
+        parameters.width = min(_ROW_BYTES, step.target.nbytes - start) // 4
+        parameters.height, parameters.pitch = 1, 0
         return self._driver.cuGraphAddMemsetNode(
-            self._graph, after, len(after), words, self._context
+            self._graph, after, len(after), parameters, self._context
         )
 
 

@@ -22,6 +22,7 @@ from quod.device.memory.buffer import Buffer, Space
 from quod.errors import DeviceError
 from quod.frozen import frozen
 
+# Requests of up to this size are small; granules and segments are explained in `_Arena`.
 _SMALL_BYTES = 1 << 20
 _SMALL_GRANULE = 512
 _LARGE_GRANULE = 2 << 20

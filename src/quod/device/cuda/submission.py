@@ -113,11 +113,11 @@ class CudaSubmission:
                 program = device.program(recording, self._describe)
                 events = program.events
             self._awaited_completions = iter(
-                [self._awaited(e) for e in events if isinstance(e, Await)]
+                [self._awaited(event) for event in events if isinstance(event, Await)]
             )
             self._work = device.begin(recording)
             try:
-                if self._timeline is not None or any(isinstance(e, Mark) for e in events):
+                if self._timeline is not None or any(isinstance(event, Mark) for event in events):
                     self._start_clock()
                 if one_by_one:
                     self._start_steps()

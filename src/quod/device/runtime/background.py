@@ -110,6 +110,7 @@ class Background:
             return self._waiting.popleft()
 
     def _drop(self, *, at_exit: bool = False) -> None:
+        """Drop the queued tasks; at exit, keep those for whose threads the process waits."""
         remaining: deque[_Waiting] = deque()
         for entry in self._waiting:
             if at_exit and entry.keeps_process:

@@ -268,7 +268,7 @@ class _Regions:
 def _memory_of(step: Step) -> list[Memory]:
     match step:
         case Launch():
-            return [a for a in step.arguments if isinstance(a, (Buffer, np.ndarray))]
+            return [value for value in step.arguments if isinstance(value, (Buffer, np.ndarray))]
         case Copy():
             return [step.source, step.target]
         case Fill():

@@ -23,7 +23,8 @@ from quod.errors import DeviceError
 
 _RECEIPT_BYTES = 16
 # Polling takes time from other Python threads, and from the CPU itself if the adapter is emulated
-# on it: so even the first poll is followed by a pause.
+# on it: so even the first poll is followed by a pause. Later pauses grow with the time waited, so
+# that a wait ends at most 50 us or 2 % late.
 _FIRST_PAUSE = 50e-6
 _LONGEST_PAUSE = 2e-3
 _PAUSE_FRACTION = 0.02
