@@ -81,11 +81,11 @@ def submit(
     if admitted:
         admission.make_room()
         _write(tx, admitted)
-    kept = {job.payload for job in admitted}
+    kept_payloads = {job.payload for job in admitted}
     for name in (
         sized.submission.payload for sized in sized_submissions if sized.submission.payload
     ):
-        (tx.changes.kept if name in kept else tx.changes.garbage).append(name)
+        (tx.changes.kept if name in kept_payloads else tx.changes.garbage).append(name)
     outcomes = iter(
         [
             job_or_error if isinstance(job_or_error, ServiceError) else job_or_error.record()
