@@ -33,7 +33,7 @@ _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
 _SHARDS = 16
-# While as many bytes are stored as a folder's limit, it is scanned this number of times.
+# A folder is scanned this number of times while as many bytes as its limit are stored.
 _LOOKS = 32
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600

@@ -112,9 +112,9 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 class _Overlaps:
     """The launches of a section that may start before preceding launches have ended.
 
-    A launch overlaps with at most one other: if a launch has several programmatic edges, the driver
-    waits for the end of all their sources. So a launch has no edge from a step that another edge
-    already implies. Sets of steps are bits of an int.
+    The driver lets a launch overlap only if it has a single programmatic edge: with several, it
+    waits for the end of all their sources. So edges that another edge implies are left out. Sets of
+    steps are bits of an int.
     """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:

@@ -73,7 +73,7 @@ class Link:
     def _fill(
         self, source_memory: Buffer, spans: list[tuple[int, int]], index: int
     ) -> SubmittedStream | None:
-        """Start to copy span `index` of the buffer to the host; None after the last one."""
+        """Start to copy span `index` of the buffer to the host; return None after the last one."""
         if index == len(spans):
             return None
         start, stop = spans[index]

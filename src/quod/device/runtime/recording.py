@@ -142,8 +142,8 @@ class Dependencies:
                 if segment.writer is not None:
                     predecessors.add(segment.writer)
             self._segments[first:last] = [_Segment(start, stop, step, frozenset())]
-        # Steps after the barrier wait for it already.
         predecessors.discard(step)
+        # A predecessor after the barrier waits for the barrier already.
         if self._barrier is not None and not any(n > self._barrier for n in predecessors):
             predecessors.add(self._barrier)
         self._unawaited = (self._unawaited - predecessors) | {step}

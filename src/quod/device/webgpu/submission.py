@@ -61,8 +61,8 @@ class _PendingSubmission:
 class WebGpuSubmission(BackgroundSubmission):
     """One run of a recording.
 
-    With a timeline each step has a time of its own, from the GPU's clock where it has one; where it
-    has none, and on a `synchronous` device, the steps are submitted one by one.
+    With a timeline each step is timed, by the GPU's clock if it has one. Without such a clock, and
+    on a `synchronous` device, the steps are submitted one by one.
     """
 
     def __init__(
