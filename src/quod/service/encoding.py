@@ -145,7 +145,7 @@ def decode_error(value: Json) -> QuodError:
     if not isinstance(value, dict):
         raise InputError("a message has no error where one should be")
     kind = _ERRORS.get(value.get("kind", ""), ServiceError)
-    # The constructors of some classes take other arguments than a text.
+    # The constructors of some classes take arguments other than a text.
     error = kind.__new__(kind)
     Exception.__init__(error, value.get("message", ""))
     error.__dict__.update({name: value[name] for name in _ATTRIBUTES if name in value})

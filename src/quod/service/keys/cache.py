@@ -90,9 +90,8 @@ class KeyCache(Generic[Held, Ready]):
 
     A lease loads its key; one thread loads a key once for all callers that wait for it. Leased keys
     stay loaded. Others are evicted when memory is needed, least recently used first: from the
-    device to the host, then from the host. A failed load raises in all waiting callers and is not
-    cached: the next lease retries it. Do not take a second lease while holding one, as two such
-    callers may deadlock.
+    device to the host, then from the host. A failed load raises in all waiting callers, and the
+    next lease retries it. Do not take a second lease while holding one: two callers may deadlock.
     """
 
     def __init__(self, loader: Loader[Held, Ready], budgets: Mapping[Tier, int]) -> None:
@@ -467,6 +466,7 @@ class KeyCache(Generic[Held, Ready]):
             held = None
         with self._changed:
             entry.loading = False
+            # The bytes that were reserved give way to those that the key takes.
             for tier in _BUDGETED:
                 self._used[tier] -= load.needs.bytes(tier)
             entry.held = entry.ready = entry.needs = None

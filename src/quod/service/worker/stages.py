@@ -38,7 +38,7 @@ class Stages:
     done: called when the queue has the partition's result.
     failed: called with the error of a partition that failed.
     faulty: called if the device computed a wrong proof.
-    report: calls its argument, which calls the queue, again while the queue does not answer.
+    report: calls its argument, a call of the queue, and repeats it while the queue does not answer.
     batch_sizes: the batch size by key, recorded when a key is leased.
     """
 
