@@ -50,14 +50,16 @@ def _container_limit() -> int | None:
 
 def _container_use() -> int | None:
     """Return the control group's memory use in bytes, without reclaimable file cache."""
-    for use, parts, prefix in (
+    for use_file, statistics_file, prefix in (
         ("memory.current", "memory.stat", ""),
         ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
     ):
         with contextlib.suppress(ValueError, OSError):
-            used = int((CONTROL_GROUPS / use).read_text())
+            used = int((CONTROL_GROUPS / use_file).read_text())
             names = (f"{prefix}inactive_file", f"{prefix}active_file")
-            cached = sum(_number_after(CONTROL_GROUPS / parts, name) or 0 for name in names)
+            cached = sum(
+                _number_after(CONTROL_GROUPS / statistics_file, name) or 0 for name in names
+            )
             return max(0, used - cached)
     return None
 

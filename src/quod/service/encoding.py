@@ -30,7 +30,7 @@ class Wire(NamedTuple):
     answer, message: the field's names in HTTP answers and gRPC messages; "" is its own name, None
         omits the field.
     in_frames: whether frames have the field.
-    optional: whether answers omit the field if it is None or empty.
+    optional: whether answers omit the field if it is None or the empty string.
     """
 
     answer: str | None = ""
@@ -48,9 +48,9 @@ def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if name in names:
             kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-            answer_name, message, *annotation = extras[0] if extras else Wire()
+            answer_name, message, *flags = extras[0] if extras else Wire()
             answer_name, message = (name if key == "" else key for key in (answer_name, message))
-            fields.append((name, kind, Wire(answer_name, message, *annotation)))
+            fields.append((name, kind, Wire(answer_name, message, *flags)))
     return tuple(fields)
 
 
@@ -87,7 +87,8 @@ def _encode_items(value: object, encode: Any) -> Json:
 def decode_frame(kind: type[T], value: Json) -> T:
     """Decode a value of a type from a frame; fields that frames omit keep their defaults.
 
-    Raises InputError for malformed content, if the other process runs another version or is broken.
+    Raises InputError for malformed content, which comes from a process that is broken or of another
+    version.
     """
     result: T = _decode(kind, value)
     return result
@@ -95,6 +96,7 @@ def decode_frame(kind: type[T], value: Json) -> T:
 
 def _decode(kind: Any, value: Json) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
+    # Annotations of optional values are `X | None`, in this order.
     if NoneType in arguments:
         return None if value is None else _decode(arguments[0], value)
     if origin is tuple and isinstance(value, list):
@@ -124,7 +126,7 @@ _ERRORS: Final[dict[str, type[QuodError]]] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, QuodError)
 }
-# The attributes of errors that messages contain or callers read.
+# The attributes of errors that the errors' texts mention or callers read.
 _ATTRIBUTES: Final = ("retry_seconds", "parts", "budget", "path")
 
 
@@ -143,6 +145,7 @@ def decode_error(value: Json) -> QuodError:
     if not isinstance(value, dict):
         raise InputError("a message has no error where one should be")
     kind = _ERRORS.get(value.get("kind", ""), ServiceError)
+    # The constructors of some classes take arguments other than a text.
     error = kind.__new__(kind)
     Exception.__init__(error, value.get("message", ""))
     error.__dict__.update({name: value[name] for name in _ATTRIBUTES if name in value})

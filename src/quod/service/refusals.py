@@ -59,6 +59,7 @@ HTTP_STATUS: Final = {
 }
 """The HTTP status of each gRPC status, as google.rpc.Code documents them."""
 
+# Of two gRPC statuses with one HTTP status, the first is decoded.
 STATUS_OF_HTTP: Final = {code: name for name, code in reversed(HTTP_STATUS.items())}
 
 
@@ -89,6 +90,7 @@ def refusal_of(error: BaseException) -> Refusal:
     status = error.status if isinstance(error, ServiceError) else "INVALID_ARGUMENT"
     retry = error.retry_seconds if isinstance(error, TryAgainError) else None
     section = error.section if isinstance(error, InputError) else None
+    # The section of an InputError is a field of the request, and so named without that word.
     message = str(error).removeprefix("section ")
     return Refusal(status, _REASONS[kind], message, retry, section or "")
 

@@ -61,7 +61,9 @@ class Activity:
 
     def sample(self, workers: Iterable[WorkerStatus]) -> None:
         """Sample the workers' counters for `rates`; call it about once a second."""
-        counts = {w.name: (w.started, w.proofs, w.busy_seconds) for w in workers}
+        counts = {
+            worker.name: (worker.started, worker.proofs, worker.busy_seconds) for worker in workers
+        }
         with self._lock:
             now = self.clock()
             self._samples.append((now, counts))

@@ -10,7 +10,7 @@ read. If nothing can be read or kept, one warning gives the reason.
 
 Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
 sixteenth of the size limit by removing the entries used longest ago, so storing an entry scans only
-one folder. Scanning a full folder of thousands of entries takes longer than everything else. So
+one folder. To scan a full folder of thousands of entries takes longer than to store an entry. So
 after a scan, 1/32 of the folder's limit may be stored before the next scan.
 """
 
@@ -33,11 +33,13 @@ _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
 _SHARDS = 16
+# A folder is scanned this number of times while as many bytes as its limit are stored.
 _LOOKS = 32
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600
 # Times of use that differ by less than this count as equal.
 _SECONDS_OF_USE = 3600
+# The folder of the texts that a driver or assembler refused, for human readers.
 _TEXTS = "refused"
 _MAX_TEXTS = 100
 DEFAULT_LIMIT_BYTES = 512 << 20
@@ -208,7 +210,7 @@ class CompileCache:
         except FileNotFoundError:
             if not create:
                 raise
-        # Another process has removed it since the check.
+        # Another process has removed the base folder since it was opened.
         self._forget_base()
         return open_within(self._open_base(create=True), name, create=True)
 
@@ -256,23 +258,23 @@ class CompileCache:
             elif used < stale:
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=shard)
-        most = self._shard_limit // _LOOKS
+        bytes_per_scan = self._shard_limit // _LOOKS
         if total > self._shard_limit:
             for size, name in entries:
-                if total <= self._shard_limit - most:
+                if total <= self._shard_limit - bytes_per_scan:
                     break
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=shard)
                 total -= size
-        return min(self._shard_limit - total, most)
+        return min(self._shard_limit - total, bytes_per_scan)
 
 
-def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """List time of use (ns), size (bytes) and name of files with matching names, oldest first."""
+def _own_files(folder: int, *patterns: re.Pattern[str]) -> list[tuple[int, int, str]]:
+    """List time of use (ns), size (bytes) and name of files that match, oldest first."""
     used_files = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:
-            if any(pattern.fullmatch(file.name) for pattern in names):
+            if any(pattern.fullmatch(file.name) for pattern in patterns):
                 # Another process may remove a file meanwhile.
                 with contextlib.suppress(OSError):
                     status = file.stat(follow_symlinks=False)
@@ -283,8 +285,9 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 
 def _read(shard: int, name: str, most: int) -> bytes:
     """Read a file of the user or root and update its time of use; empty for any other file."""
-    data, changed = read_own(shard, name, most)
-    if data and time.time() - changed > _SECONDS_OF_USE:
+    # The modification time of an entry is its time of use.
+    data, used = read_own(shard, name, most)
+    if data and time.time() - used > _SECONDS_OF_USE:
         with contextlib.suppress(OSError):
             os.utime(name, dir_fd=shard, follow_symlinks=False)
     return data

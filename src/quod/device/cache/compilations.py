@@ -63,10 +63,10 @@ class Compilations:
         which must be quick and must not raise.
         """
         with self._lock:
-            done, requested = self.done, self.asked
+            done_before, asked_before = self.done, self.asked
 
             def counted(done_now: int, asked_now: int) -> None:
-                watcher(done_now - done, asked_now - requested)
+                watcher(done_now - done_before, asked_now - asked_before)
 
             self._watchers.append(counted)
         try:

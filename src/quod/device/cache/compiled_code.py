@@ -25,7 +25,7 @@ _KEY = re.compile(rb"[0-9a-f]{64}")
 class KernelFacts:
     """The facts of a kernel that a launch needs, derived from its IR.
 
-    uses: the pointers that the kernel stores to.
+    uses: the pointers that the kernel stores to or accesses atomically or early.
     shared_bytes: bytes of the kernel's shared memory.
     entry: the name of the kernel's entry point in the code.
     dynamic_shared_bytes: bytes of shared memory that the launch has to request.
@@ -127,7 +127,7 @@ def _machine_text(machine: Machine) -> str:
 
 
 def look_up(cache: CompileCache, key: str | None) -> bytes | None:
-    """Return the entry to which a trace key refers, or None."""
+    """Return the entry whose key is stored under the trace key `key`, or None."""
     if key is None:
         return None
     reference = cache.get(key) or b""

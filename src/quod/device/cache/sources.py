@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 _OWN = f"{_ROOT}{os.sep}"
-# Everything in the package is hashed unless it is listed here, so that no kernel is ever stale.
 # More bytes than most modules have.
 _USUAL_BYTES = 1 << 15
+# Everything in the package is hashed unless it is listed here, so that no kernel is ever stale.
 _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 

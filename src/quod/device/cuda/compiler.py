@@ -127,8 +127,8 @@ class KernelCode:
     def load(self) -> LoadedCode:
         """Wait for the code and load it in the current context.
 
-        KernelError if the assembler refuses the text, and DeviceError if the driver is too old for
-        it.
+        Raises KernelError if the assembler refuses the text, and DeviceError if the driver is too
+        old for it.
         """
         try:
             return LoadedCode(self._driver, self.facts, self._code.result())

@@ -219,7 +219,7 @@ class CudaDevice(OpenedDevice):
         return limits_of(self.properties)
 
     def machine(self, lanes: int) -> Machine:
-        """Return the machine that kernels of `lanes` lanes are traced for."""
+        """Return the machine for tracing kernels with workgroups of `lanes` instances."""
         if not 1 <= lanes <= self.properties.largest_workgroup:
             raise DeviceError(
                 f"a workgroup of {self.name} has 1 to {self.properties.largest_workgroup} "
@@ -279,7 +279,7 @@ class CudaDevice(OpenedDevice):
         return cuda_compiler.emit(definition, machine, static)[1].text
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Return cached device memory with the tensor maps of `arrays`; see `device.tensor_map`."""
+        """Return cached device memory with the tensor maps of `arrays`; see `cuda.tensor_map`."""
         return self._tensor_maps.get(arrays, self.upload)
 
     # --- memory
@@ -330,6 +330,7 @@ class CudaDevice(OpenedDevice):
         self._copy("cuMemcpyDtoHAsync", target, buffer, local=buffer)
 
     def _copy(self, function: str, target: Buffer, source: Buffer, *, local: Buffer) -> None:
+        """Copy with a driver function; `local` is the buffer that must be memory of this GPU."""
         if local.space is not self.space:
             raise DeviceError(f"the buffer is memory of {local.space.name}, not of {self.name}")
         copy = getattr(self.driver, function)
@@ -466,10 +467,10 @@ class CudaDevice(OpenedDevice):
         self._assemblers.close()
         try:
             self.driver.cuCtxSetCurrent(context)
-            unused = self._pinned.close(lost=self._failed)
+            nothing_pinned = self._pinned.close(lost=self._failed)
             if self._failed:
                 self._running.clear()
-                if unused:
+                if nothing_pinned:
                     self.driver.cuDevicePrimaryCtxReset(self._handle)
                 return
             for work in tuple(self._running):
@@ -483,7 +484,7 @@ class CudaDevice(OpenedDevice):
                 self.driver.cuModuleUnload(module)
             self._streams.close()
             self.pool.close()
-            if unused:
+            if nothing_pinned:
                 self.driver.cuDevicePrimaryCtxRelease(self._handle)
         except CudaError as error:
             raise DeviceError(f"{self.name} was closed: {error}") from error

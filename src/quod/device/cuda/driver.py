@@ -81,7 +81,7 @@ class Driver:
             try:
                 answer = function(*arguments)
             except RuntimeError as error:
-                # The bindings look a function up when it is called first.
+                # The bindings look a function up when it is first called.
                 raise DeviceError(
                     f"the NVIDIA driver has no {name} ({_one_line(error)}); update the driver"
                 ) from error

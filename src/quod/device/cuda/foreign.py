@@ -124,14 +124,14 @@ def _check_own(device: Gpu, address: int, nbytes: int) -> None:
     last_address = address + nbytes - 1
     if not 0 < address <= last_address < 1 << 64:
         raise DeviceError(f"the array is at address {address:#x}, where no GPU has {nbytes} bytes")
-    names, ask = device.driver.api.CUpointer_attribute, device.driver.cuPointerGetAttribute
+    attributes, ask = device.driver.api.CUpointer_attribute, device.driver.cuPointerGetAttribute
     with device.using(lambda: "looking up another library's array"):
-        ordinal = int(ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
-        start = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))
-        size = int(ask(names.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))
+        ordinal = int(ask(attributes.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+        start = int(ask(attributes.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address))
+        size = int(ask(attributes.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address))
         if last_address < start + size:
             # A range of reserved addresses may have parts without memory.
-            ask(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last_address)
+            ask(attributes.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, last_address)
     if last_address >= start + size:
         raise DeviceError(
             f"the array states {nbytes} bytes, but its memory ends after {start + size - address}"

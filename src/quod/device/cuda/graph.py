@@ -112,9 +112,9 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 class _Overlaps:
     """The launches of a section that may start before preceding launches have ended.
 
-    A launch overlaps with at most one other: if a launch has several programmatic edges, the driver
-    waits for the end of all their sources. So a launch has no edge from a step that another edge
-    already implies. Sets of steps are bits of an int.
+    The driver lets a launch overlap only if it has a single programmatic edge: with several, it
+    waits for the end of all their sources. So edges that another edge implies are left out. Sets of
+    steps are bits of an int.
     """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
@@ -133,15 +133,20 @@ class _Overlaps:
         if not self._are_some:
             return after, []
         overlapped = step.overlapped if isinstance(step, Launch) else ()
+        # The steps that have ended once a step of `after` has ended.
         implied = self._union(self._at_end, after)
-        awaited_steps = [n for n in after if n in overlapped and not self._has(implied, n)]
+        awaited_steps = [
+            number for number in after if number in overlapped and not self._has(implied, number)
+        ]
         awaited_kernels = [number for number in awaited_steps if self._is_kernel(number)]
         hard_dependencies = [
-            n
-            for n in after
-            if n not in overlapped or (n in awaited_steps and n not in awaited_kernels)
+            number
+            for number in after
+            if number not in overlapped
+            or (number in awaited_steps and number not in awaited_kernels)
         ]
         if overlapped:
+            # The step starts after its awaited kernels, and so after the steps before these.
             covered = self._union(self._at_begin, awaited_kernels) | self._union(
                 self._at_end, hard_dependencies
             )
@@ -185,17 +190,17 @@ class _GraphBuilder:
         try:
             nodes: dict[int, list[Any]] = {}
             for index, step in enumerate(steps, number):
-                before, overlapped = overlaps.split(step)
-                after = [node for earlier in before for node in nodes[earlier]]
+                hard_dependencies, awaited_kernels = overlaps.split(step)
+                after = [node for earlier in hard_dependencies for node in nodes[earlier]]
                 nodes[index] = self._add(step, after)
-                for earlier in overlapped:
+                for earlier in awaited_kernels:
                     self._overlap(nodes[earlier], nodes[index])
             return Graph(driver.cuGraphInstantiate(self._graph, 0))
         finally:
             driver.cuGraphDestroy(self._graph)
 
-    def _overlap(self, before: list[Any], node: list[Any]) -> None:
-        """Let the kernel of a node start before the nodes in `before` have ended."""
+    def _overlap(self, earlier: list[Any], later: list[Any]) -> None:
+        """Let a later kernel start before an earlier one has ended; each list has its node."""
         edge = self._driver.api.CUgraphEdgeData()
         edge.from_port = _PROGRAMMATIC_PORT
         kinds = self._driver.api.CUgraphDependencyType
@@ -203,7 +208,7 @@ class _GraphBuilder:
         # In bindings of CUDA 12 the function of this name takes no kinds of edges.
         name = "cuGraphAddDependencies"
         name = f"{name}_v2" if hasattr(self._driver.api, f"{name}_v2") else name
-        getattr(self._driver, name)(self._graph, before, node, [edge], 1)
+        getattr(self._driver, name)(self._graph, earlier, later, [edge], 1)
 
     def _add(self, step: Step, after: list[Any]) -> list[Any]:
         """Add the nodes of a step and return them."""
@@ -233,29 +238,29 @@ class _GraphBuilder:
         api = self._driver.api
         size = min(_ROW_BYTES, step.source.nbytes - start)
         row = api.CUDA_MEMCPY3D()
-        for end, memory in (("src", step.source), ("dst", step.target)):
+        for side, memory in (("src", step.source), ("dst", step.target)):
             address = span(memory)[0] + start
             kinds = api.CUmemorytype
             if is_host(memory):
-                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_HOST)
-                setattr(row, f"{end}Host", address)
+                setattr(row, f"{side}MemoryType", kinds.CU_MEMORYTYPE_HOST)
+                setattr(row, f"{side}Host", address)
             else:
-                setattr(row, f"{end}MemoryType", kinds.CU_MEMORYTYPE_DEVICE)
-                setattr(row, f"{end}Device", api.CUdeviceptr(address))
-            setattr(row, f"{end}Pitch", size)
-            setattr(row, f"{end}Height", 1)
+                setattr(row, f"{side}MemoryType", kinds.CU_MEMORYTYPE_DEVICE)
+                setattr(row, f"{side}Device", api.CUdeviceptr(address))
+            setattr(row, f"{side}Pitch", size)
+            setattr(row, f"{side}Height", 1)
         row.WidthInBytes, row.Height, row.Depth = size, 1, 1
         return self._driver.cuGraphAddMemcpyNode(self._graph, after, len(after), row, self._context)
 
     def _fill(self, step: Fill, start: int, after: list[Any]) -> Any:
         api = self._driver.api
-        words = api.CUDA_MEMSET_NODE_PARAMS()
-        words.dst = api.CUdeviceptr(span(step.target)[0] + start)
-        words.value, words.elementSize = step.word, 4
-        words.width = min(_ROW_BYTES, step.target.nbytes - start) // 4
-        words.height, words.pitch = 1, 0
+        parameters = api.CUDA_MEMSET_NODE_PARAMS()
+        parameters.dst = api.CUdeviceptr(span(step.target)[0] + start)
+        parameters.value, parameters.elementSize = step.word, 4
+        parameters.width = min(_ROW_BYTES, step.target.nbytes - start) // 4
+        parameters.height, parameters.pitch = 1, 0
         return self._driver.cuGraphAddMemsetNode(
-            self._graph, after, len(after), words, self._context
+            self._graph, after, len(after), parameters, self._context
         )
 
 

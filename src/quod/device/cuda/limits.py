@@ -42,15 +42,17 @@ def limits_of(properties: CudaProperties) -> Limits | None:
         element: count * multiprocessors * clock
         for element, count in FLOP_A_CLOCK.get(properties.capability, {}).items()
     }
-    pipe = f"{MULTIPLY_ADDS_A_CLOCK} a clock × {multiprocessors} × {clock / 1e6:.0f} MHz"
+    arithmetic_text = f"{MULTIPLY_ADDS_A_CLOCK} a clock × {multiprocessors} × {clock / 1e6:.0f} MHz"
     measured = MEASURED_BANDWIDTH.get(properties.name)
     if measured is not None:
-        return Limits(measured, multiply_adds, f"{pipe}; copies as measured", flop)
+        return Limits(measured, multiply_adds, f"{arithmetic_text}; copies as measured", flop)
     peak = 2 * properties.memory_clock_khz * 1e3 * properties.memory_bus_bits / 8
     if not peak:
         return None
-    memory = (
+    memory_text = (
         f"{_REACHED_BANDWIDTH:.0%} of 2 × {properties.memory_clock_khz / 1e3:.0f} MHz × "
         f"{properties.memory_bus_bits} bits"
     )
-    return Limits(_REACHED_BANDWIDTH * peak, multiply_adds, f"{pipe}; {memory}", flop)
+    return Limits(
+        _REACHED_BANDWIDTH * peak, multiply_adds, f"{arithmetic_text}; {memory_text}", flop
+    )

@@ -22,6 +22,7 @@ from quod.device.memory.buffer import Buffer, Space
 from quod.errors import DeviceError
 from quod.frozen import frozen
 
+# Requests of up to this size are small; granules and segments are explained in `_Arena`.
 _SMALL_BYTES = 1 << 20
 _SMALL_GRANULE = 512
 _LARGE_GRANULE = 2 << 20
@@ -66,7 +67,11 @@ class _Block:
 
 
 class _Arena:
-    """The blocks of one size class, and their segments."""
+    """The blocks of one size class, and their segments.
+
+    granule: the sizes of blocks are multiples of this number of bytes.
+    segment: the usual size of a segment in bytes.
+    """
 
     def __init__(self, granule: int, segment: int) -> None:
         self.granule = granule
@@ -87,10 +92,10 @@ class _Arena:
 
     def allocate(self, size: int) -> _Block | None:
         """Take a block of `size` bytes from the smallest free block with room; None without one."""
-        at = bisect_left(self._free, (size,))
-        if at == len(self._free):
+        index = bisect_left(self._free, (size,))
+        if index == len(self._free):
             return None
-        block = self._free.pop(at)[2]
+        block = self._free.pop(index)[2]
         block.is_free = False
         if block.size > size:
             remainder = _Block(block.start + size, block.size - size)
@@ -199,6 +204,10 @@ class MemoryPool:
         return Buffer(owner, block.start, nbytes, space=self._space)
 
     def _grow(self, arena: _Arena, size: int, nbytes: int) -> None:
+        """Add a segment, if possible of the usual size, with room for a block of `size` bytes.
+
+        Raises DeviceError, which names the requested `nbytes`, if the driver is out of memory.
+        """
         segment_bytes = max(size, arena.segment)
         for size_to_try in (segment_bytes, size):
             try:

@@ -15,6 +15,7 @@ from quod.device.memory.buffer import Array
 from quod.errors import DeviceError
 
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
+# Sizes are multiples of a granule, so that freed memory fits requests of nearly the same size.
 _SMALL_GRANULE = 64 << 10
 _LARGE_GRANULE = 2 << 20
 # Locking a page takes longer than copying it, so freed memory is kept for the next request.

@@ -1,11 +1,11 @@
 """Kernels assembled ahead of time: the shipped folder of cubins, and its reader.
 
 There is a folder for each architecture, with `manifest.json` and the cubins. A cubin is named after
-the SHA-256 of the PTX from which it was assembled. If linking would lose something, the file is the
-PTX itself. An entry is found by that digest, or, without tracing, by a key over everything that
-determines the text, including Quod's sources; entries of other sources are never found. An entry
-has a seal over its facts and a digest of its code. If either does not match, the kernel is compiled
-instead, after a warning.
+the SHA-256 of the PTX from which it was assembled. For kernels that redistribute registers, which
+linked code cannot, the file is the PTX itself. An entry is found by that digest, or, without
+tracing, by a key over everything that determines the text, including Quod's sources; entries of
+other sources are never found. An entry has a seal over its facts and a digest of its code. If
+either does not match, the kernel is compiled instead, after a warning.
 
 Code from the folder runs with the user's rights, so the folder is checked as the cache is: see
 `quod.device.cache.private_folder`.
@@ -114,7 +114,7 @@ class Entry:
 
 def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
     """Return the manifest of an architecture's folder as JSON."""
-    # The value is computed by modules of the layer above this one.
+    # Imported here, as the package's root is in a layer above this module.
     import quod
 
     fields = {

@@ -104,22 +104,22 @@ class CudaSubmission:
         self._step_events: list[Any] = []
         self._events: list[Any] = []
         self._clock: _Clock | None = None
-        alone = self._timeline is not None or device.synchronous
+        one_by_one = self._timeline is not None or device.synchronous
         with device.using(self._describe):
-            if alone:
+            if one_by_one:
                 load_kernels(recording)
                 events = events_of(recording.steps)
             else:
                 program = device.program(recording, self._describe)
                 events = program.events
             self._awaited_completions = iter(
-                [self._awaited(e) for e in events if isinstance(e, Await)]
+                [self._awaited(event) for event in events if isinstance(event, Await)]
             )
             self._work = device.begin(recording)
             try:
-                if self._timeline is not None or any(isinstance(e, Mark) for e in events):
+                if self._timeline is not None or any(isinstance(event, Mark) for event in events):
                     self._start_clock()
-                if alone:
+                if one_by_one:
                     self._start_steps()
                 else:
                     self._start_graphs(program)
@@ -189,12 +189,12 @@ class CudaSubmission:
             self._driver.cuStreamWaitEvent(stream, next(self._awaited_completions).handle, 0)
             return
         handle = self._driver.cuEventCreate(0)
-        passing = CudaPassing(handle, self._device.event_is_passed)
-        finalizer = weakref.finalize(passing, self._device.discard_events, [handle])
+        completion = CudaPassing(handle, self._device.event_is_passed)
+        finalizer = weakref.finalize(completion, self._device.discard_events, [handle])
         finalizer.atexit = False
         self._driver.cuEventRecord(handle, stream)
-        self._marks.append(passing)
-        step.event.arm(passing)
+        self._marks.append(completion)
+        step.event.arm(completion)
 
     def _record_event(self) -> None:
         """Record a driver event between two steps if there is a timeline."""

@@ -26,8 +26,8 @@ _MAX_CACHED = 1024
 """The maximum number of cached entries; a network has a few hundred matrices."""
 
 _ANY_16_BITS = 1  # CU_TENSOR_MAP_DATA_TYPE_UINT16
-_SWIZZLE_128 = 3
-_PROMOTE_256 = 3
+_SWIZZLE_128 = 3  # CU_TENSOR_MAP_SWIZZLE_128B
+_PROMOTE_256 = 3  # CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 _Address = ctypes.c_void_p
 
 

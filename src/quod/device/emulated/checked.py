@@ -3,8 +3,8 @@
 Kernels are traced for this CPU as usual, and run by the interpreter, which defines the meaning of a
 kernel and raises an error for undefined behaviour: accesses that are out of bounds or unaligned,
 reads of uninitialised shared memory, races in it, and barriers that not every instance reaches. A
-compiled kernel would do any of these silently. An error names a line of the kernel's author, even
-if a field or curve makes the access.
+compiled kernel would do any of these silently. An error names a line of the kernel, even if code of
+a field or curve that it calls makes the access.
 """
 
 from __future__ import annotations
@@ -43,9 +43,12 @@ class CheckedCpuDevice(CpuDevice):
         self._checked: KernelTable[InterpretedKernel] = KernelTable()
 
     def machine(self, lanes: int) -> Machine:
-        """Return the machine for kernels of `lanes` lanes, with prints and assertions."""
-        usual = super().machine(lanes)
-        return replace(usual, features=usual.features | {Capability.CHECKS})
+        """Return the machine for tracing kernels with prints and assertions.
+
+        lanes: the number of instances of a workgroup.
+        """
+        cpu_machine = super().machine(lanes)
+        return replace(cpu_machine, features=cpu_machine.features | {Capability.CHECKS})
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
@@ -54,14 +57,14 @@ class CheckedCpuDevice(CpuDevice):
 
         Raises KernelError if the kernel is invalid.
         """
-        width = lanes_of(definition, lanes, self.lanes)
+        workgroup_size = lanes_of(definition, lanes, self.lanes)
 
         def build() -> InterpretedKernel:
-            machine = self.machine(width)
+            machine = self.machine(workgroup_size)
             traced = definition.trace_to_user_lines(machine, static)
             return InterpretedKernel(definition, traced, machine, static)
 
-        return self._checked.get(definition, width, static, build)
+        return self._checked.get(definition, workgroup_size, static, build)
 
     def _run(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],

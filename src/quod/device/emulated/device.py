@@ -75,7 +75,7 @@ class EmulatedDevice(OpenedDevice):
     arch: GPU architecture that kernels are traced for, unless `executor` is ``wgsl``.
     shared_bytes_limit: limit of shared memory in bytes, if less than the architecture's.
     memory_budget: size of the device's memory in bytes, which is also the budget of plans.
-    resident_lanes, multiprocessors: reported properties of the device, which is not simulated.
+    resident_lanes, multiprocessors: numbers that the device reports; it does not simulate them.
     largest_buffer: limit of an argument in bytes, if less than the executor's.
     tiles: with ``ptx``, let kernels use tile copies and warpgroups (without clusters).
 
@@ -306,16 +306,19 @@ class EmulatedSubmission(ThreadSubmission):
                     dependency
                 ].append(index)
         ready: list[int] = []
+        # For each step, how many launches of a chain up to it start before their predecessors end.
         depths = [0] * len(steps)
 
-        def release(candidates: Iterable[int], finished_index: int) -> None:
+        def release(candidates: Iterable[int], dependency: int) -> None:
+            """Let the candidates no longer wait for `dependency`; start those that may start."""
             for index in candidates:
-                if finished_index in dependencies[index]:
-                    dependencies[index].remove(finished_index)
+                if dependency in dependencies[index]:
+                    dependencies[index].remove(dependency)
                     if not dependencies[index]:
                         start(index)
 
         def start(index: int) -> None:
+            """Make a step ready, and release the steps that may start before it has ended."""
             ready.append(index)
             if depths[index] < _MAX_OVERLAP_DEPTH:
                 for successor in early_successors[index]:

@@ -43,7 +43,7 @@ class EmulatedMemory:
         self._lock = threading.RLock()
 
     def allocate(self, nbytes: int, *, zero: bool) -> Buffer:
-        """Raise DeviceError if fewer than `nbytes` bytes are free."""
+        """Allocate `nbytes` bytes; raise DeviceError if fewer are free."""
         nbytes = byte_count(nbytes)
         with self._lock:
             if self.in_use + nbytes > self.limit:

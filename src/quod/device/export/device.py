@@ -127,7 +127,10 @@ class ExportDevice(EmulatedDevice):
 
 
 def counts_instances(kernel: Kernel) -> bool:
-    """Return whether a kernel uses no workgroup operations except its index in the grid."""
+    """Return whether an instance's index in the grid is all that depends on workgroups.
+
+    The index is `workgroup_id * workgroup_size + local_id`: one sum, and products by that size.
+    """
     blocks = (kernel.block, *(function.block for function in kernel.functions))
     ops = [op for block in blocks for op in walk(block)]
     if any(

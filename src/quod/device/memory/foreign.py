@@ -18,7 +18,7 @@ from quod.errors import DeviceError
 
 Array = np.ndarray[Any, Any]
 
-_ADDRESSES = 1 << 63
+_ADDRESSES = 1 << 63  # all host addresses are below this number
 _DLPACK_HOST_TYPES = (1, 3, 11)  # pageable memory, and memory page-locked by CUDA and ROCm
 
 

@@ -60,7 +60,7 @@ _ADDRESS_ALIGNMENT = 4
 
 
 class Signature:
-    """The parameters of one kernel, and the pointers that it stores through or adds to."""
+    """The parameters of one kernel, and the pointers that it stores or accesses atomically."""
 
     def __init__(
         self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses, *,
@@ -152,6 +152,7 @@ def adopt(
     """
     check_kernel(device, kernel)
     slots: tuple[Any, ...] = arguments
+    # They are the same object if each parameter has one slot and the grid has one axis.
     if kernel.parameters is not kernel.slots or type(groups) is not int:
         from quod.kernel.builder.composites import split
 

@@ -27,7 +27,7 @@ class Background:
 
     Threads end when they have been idle for `linger` seconds. At exit, the process waits for tasks
     that have started, since native code cannot return to an interpreter that is gone. It also runs
-    queued tasks of threads for which the process itself waits, and drops all other tasks.
+    tasks queued by threads that are not daemons, as it waits for these, and drops all other tasks.
     """
 
     def __init__(self, name: str, threads: int, *, linger: float = 0.0) -> None:
@@ -110,6 +110,7 @@ class Background:
             return self._waiting.popleft()
 
     def _drop(self, *, at_exit: bool = False) -> None:
+        """Drop the queued tasks; at exit, keep those for whose threads the process waits."""
         remaining: deque[_Waiting] = deque()
         for entry in self._waiting:
             if at_exit and entry.keeps_process:

@@ -89,12 +89,12 @@ def current() -> Cancellation | None:
 @contextmanager
 def forwarding_cancellation(running: Cancellable) -> Iterator[None]:
     """Let a cancellation of this thread's scope also cancel `running` during the body."""
-    stop = current()
-    if stop is None:
+    scope = current()
+    if scope is None:
         yield
         return
-    stop.begin(running)
+    scope.begin(running)
     try:
         yield
     finally:
-        stop.end(running)
+        scope.end(running)

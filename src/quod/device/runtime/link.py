@@ -59,8 +59,8 @@ class Link:
         try:
             for index, (start, stop) in enumerate(spans):
                 assert download is not None
-                arrived, download = download, None
-                arrived.wait()
+                pending, download = download, None
+                pending.wait()
                 download = self._fill(source_memory, spans, index + 1)
                 chunk = self._pieces[index % 2][: stop - start]
                 self.target.upload(chunk, into=into.slice(start, stop))
@@ -71,14 +71,14 @@ class Link:
                     download.wait()
 
     def _fill(
-        self, source_memory: Buffer, spans: list[tuple[int, int]], number: int
+        self, source_memory: Buffer, spans: list[tuple[int, int]], index: int
     ) -> SubmittedStream | None:
-        """Start to copy a span of the buffer to the host, if there is one."""
-        if number == len(spans):
+        """Start to copy span `index` of the buffer to the host; return None after the last one."""
+        if index == len(spans):
             return None
-        start, stop = spans[number]
+        start, stop = spans[index]
         stream = self.source.stream("link").record()
-        stream.download(source_memory.slice(start, stop), self._pieces[number % 2][: stop - start])
+        stream.download(source_memory.slice(start, stop), self._pieces[index % 2][: stop - start])
         return stream.finish().submit()
 
     def bytes_per_second(self, nbytes: int = _PROBE) -> float:

@@ -25,7 +25,7 @@ def overlapped(
     An exception of `begin`, of that function or of `inputs` is raised after the results of all
     preceding inputs. Raises MemoryError if the thread ended without a result.
     """
-    waiting = Background(name, 1)
+    waiter = Background(name, 1)
     outcomes: deque[Outcome[R]] = deque()
     source = iter(inputs)
     failed: Exception | None = None
@@ -37,7 +37,7 @@ def overlapped(
                     break
                 finish = begin(cast("T", item))
                 try:
-                    outcomes.append(waiting.begin(finish))
+                    outcomes.append(waiter.begin(finish))
                 except (RuntimeError, MemoryError):
                     # No thread could be started, so finish the started work in this one.
                     outcomes.append(Outcome.of(finish()))
@@ -54,7 +54,7 @@ def overlapped(
         # Finish started work, so that it releases its resources.
         for outcome in outcomes:
             outcome.wait()
-        waiting.close()
+        waiter.close()
 
 
 def _is_due(outcomes: Sequence[Outcome[R]], ahead: int) -> bool:

@@ -143,6 +143,7 @@ class Dependencies:
                     predecessors.add(segment.writer)
             self._segments[first:last] = [_Segment(start, stop, step, frozenset())]
         predecessors.discard(step)
+        # A predecessor after the barrier waits for the barrier already.
         if self._barrier is not None and not any(n > self._barrier for n in predecessors):
             predecessors.add(self._barrier)
         self._unawaited = (self._unawaited - predecessors) | {step}
@@ -267,7 +268,7 @@ class _Regions:
 def _memory_of(step: Step) -> list[Memory]:
     match step:
         case Launch():
-            return [a for a in step.arguments if isinstance(a, (Buffer, np.ndarray))]
+            return [value for value in step.arguments if isinstance(value, (Buffer, np.ndarray))]
         case Copy():
             return [step.source, step.target]
         case Fill():

@@ -44,7 +44,7 @@ class Staged:
 def begin_launch(
     device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, Staged, Any]:
-    """Check a launch; return its number of workgroups, and its staged arguments, also packed.
+    """Check a launch; return its number of workgroups, its staged arguments, and these packed.
 
     Raises DeviceError as `adopt` and `check_launch` do.
     """

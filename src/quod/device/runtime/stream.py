@@ -126,6 +126,7 @@ class IdleStream(_Stream):
                 f"and the stream is on {self._device.name}"
             )
         if recording.space is not self._device.space:
+            # If the recording's device was closed or lost, say that instead.
             recording.space.check()
             raise DeviceError(
                 f"the recording is for another device than this {self._device.name}, "
@@ -182,22 +183,33 @@ class RecordingStream(_Stream):
         check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
         slots = tuple(map(_base, adopted))
         packed = kernel.pack(slots)
-        memory = {i: a for i, a in enumerate(slots) if isinstance(a, (Buffer, np.ndarray))}
-        reads = [a for i, a in memory.items() if i not in kernel.stored]
-        writes = [a for i, a in memory.items() if i in kernel.stored]
+        memory = {
+            index: argument
+            for index, argument in enumerate(slots)
+            if isinstance(argument, (Buffer, np.ndarray))
+        }
+        reads = [argument for index, argument in memory.items() if index not in kernel.stored]
+        writes = [argument for index, argument in memory.items() if index in kernel.stored]
         # Memory that the kernel accesses before its wait must be ready when it starts.
         early = kernel.early
-        early_steps = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
+        early_writers = self._dependencies.writers(
+            argument for index, argument in memory.items() if index in (early or ())
+        )
         after = self._dependencies_of(reads, writes)
         step = Launch(
             f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
             kernel=kernel, groups=count, arguments=slots, packed=packed,
-            overlapped=self._overlapped(after, early_steps) if early is not None and count else (),
+            overlapped=self._overlapped(after, early_writers)
+            if early is not None and count
+            else (),
         )  # fmt: skip
         self._steps.append(step)
 
     def _overlapped(self, after: tuple[int, ...], early_writers: set[int]) -> tuple[int, ...]:
-        """Return the steps that the kernel waits for: no events, and none of `early_writers`."""
+        """Return the steps of `after` that may still run when the kernel starts.
+
+        Events and `early_writers` must have ended before.
+        """
         return tuple(
             number
             for number in after
@@ -279,6 +291,7 @@ class RecordingStream(_Stream):
         """
         self._check()
         if event in self._own_events:
+            # `event` was a barrier: later work of this stream waits for it already.
             return
         after = self._dependencies.add_barrier(len(self._steps))
         self._steps.append(Await(f"wait for {event.name}", after, event=event))

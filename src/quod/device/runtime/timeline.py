@@ -1,4 +1,4 @@
-"""Timelines of long steps: named stages with begin, end, bytes and products.
+"""Timelines of long steps: named stages with begin, end, bytes and modular products.
 
     timeline = Timeline()
     with timeline.stage("MSM A", bytes=bases.nbytes) as stage:

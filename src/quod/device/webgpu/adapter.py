@@ -19,7 +19,7 @@ _GIB = 1 << 30
 DISCRETE_BYTES = 4 * _GIB
 """The assumed memory of a discrete GPU, since WebGPU does not report its size."""
 
-# Vendors by their PCI id, or the id that Khronos assigned.
+# NVIDIA and Apple, by their PCI ids: all their GPUs have one subgroup size.
 _ONE_SUBGROUP_SIZE = frozenset({0x10DE, 0x106B})
 
 # Assumed number of instances that fill an adapter, as WebGPU does not report it.
@@ -126,11 +126,11 @@ def check_portable(properties: AdapterProperties) -> None:
     """Raise DeviceError for an adapter below the limits that WebGPU requires of every adapter."""
     required = WgslLimits()
     for name, key in _LIMIT_NAMES.items():
-        has, required_value = getattr(properties.limits, name), getattr(required, name)
-        if has > required_value if name in _LEAST else has < required_value:
+        value, required_value = getattr(properties.limits, name), getattr(required, name)
+        if value > required_value if name in _LEAST else value < required_value:
             raise DeviceError(
                 f"{properties.name} is not an adapter that Quod can use: its {key} is "
-                f"{has}, and WebGPU requires {required_value}; update its driver or use another "
+                f"{value}, and WebGPU requires {required_value}; update its driver or use another "
                 "device"
             )
 

@@ -76,14 +76,14 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
     """
     align = limits.binding_alignment
     groups = [
-        _Group([index], place.buffer, place.start // align * align, place.stop)
-        for index, place in enumerate(places)
+        _Group([index], pointer.buffer, pointer.start // align * align, pointer.stop)
+        for index, pointer in enumerate(places)
     ]
     groups = _without_overlap(groups)
     while len(groups) > limits.storage_buffers:
         groups = _merge_two_groups(kernel, groups, len(places), limits)
     groups.sort(key=lambda group: min(group.members))
-    numbers = {member: number for number, group in enumerate(groups) for member in group.members}
+    binding_of = {index: number for number, group in enumerate(groups) for index in group.members}
     for group in groups:
         if group.stop - group.start > limits.binding_bytes:
             raise DeviceError(
@@ -97,26 +97,26 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
         for group in groups
     )
     offsets = tuple(
-        (place.start - groups[numbers[index]].start) // WORD_BYTES
-        if place.buffer is not None
+        (pointer.start - groups[binding_of[index]].start) // WORD_BYTES
+        if pointer.buffer is not None
         else 0
-        for index, place in enumerate(places)
+        for index, pointer in enumerate(places)
     )
     if len(groups) == len(places) and not any(offsets):
         return BindingPlan(None, ranges, offsets)
     # An offset for every pointer keeps variants of a kernel few; reading an offset costs nothing.
-    bindings = tuple(Binding(numbers[index], True) for index in range(len(places)))
+    bindings = tuple(Binding(binding_of[index], True) for index in range(len(places)))
     return BindingPlan(bindings, ranges, offsets)
 
 
 def _without_overlap(groups: list[_Group]) -> list[_Group]:
     """Merge groups that overlap."""
     merged: list[_Group] = []
-    placed = sorted(
+    in_memory_order = sorted(
         (group for group in groups if group.buffer is not None),
         key=lambda group: (group.buffer or 0, group.start),
     )
-    for group in placed:
+    for group in in_memory_order:
         if merged and merged[-1].buffer == group.buffer and group.start < merged[-1].stop:
             merged[-1].join(group)
         else:
@@ -136,18 +136,18 @@ def _merge_two_groups(
         )
         target_group.members += empty_group.members
         return [group for group in groups if group is not empty_group]
-    placed = sorted(groups, key=lambda group: (group.buffer or 0, group.start))
-    pairs = [
+    in_memory_order = sorted(groups, key=lambda group: (group.buffer or 0, group.start))
+    sizes_of_pairs = [
         (right.stop - left.start, number)
-        for number, (left, right) in enumerate(pairwise(placed))
+        for number, (left, right) in enumerate(pairwise(in_memory_order))
         if left.buffer == right.buffer
         and max(left.stop, right.stop) - left.start <= limits.binding_bytes
     ]
-    if not pairs:
+    if not sizes_of_pairs:
         raise DeviceError(
             f"kernel {kernel} takes {pointers} pointers into different buffers; the adapter has "
             f"{limits.storage_buffers} bindings, so place several arrays in one buffer"
         )
-    _, number = min(pairs)
-    placed[number].join(placed.pop(number + 1))
-    return placed
+    _, number = min(sizes_of_pairs)
+    in_memory_order[number].join(in_memory_order.pop(number + 1))
+    return in_memory_order

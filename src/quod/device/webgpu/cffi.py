@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+# The texts are exactly those that the package passes, spaces included.
 _POINTERS = (
     "WGPUAdapterInfo", "WGPUBindGroupDescriptor", "WGPUBindGroupEntry",
     "WGPUBindGroupLayoutDescriptor", "WGPUBindGroupLayoutEntry", "WGPUBufferBindingLayout",
@@ -53,4 +54,5 @@ def parse_types(ffi: Any) -> None:
         ctype = field_types[f"field{number}"].type
         if text in _ARRAYS:
             ctype = new_array(ctype, None)
+        # cffi stores each type with a flag that tells whether it is a function type.
         parsed_types.setdefault(text, (ctype, text in _FUNCTIONS))

@@ -154,7 +154,10 @@ class PipelineCompiler:
             return layouts
 
     def watch(self, state: Any, nbytes: int) -> Any:
-        """Make kernels compiled from now on report ended loops in `state`; return its binding."""
+        """Let kernels compiled from now on report ended loops in `state`.
+
+        Returns the bind group for launches of these kernels.
+        """
         visibility = self._native.wgpu.ShaderStage.COMPUTE
         entry = {"binding": 0, "visibility": visibility, "buffer": {"type": "storage"}}
         resource = {"buffer": state, "offset": 0, "size": nbytes}

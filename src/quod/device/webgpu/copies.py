@@ -47,7 +47,7 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
 
 def download(session: Session, source: Buffer, data: Array) -> None:
     """Copy to host bytes, and wait for the copy."""
-    allocation, begin, extra = readable_words(source)
+    allocation, begin, lead_bytes = readable_words(source)
     in_flight: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
     with session.lease(session.downloads) as lease:
 
@@ -56,13 +56,13 @@ def download(session: Session, source: Buffer, data: Array) -> None:
                 return False
             receipt, staging, chunk = in_flight.popleft()
             session.wait_for(receipt)
-            session.read_download(staging, extra, chunk)
+            session.read_download(staging, lead_bytes, chunk)
             lease.release(staging)
             return True
 
         for start in range(0, data.nbytes, CHUNK_BYTES):
             chunk = data[start : start + CHUNK_BYTES]
-            size = chunk.nbytes + extra
+            size = chunk.nbytes + lead_bytes
             size += -size % 4
             staging = lease.acquire(size, finish_one)
             encoding = Encoding(session)

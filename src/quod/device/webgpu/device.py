@@ -214,7 +214,7 @@ class WebGpuDevice(OpenedDevice):
         self.limbs_are_chosen = True
 
     def machine(self, lanes: int, *, limbs: str | None = None) -> Machine:
-        """Return the machine that kernels of `lanes` lanes are traced for."""
+        """Return the machine for tracing kernels with workgroups of `lanes` instances."""
         if not 1 <= lanes <= self.limits.largest_workgroup:
             raise DeviceError(
                 f"a workgroup of {self.name} has 1 to {self.limits.largest_workgroup} instances, "

@@ -55,7 +55,7 @@ class Encoding:
 
     @property
     def is_full(self) -> bool:
-        """True if no further time stamps fit."""
+        """True if no further timestamps fit."""
         return self._timed and 2 * len(self._steps) + 2 > MAX_TIMES
 
     @property

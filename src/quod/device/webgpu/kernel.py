@@ -84,13 +84,13 @@ class WebGpuKernel(KernelRepr):
         self._variants: dict[tuple[Binding, ...] | None, Variant] = {}
         # With more pointers than bindings, the sharing of bindings depends on each launch's memory.
         fits = len(self._pointers) <= limits.storage_buffers
-        text = source.text(None)
-        self.text = text.module.text
-        self.stored = frozenset(text.uses.stored)
+        emitted = source.text(None)
+        self.text = emitted.module.text
+        self.stored = frozenset(emitted.uses.stored)
         if fits:
-            self._add(None, text.module)
+            self._add(None, emitted.module)
         self.signature = Signature(
-            self.name, self.slots, text.uses, space=space, alignment=WORD_BYTES
+            self.name, self.slots, emitted.uses, space=space, alignment=WORD_BYTES
         )
 
     def _add(self, bindings: tuple[Binding, ...] | None, module: WgslModule) -> Variant:
@@ -119,6 +119,7 @@ class WebGpuKernel(KernelRepr):
 
     def pack(self, arguments: tuple[Argument, ...]) -> PackedLaunch:
         """Pack a launch's arguments; raises DeviceError for one that does not fit its parameter."""
+        # Only to check them: addresses are of no use to WebGPU.
         self.signature.pack(arguments)
         allocations: dict[int, Allocation] = {}
         pointer_ranges = []
@@ -166,7 +167,7 @@ def _number(argument: Argument) -> int | float:
     try:
         return operator.index(argument)  # type: ignore[arg-type]
     except TypeError:
-        # NumPy's own numbers: floats, and truth values.
+        # NumPy's floats and truth values have no `__index__`.
         return float(argument)  # type: ignore[arg-type]
 
 

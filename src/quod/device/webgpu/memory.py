@@ -17,6 +17,7 @@ from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError
 
 ALIGNMENT = 256
+"""The alignment in bytes of virtual addresses and of bindings, as in WebGPU's default limits."""
 _SIZE_GRANULARITY = 16
 """The size of a driver buffer is a multiple of this number of bytes."""
 

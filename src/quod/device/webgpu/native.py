@@ -124,7 +124,7 @@ class Native:
         descriptor.label.data, descriptor.label.length = c_strings[1], len(name)
         # The wrapper around the library raises the errors that it reports.
         create = self._checked_call("wgpuDeviceCreateShaderModuleTrusted")
-        handle = create(device._internal, descriptor, 0)
+        handle = create(device._internal, descriptor, 0)  # 0: no run-time checks
         return self._backend.GPUShaderModule(label, handle, device)
 
     @property

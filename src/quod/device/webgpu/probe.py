@@ -53,8 +53,8 @@ def _regular_size(indices: Array) -> int:
     size = int(indices[0, 0])
     if size < EMULATED_SUBGROUP_SIZE or size & (size - 1) or (indices[:, 0] != size).any():
         return 0
-    places = np.arange(len(indices)) % size
-    return size if (indices[:, 1] == places).all() else 0
+    expected_indices = np.arange(len(indices)) % size
+    return size if (indices[:, 1] == expected_indices).all() else 0
 
 
 def _run(session: Session, name: str, text: str, words: int) -> Array:

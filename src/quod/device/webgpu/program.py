@@ -24,7 +24,10 @@ _WORD = 4
 
 @frozen(eq=False)
 class Dispatch:
-    """Launch of a kernel, or of the kernel that fills memory if `kernel` is None."""
+    """Launch of a kernel, or of the kernel that fills memory if `kernel` is None.
+
+    offset: the byte offset of its parameters in the uniform buffer.
+    """
 
     step: int
     kernel: WebGpuKernel | None
@@ -46,7 +49,7 @@ class Clear:
 
 @frozen
 class Transfer:
-    """Copy between two driver buffers."""
+    """Copy between two driver buffers, from byte offset `start` to byte offset `to`."""
 
     step: int
     source: Any
@@ -69,7 +72,7 @@ Operation = Dispatch | Clear | Transfer | Host
 
 @frozen(eq=False)
 class Program:
-    """The operations of a recording, in order, and what they need that the recording lacks."""
+    """The operations of a recording, in order; `keep` are buffers that only they use."""
 
     operations: tuple[Operation, ...]
     kernels: tuple[WebGpuKernel, ...]
@@ -95,7 +98,11 @@ def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
 
 
 def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
-    """Return the allocation, byte offset of the first word to read, and offset within the word."""
+    """Return the allocation of a buffer, and where its first byte is.
+
+    The numbers are the byte offset of the word that contains this byte, and the byte's offset in
+    the word.
+    """
     allocation, start = allocation_and_offset(buffer)
     return allocation, start - start % _WORD, start % _WORD
 
@@ -132,7 +139,8 @@ class _Builder:
         self._operations: list[Operation] = []
         self._keep: list[object] = []
         self._kernels: dict[WebGpuKernel, None] = {}
-        # Launches wait for the buffer with all parameters.
+        # The dispatches with their indices, bytes of parameters and memory. Their bind groups are
+        # made at the end, since they need the buffer with all parameters.
         self._pending_dispatches: list[tuple[int, Dispatch, int, tuple[StorageRange, ...]]] = []
 
     def build(self, recording: Recording) -> Program:
@@ -147,11 +155,13 @@ class _Builder:
                 case Copy() | Mark() | Await():
                     self._operations.append(Host(number, step))
         uniform = self._parameters.buffer(self._session)
-        groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
+        bind_groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
         for operation_index, operation, nbytes, ranges in self._pending_dispatches:
-            group = groups.get((nbytes, ranges))
+            group = bind_groups.get((nbytes, ranges))
             if group is None:
-                group = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
+                group = bind_groups[nbytes, ranges] = bind_group(
+                    self._session, uniform, nbytes, ranges
+                )
             self._operations[operation_index] = Dispatch(
                 operation.step, operation.kernel, operation.packed, group, operation.offset,
                 operation.grid,
@@ -193,6 +203,7 @@ class _Builder:
             low = position // align * align
             high = min(start + size, low + max_bytes)
             count = (high - position) // _WORD
+            # The parameters of `shaders.FILL`.
             words = (step.word, (position - low) // _WORD, count, 0)
             block = b"".join(word.to_bytes(4, "little") for word in words)
             ranges = (StorageRange(allocation, low, high - low),)
@@ -204,17 +215,20 @@ class _Builder:
         assert isinstance(step.target, Buffer)
         if not step.source.nbytes:
             return
-        source, start, size = whole_words(step.source)
-        target, to, target_size = whole_words(step.target)
+        source, source_start, size = whole_words(step.source)
+        target, target_start, target_size = whole_words(step.target)
+        # The sizes are equal: both buffers are padded to the same size, or one was refused.
         size = max(size, target_size)
         if source is not target:
-            self._operations.append(Transfer(number, source.handle, start, target.handle, to, size))
+            self._operations.append(
+                Transfer(number, source.handle, source_start, target.handle, target_start, size)
+            )
             return
         # WebGPU copies between two buffers only.
         temporary = self._session.allocate(size)
         self._keep.append(temporary)
         middle = allocation_and_offset(temporary)[0].handle
         self._operations += [
-            Transfer(number, source.handle, start, middle, 0, size),
-            Transfer(number, middle, 0, target.handle, to, size),
+            Transfer(number, source.handle, source_start, middle, 0, size),
+            Transfer(number, middle, 0, target.handle, target_start, size),
         ]

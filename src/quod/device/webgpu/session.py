@@ -50,8 +50,8 @@ class Session:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._fill_pipeline: Any = None
-        clock = "timestamp-query" in gpu.features
-        self.tick_nanoseconds = native.timestamp_nanoseconds(gpu) if clock else 0.0
+        has_clock = "timestamp-query" in gpu.features
+        self.tick_nanoseconds = native.timestamp_nanoseconds(gpu) if has_clock else 0.0
         self.memory = WebGpuMemory(
             native, gpu, space, self.name, memory_budget, limits.buffer_bytes
         )  # fmt: skip

@@ -128,6 +128,7 @@ class StagingRing:
         """Put bytes into a buffer for an upload, and pass it to the GPU."""
         target = self._native.mapped_bytes(buffer.handle, buffer.nbytes, mode=WRITE)
         target[: data.nbytes] = data
+        # No view of the memory may be left when it is unmapped.
         del target
         self._native.unmap(buffer.handle)
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from quod.device.webgpu.program import Programs
     from quod.device.webgpu.session import Session
 
-# The GPU begins early, and no single submission is long: drivers end those that take seconds.
+# The commands of a submission: few at first, so that the GPU begins early, then twice as many each
+# time, up to a maximum, as drivers end submissions that take seconds.
 _FIRST_COMMANDS = 8
 _MAX_COMMANDS = 128
 _MAX_IN_FLIGHT = 4
@@ -60,8 +61,8 @@ class _PendingSubmission:
 class WebGpuSubmission(BackgroundSubmission):
     """One run of a recording.
 
-    With a timeline each step has a time of its own, from the GPU's clock where it has one; where it
-    has none, and on a `synchronous` device, the steps are submitted one by one.
+    With a timeline each step is timed, by the GPU's clock if it has one. Without such a clock, and
+    on a `synchronous` device, the steps are submitted one by one.
     """
 
     def __init__(
@@ -165,10 +166,11 @@ class WebGpuSubmission(BackgroundSubmission):
         source = host_bytes(recorded.source)
         if not source.nbytes:
             return
+        # Earlier downloads may still have to write the memory that this upload reads.
         begin, end = span(recorded.source)
         pending = [
             *self._downloads,
-            *(download for flight in self._pending for download in flight.downloads),
+            *(download for submission in self._pending for download in submission.downloads),
         ]
         if any(_overlap(download.target, begin, end) for download in pending):
             self._flush()
@@ -261,21 +263,22 @@ class WebGpuSubmission(BackgroundSubmission):
             self._wait_for_first()
 
     def _wait_for_first(self) -> None:
-        flight, queue = self._pending[0], self._session.queue
-        receipt = flight.receipt
+        submission, queue = self._pending[0], self._session.queue
+        receipt = submission.receipt
         if not queue.wait(lambda: receipt.is_done, self._stopped):
+            # Raises, as the wait ends early only after a cancellation.
             self._check(receipt.doing())
         if receipt.error is not None:
             raise receipt.error
-        for download in flight.downloads:
+        for download in submission.downloads:
             self._session.read_download(download.staging, download.start, download.target)
             self._download_lease.release(download.staging)
             self._record_host_time(download.step, 0, time.perf_counter_ns())
-        if flight.times is not None:
-            self._record_gpu_times(flight.times, receipt)
-            self._download_lease.release(flight.times.staging)
+        if submission.times is not None:
+            self._record_gpu_times(submission.times, receipt)
+            self._download_lease.release(submission.times.staging)
         self._pending.popleft()
-        for mark in flight.marks:
+        for mark in submission.marks:
             mark.complete()
             mark.time_ns = receipt.done_ns
 

@@ -40,6 +40,7 @@ _NO_ANSWER: Final = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
 )
+# Larger witnesses are uploaded in chunks.
 _MAX_INLINE_WITNESS_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _MAX_PEM_BYTES: Final = 1 << 20
@@ -266,11 +267,11 @@ def _refusal(code: str, status: Any) -> Refusal | None:
     """Decode the refusal of a status; None if the status is not from the service."""
     reason, retry = "", None
     for detail in status.details:
-        info, wait = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
-        if detail.Unpack(info) and info.domain == DOMAIN:
-            reason = info.reason
-        elif detail.Unpack(wait):
-            retry = seconds_of(wait.retry_delay)
+        error_info, retry_info = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+        if detail.Unpack(error_info) and error_info.domain == DOMAIN:
+            reason = error_info.reason
+        elif detail.Unpack(retry_info):
+            retry = seconds_of(retry_info.retry_delay)
     return Refusal(code, reason, status.message, retry) if reason else None
 
 

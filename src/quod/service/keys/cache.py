@@ -90,9 +90,8 @@ class KeyCache(Generic[Held, Ready]):
 
     A lease loads its key; one thread loads a key once for all callers that wait for it. Leased keys
     stay loaded. Others are evicted when memory is needed, least recently used first: from the
-    device to the host, then from the host. A failed load raises in all waiting callers and is not
-    cached: the next lease retries it. Do not take a second lease while holding one, as two such
-    callers may deadlock.
+    device to the host, then from the host. A failed load raises in all waiting callers, and the
+    next lease retries it. Do not take a second lease while holding one: two callers may deadlock.
     """
 
     def __init__(self, loader: Loader[Held, Ready], budgets: Mapping[Tier, int]) -> None:
@@ -120,7 +119,7 @@ class KeyCache(Generic[Held, Ready]):
         timeout, UnavailableError once the cache is closed, DeviceError if the caller's
         `Cancellation` is cancelled, and any error of the load.
         """
-        end = None if timeout is None else time.monotonic() + _seconds(timeout)
+        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
             lease = self._grant(key)
         if lease is not None:
@@ -134,7 +133,9 @@ class KeyCache(Generic[Held, Ready]):
             cancellation.begin(waiter)
         try:
             with self._changed:
-                return self._grant(key) or self._await(self._begin(key, needs), end, cancellation)
+                return self._grant(key) or self._await(
+                    self._begin(key, needs), deadline, cancellation
+                )
         finally:
             if cancellation is not None:
                 cancellation.end(waiter)
@@ -250,7 +251,7 @@ class KeyCache(Generic[Held, Ready]):
         return load
 
     def _await(
-        self, load: _Load, end: float | None, cancellation: Cancellation | None
+        self, load: _Load, deadline: float | None, cancellation: Cancellation | None
     ) -> Lease[Ready]:
         """Wait for a load; return the lease that it granted."""
         try:
@@ -258,7 +259,7 @@ class KeyCache(Generic[Held, Ready]):
                 self._check_open()
                 if cancellation is not None:
                     cancellation.check(f"waiting for the key {load.key}")
-                remaining_seconds = None if end is None else end - time.monotonic()
+                remaining_seconds = None if deadline is None else deadline - time.monotonic()
                 if remaining_seconds is not None and remaining_seconds <= 0:
                     raise KeysBusyError(
                         f"the key {load.key} could not be loaded in time: other keys "
@@ -465,6 +466,7 @@ class KeyCache(Generic[Held, Ready]):
             held = None
         with self._changed:
             entry.loading = False
+            # The bytes that were reserved give way to those that the key takes.
             for tier in _BUDGETED:
                 self._used[tier] -= load.needs.bytes(tier)
             entry.held = entry.ready = entry.needs = None

@@ -121,7 +121,7 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
     for name, fields in files.items():
         if not isinstance(fields, dict) or set(fields) != {"sha256", *_FILE_NUMBERS}:
             refuse(f"does not have the fields of a file for {name}")
-        numbers = [fields[number] for number in _FILE_NUMBERS]
+        numbers = [fields[field_name] for field_name in _FILE_NUMBERS]
         if not is_identity(fields["sha256"]) or not all(map(_is_count, numbers)):
             refuse(f"lacks the digest, size, time or inode of {name}")
         file_records[name] = FileRecord(fields["sha256"], *numbers)

@@ -80,6 +80,7 @@ class KeyRepository:
                     for name in (_KEYS, _NAMES, _INCOMING):
                         with suppress(FileExistsError):
                             root.make(name)
+        # Raises InputError if a folder is missing or must not be used.
         for name in (_KEYS, _NAMES):
             with self._inner(name):
                 pass
@@ -135,8 +136,7 @@ class KeyRepository:
 
         Compares size, time and inode of each file, and the SHA-256 of the verifying key. With
         `deep` compares all SHA-256 digests instead and, if they match, updates the recorded times
-        and inodes, as needed after restoring a backup. Raises KeyChangedError with the changed
-        file.
+        and inodes, as after restoring a backup. Raises KeyChangedError with the changed file.
         """
         deep = flag("deep", deep)
         identity = self.resolve(key)

@@ -26,38 +26,41 @@ def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
     count = 0
     ranges: list[tuple[int, int, Descriptor]] = [(0, len(data), descriptor)]
     while ranges:
-        at, end, message = ranges.pop()
+        position, end, message = ranges.pop()
         nested = {field.number: field.message_type for field in message.fields}
         packed = {field.number for field in message.fields if field.is_packed}
-        while at < end:
-            key, at = _varint(data, at, end)
+        while position < end:
+            key, position = _varint(data, position, end)
             wire_type, number = key & 7, key >> 3
             length = 0
             if wire_type == _VARINT:
-                _, at = _varint(data, at, end)
+                _, position = _varint(data, position, end)
             elif wire_type == _LENGTH_DELIMITED:
-                length, at = _varint(data, at, end)
+                length, position = _varint(data, position, end)
             else:
                 length = _SIZES.get(wire_type, end)
-            if length > end - at:
+            if length > end - position:
                 raise _malformed()
             count += 1
             if wire_type == _LENGTH_DELIMITED and length:
                 if (inner := nested.get(number)) is not None:
-                    ranges.append((at, at + length, inner))
+                    ranges.append((position, position + length, inner))
                 elif number in packed:
-                    count += length - len(data[at : at + length].translate(None, _LAST_BYTES))
-            at += length
+                    # The packed elements are varints; each has one last byte.
+                    count += length - len(
+                        data[position : position + length].translate(None, _LAST_BYTES)
+                    )
+            position += length
             if count > most:
                 raise InputError(f"the request has more than {most} fields; split it into several")
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Decode a varint at a byte offset; return its value and the offset after it."""
-    if at < end and data[at] < 128:
-        return data[at], at + 1
+def _varint(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Decode a varint at byte offset `start`; return its value and the offset after it."""
+    if start < end and data[start] < 128:
+        return data[start], start + 1
     value = shift = 0
-    for offset in range(at, min(end, at + _MAX_VARINT_BYTES)):
+    for offset in range(start, min(end, start + _MAX_VARINT_BYTES)):
         byte = data[offset]
         value |= (byte & 127) << shift
         if byte < 128:

@@ -126,10 +126,10 @@ class _Row(NamedTuple):
 
 
 @cache
-def _rows(message: Descriptor, kind: type) -> tuple[_Row, ...]:
+def _rows(descriptor: Descriptor, kind: type) -> tuple[_Row, ...]:
     rows = []
     for name, hint, wire in wire_fields(kind) or ():
-        if (field := message.fields_by_name.get(wire.message or "")) is not None:
+        if (field := descriptor.fields_by_name.get(wire.message or "")) is not None:
             encoding = _ENCODINGS.get(field.message_type) or _ENCODINGS[hint]
             optional = field.has_presence and NoneType in get_args(hint)
             rows.append(_Row(name, field.name, optional, encoding))

@@ -196,10 +196,10 @@ class JobQueue:
         """
         timeout = checked_seconds("the timeout", timeout, zero=True)
         since = 0 if after is None else min(whole_number("after", after, 0), _MAX_EVENT_NUMBER)
-        last_number, _ = number_of(job)
+        job_number, _ = number_of(job)
         deadline = self._rules.clock.steady() + timeout
         event = threading.Event()
-        topic = end_of(last_number) if after is None else last_number
+        topic = end_of(job_number) if after is None else job_number
         unsubscribe = self._store.signals.subscribe(topic, lambda _: event.set())
         try:
             while True:
@@ -247,7 +247,7 @@ class JobQueue:
         keys: lease only partitions of these keys.
         chooser: without `keys`, chooses the keys at each attempt.
         Order: priority (highest first), age of the job (oldest first), index of the partition.
-            Waits up to `wait` seconds for the first partition; the list may be empty after that.
+        Waits up to `wait` seconds for the first partition; the list may be empty after that.
         """
         checked_name("the worker", worker)
         allowed = None
@@ -278,8 +278,8 @@ class JobQueue:
         cancellation.
         """
         checked_name("the stage", stage, empty=True)
-        renewed = tuple(_lease(lease) for lease in checked_list("the leases", leases))
-        errors: list[ServiceError | None] = self._writer.do("renew", Renewal(renewed, stage))
+        renewals = tuple(_lease(lease) for lease in checked_list("the leases", leases))
+        errors: list[ServiceError | None] = self._writer.do("renew", Renewal(renewals, stage))
         return errors
 
     def finish(self, lease: Lease, result: bytes) -> Job:
@@ -308,9 +308,9 @@ class JobQueue:
         ]
 
     def _finish_call(self, lease: object, result: object) -> Call:
-        data, most = exact_bytes("the result", result), self.limits.result_bytes
-        if len(data) > most:
-            raise InputError(f"the result has {len(data)} bytes, more than the limit of {most}")
+        data, limit = exact_bytes("the result", result), self.limits.result_bytes
+        if len(data) > limit:
+            raise InputError(f"the result has {len(data)} bytes, more than the limit of {limit}")
         return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, data))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:

@@ -76,6 +76,7 @@ class Reaper:
         self._sweeping = threading.Lock()
         self._seen: dict[Running, float] = {}
         self._orphans_at = rules.clock.steady()
+        # The numbers of rows erased at the last sweep, and when the log was last truncated.
         self._erased = self._shredded = 0
         self._shredded_at = self._orphans_at
         self.row_bytes = 0

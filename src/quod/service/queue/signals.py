@@ -77,13 +77,13 @@ class Signals:
     def notify_all(self) -> None:
         """Call all subscribers, as notifications were missed or the queue is closed."""
         with self._lock:
-            called = [
+            callbacks_and_outcomes = [
                 (callback, None) for callbacks in self._callbacks.values() for callback in callbacks
             ]
-        self._call(called)
+        self._call(callbacks_and_outcomes)
 
-    def _call(self, callbacks: Iterable[tuple[Callback, News]]) -> None:
-        for callback, news in callbacks:
+    def _call(self, callbacks_and_outcomes: Iterable[tuple[Callback, News]]) -> None:
+        for callback, news in callbacks_and_outcomes:
             try:
                 callback(news)
             except Exception:

@@ -208,6 +208,7 @@ class Writer:
         self._store.notify(changes)
         for level, message, fields in changes.notes:
             _log.log(level, message, extra=fields)
+        # A transaction that is a retry answers no waiting claims.
         if WORK in changes.topics and self._waiting and attempt > 1:
             retries, self._waiting = self._waiting, []
             self._write(retries)

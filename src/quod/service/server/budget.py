@@ -204,6 +204,7 @@ class Reservation:
         """Reserve more bytes once they are free; see `RequestBudget.wait`."""
         await self._budget.wait(self._owner, nbytes)
         self._held += nbytes
+        # The request may have ended during the wait.
         if not self._open:
             self.close()
 

@@ -39,10 +39,11 @@ class PublicCalls(grpc.aio.ServerInterceptor):
             return handler
         if handler.response_streaming:
             method = handler.stream_stream or handler.unary_stream
-            streams = inspect.isasyncgenfunction(method)
+            # A method that is not a generator writes its answers to the context itself.
+            is_generator = inspect.isasyncgenfunction(method)
             bounded = (
                 self._bounded_stream(handler, method)
-                if streams
+                if is_generator
                 else self._bounded_unary(handler, method)
             )
             return grpc.stream_stream_rpc_method_handler(

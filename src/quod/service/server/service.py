@@ -124,7 +124,6 @@ class ProvingService:
         """Submit a job and wait for its end.
 
         keep: if False, the job is cancelled if the call fails or its client disconnects.
-
         submitted: called once the job is on disk and its request is no longer needed.
         """
         with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:

@@ -69,13 +69,13 @@ def check(config: Config) -> Iterator[KeyCost]:
     """
     check_listen(config)
     repository = KeyRepository(config.keys_folder)
-    warm = {repository.resolve(name) for name in config.workers.warm}
+    warm_identities = {repository.resolve(name) for name in config.workers.warm}
     listed_keys = repository.listing()
     worker_list = sharing(worker_settings(config)) if config.workers.ray is None else []
     for device, settings in {worker.device: worker for worker in worker_list}.items():
         with opener(repository, settings)() as keys:
             for key in listed_keys:
-                yield _cost(repository, keys, device, key, key.identity in warm, config)
+                yield _cost(repository, keys, device, key, key.identity in warm_identities, config)
 
 
 def _cost(

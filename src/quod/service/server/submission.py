@@ -138,21 +138,21 @@ class Submitter:
         # Resolving client paths, or many keys, would block the event loop.
         loop = asyncio.get_running_loop()
         if any(map(_names_files, requests)):
-            identities_and_payloads = await loop.run_in_executor(
+            checked_requests = await loop.run_in_executor(
                 self._finder, self._check_requests, client, requests
             )
         elif len(requests) >= _MIN_GROUP:
-            identities_and_payloads = await loop.run_in_executor(
+            checked_requests = await loop.run_in_executor(
                 self._writers, self._check_requests, client, requests
             )
         else:
-            identities_and_payloads = self._check_requests(client, requests)
+            checked_requests = self._check_requests(client, requests)
         accepted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
-        for index, request_or_error in enumerate(identities_and_payloads):
-            if isinstance(request_or_error, QuodError):
-                outcomes[index] = request_or_error
+        for index, checked_request in enumerate(checked_requests):
+            if isinstance(checked_request, QuodError):
+                outcomes[index] = checked_request
             else:
-                accepted.append((index, *request_or_error))
+                accepted.append((index, *checked_request))
         stored_payloads = await self._store_payloads(
             [(request, pieces) for _, request, _, pieces in accepted]
         )
@@ -272,18 +272,18 @@ class Submitter:
         return await loop.run_in_executor(self._writers, self._write_payloads, payloads)
 
     def _write_payloads(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
-        spool = self._queue.blob_store
+        blob_store = self._queue.blob_store
         large_payloads = [
             pieces for request, pieces in payloads if not self._is_small((request, pieces))
         ]
         names: list[str] = []
         try:
             if len(large_payloads) < _MIN_GROUP:
-                names += map(spool.write, large_payloads)
+                names += map(blob_store.write, large_payloads)
             else:
-                names += spool.write_many(large_payloads)
+                names += blob_store.write_many(large_payloads)
         except QuodError as error:
-            spool.discard(names)
+            blob_store.discard(names)
             return [error] * len(payloads)
         unclaimed_names = iter(names)
         return [

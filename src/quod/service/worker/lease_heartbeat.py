@@ -29,7 +29,6 @@ class LeaseHeartbeat:
     """A thread that renews the leases of claimed partitions.
 
     in_hand: returns these partitions.
-
     patience: the seconds after which a stage counts as hung.
     hung: called for a partition whose stage hangs.
     """

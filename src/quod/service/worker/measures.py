@@ -41,23 +41,23 @@ class DeviceUse:
 
 def device_use(records: Sequence[StageRecord], begin: float, end: float) -> DeviceUse:
     """Compute the utilisation from a worker's stages between two wall-clock times."""
-    computed = union(
+    busy_intervals = union(
         (max(record.begin, begin), min(record.end, end))
         for record in records
         if record.stage is Stage.PROVE and record.begin < end and record.end > begin
     )
-    gaps = tuple(later[0] - earlier[1] for earlier, later in pairwise(computed))
-    copies = [
+    gaps = tuple(later[0] - earlier[1] for earlier, later in pairwise(busy_intervals))
+    uploads = [
         record
         for record in records
         if record.stage is Stage.UPLOAD and begin <= record.begin and record.end <= end
     ]
     return DeviceUse(
-        sum(last - first for first, last in computed) / (end - begin) if end > begin else 0.0,
+        sum(stop - start for start, stop in busy_intervals) / (end - begin) if end > begin else 0.0,
         gaps,
-        len(copies),
-        sum(record.copied_bytes for record in copies),
-        sum(record.end - record.begin for record in copies),
+        len(uploads),
+        sum(record.copied_bytes for record in uploads),
+        sum(record.end - record.begin for record in uploads),
     )
 
 
@@ -84,12 +84,12 @@ def phases_of(timeline: Timeline) -> Phases:
     """Compute the phases of a proof from its timeline."""
     stages = timeline.rows()
     parents = {id(stage.parent) for stage in stages if stage.parent is not None}
-    sums = [0.0, 0.0, 0.0]
+    milliseconds = [0.0, 0.0, 0.0]
     for stage in stages:
         phase = _phase_of(stage)
         if id(stage) not in parents and phase is not None:
-            sums[phase] += 1e3 * stage.seconds
-    return Phases(*sums)
+            milliseconds[phase] += 1e3 * stage.seconds
+    return Phases(*milliseconds)
 
 
 def _phase_of(stage: Timed) -> int | None:

@@ -156,13 +156,17 @@ class Pipeline:
             return True
 
     def _leave(self, step_index: int, *, busy: bool) -> None:
-        """Free a slot and notify waiting threads."""
+        """Free a slot and notify waiting threads.
+
+        busy: whether this thread continues with its group at the next step.
+        """
         with self._changed:
             self._free_slots[step_index] += 1
             self._busy -= not busy
             if self._closing:
                 self._changed.notify_all()
             elif self._queues[step_index] and busy:
+                # A thread that does not continue takes the waiting group itself.
                 self._changed.notify()
 
     def close(self) -> None:

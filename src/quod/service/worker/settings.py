@@ -105,6 +105,7 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
 
 def sharing(settings: Sequence[WorkerSettings]) -> list[WorkerSettings]:
     """Set `of_device` and `of_host` for workers on one host."""
+    # Raises InputError if there are none.
     worker_names(settings)
     devices = [_canonical_device(worker.device) for worker in settings]
     return [

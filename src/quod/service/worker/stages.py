@@ -38,7 +38,7 @@ class Stages:
     done: called when the queue has the partition's result.
     failed: called with the error of a partition that failed.
     faulty: called if the device computed a wrong proof.
-    report: calls its argument, which calls the queue, again while the queue does not answer.
+    report: calls its argument, a call of the queue, and repeats it while the queue does not answer.
     batch_sizes: the batch size by key, recorded when a key is leased.
     """
 
@@ -175,7 +175,10 @@ class Stages:
         self._record_upload(work.pending, begin, work)
 
     def _record_upload(self, pending: PendingOrError, since: int, work: Work) -> None:
-        """Record a submitted proof, or raise its error."""
+        """Record a submitted proof, or raise its error.
+
+        since: the time before the submission, for a proof whose upload was not timed.
+        """
         if isinstance(pending, Exception):
             raise pending
         assert work.witness is not None
@@ -260,12 +263,12 @@ class Stages:
         self, work: Work, stage: Stage, begin: int, end: int, copied_bytes: int = 0
     ) -> None:
         """Record a stage; `begin` and `end` are of `time.perf_counter_ns`."""
-        to_wall = time.time_ns() - time.perf_counter_ns()
+        wall_offset = time.time_ns() - time.perf_counter_ns()
         lease = work.lease
         self.record(
             StageRecord(
                 self.worker, lease.job, lease.partition, lease.key, stage,
-                (begin + to_wall) / 1e9, (end + to_wall) / 1e9, copied_bytes,
+                (begin + wall_offset) / 1e9, (end + wall_offset) / 1e9, copied_bytes,
             )
         )  # fmt: skip
 

@@ -224,10 +224,11 @@ class Worker:
         if len(claimed) < count:
             # No other work waits.
             return
-        # Fill batches: claim further waiting partitions of the keys whose proofs are batched.
+        # Fill batches: claim further waiting partitions of the keys whose proofs are batched. A
+        # batch has UNITS_PER_PERMIT // units partitions, one of which is claimed already.
         for key, units in {work.lease.key: work.permit_units for work in claimed}.items():
-            if permits := self._permits.take_units(UNITS_PER_PERMIT // units - 1, units):
-                self._submit(pipeline, keys, self._claim_partitions(keys, [key], permits, units))
+            if count := self._permits.take_units(UNITS_PER_PERMIT // units - 1, units):
+                self._submit(pipeline, keys, self._claim_partitions(keys, [key], count, units))
 
     def _submit(self, pipeline: Pipeline, keys: ResidentKeys, claimed: Sequence[Work]) -> None:
         for work in claimed:

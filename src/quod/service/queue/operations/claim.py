@@ -101,7 +101,7 @@ def _waiting_keys(tx: Transaction) -> list[str]:
 def _waited(tx: Transaction, rules: Rules, key: str) -> float:
     """Return the seconds since the oldest job in a key's lowest priority was submitted.
 
-    This job is the last of the key to be leased. Returns 0 if none waits.
+    Waiting jobs of higher priorities are leased before it. Returns 0 if no job waits.
     """
     queued = f"FROM part WHERE state = {PartState.QUEUED:d} AND key = ?"
     rows = tx.rows(

@@ -25,7 +25,9 @@ def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -
     kept: per client, the number of kept jobs, and the number of those that have ended.
     So a new job of one client does not evict jobs of another that keeps fewer.
     """
-    heap = [(-jobs, client) for client, (jobs, ended_by_client) in kept.items() if ended_by_client]
+    heap = [
+        (-kept_count, client) for client, (kept_count, ended_count) in kept.items() if ended_count
+    ]
     heapq.heapify(heap)
     evicted_counts = Counter[str]()
     while heap and evicted_counts.total() < excess:
@@ -35,8 +37,8 @@ def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -
             heapq.heappop(heap)
         else:
             heapq.heapreplace(heap, (negative_count + 1, client))
-    for client, jobs in sorted(evicted_counts.items()):
-        _forget(tx, "client = ? AND state >= 2", "ORDER BY number ", (client, jobs))
+    for client, evicted_count in sorted(evicted_counts.items()):
+        _forget(tx, "client = ? AND state >= 2", "ORDER BY number ", (client, evicted_count))
 
 
 def _forget(tx: Transaction, condition: str, order: str, parameters: tuple[object, object]) -> int:
@@ -49,6 +51,6 @@ def _forget(tx: Transaction, condition: str, order: str, parameters: tuple[objec
     for chunk in in_chunks(number for number, _ in rows):
         for table in ("part", "attempt", "event"):
             tx.run(f"DELETE FROM {table} WHERE job IN {placeholders(chunk)}", chunk)
-    for client, number in sorted(Counter(client for _, client in rows).items()):
-        count(tx, client, 0, 0, -number)
+    for client, deleted_count in sorted(Counter(client for _, client in rows).items()):
+        count(tx, client, 0, 0, -deleted_count)
     return len(rows)

@@ -35,7 +35,7 @@ class Rules:
         """
         now = self.clock.steady()
         if now - self._rates[0] > 1:
-            # The end of a job that ends now; jobs have no other time by this clock.
+            # The `keep_until` of a job that ends now: jobs have no other time by this clock.
             newest = self.clock.stamp() + int(self.limits.keep_seconds * MICROSECONDS)
             rows = tx.rows(
                 "SELECT client, count(*) FROM job WHERE keep_until > ? GROUP BY client",

@@ -141,6 +141,7 @@ def give_up(
         (job.number, part.partition, part.token, part.worker, part.started, now, int(outcome),
          code, message),
     )  # fmt: skip
+    # A released attempt does not count.
     attempts = part.attempts - is_released
     is_retried = retry and attempts < rules.limits.max_attempts
     state = PartState.DROPPED
@@ -181,6 +182,7 @@ def renew(
         )
         if renewed and not stage:
             return None
+        # If the lease was not renewed, locking it raises the reason.
         try:
             _record_stage(
                 tx, rules, lock_partition(tx, number, lease.partition, lease.token), stage

@@ -81,11 +81,11 @@ def submit(
     if admitted:
         admission.make_room()
         _write(tx, admitted)
-    kept = {job.payload for job in admitted}
+    kept_payloads = {job.payload for job in admitted}
     for name in (
         sized.submission.payload for sized in sized_submissions if sized.submission.payload
     ):
-        (tx.changes.kept if name in kept else tx.changes.garbage).append(name)
+        (tx.changes.kept if name in kept_payloads else tx.changes.garbage).append(name)
     outcomes = iter(
         [
             job_or_error if isinstance(job_or_error, ServiceError) else job_or_error.record()
@@ -116,6 +116,7 @@ class _AdmissionControl:
         self.admitted: list[JobRow] = []
         self._tx, self._rules, self._limits = tx, rules, rules.limits
         self._now = rules.clock.wall()
+        # By client, and in total: unfinished jobs, bytes of their payloads, and kept jobs.
         self._used: dict[str, list[int]] = {}
         self._total = [0, 0, 0]
         self._suspended: set[str] | None = None
@@ -228,8 +229,11 @@ class _AdmissionControl:
         """Forget ended jobs where more would be kept than the limit says."""
         excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.admitted), MAX_AT_ONCE))
         if excess > 0:
-            kept = {client: (kept, kept - jobs) for client, (jobs, _, kept) in self._used.items()}
-            make_room(self._tx, kept, excess)
+            kept_and_ended = {
+                client: (kept, kept - unfinished)
+                for client, (unfinished, _, kept) in self._used.items()
+            }
+            make_room(self._tx, kept_and_ended, excess)
 
 
 def suspended_keys(tx: Transaction) -> set[str]:

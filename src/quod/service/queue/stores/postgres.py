@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STRIPES = 64
+"""The number of stripes of the table `usage`; a process counts in one of them, drawn at random."""
 
 _RETRY_SECONDS = 2.0
 _LISTEN_SECONDS = 0.5
@@ -124,8 +125,8 @@ class PostgresStore:
 
     def notify(self, changes: Changes) -> None:
         topics = sorted(changes.topics)
-        for first in range(0, len(topics), _TOPICS_AT_ONCE):
-            payload = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
+        for start in range(0, len(topics), _TOPICS_AT_ONCE):
+            payload = " ".join(f"{topic:x}" for topic in topics[start : start + _TOPICS_AT_ONCE])
             # The transaction is committed: if this fails, waiting processes poll.
             self._notify(payload)
 

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 # Network file systems, on which shared memory and range locks do not work.
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "glusterfs")
+# The delay after which clients retry once the queue is broken, until the server is restarted.
 _RESTART_SECONDS = 60.0
 
 # Results that only a defect of Quod causes, and which are reported as defects.

@@ -95,9 +95,9 @@ class Connections:
 
     def established(self, number: int) -> None:
         """Cancel the timer of a connection, whose protocol has its own from now on."""
-        due = self._timeout.pop(number, None)
-        if due is not None:
-            due.cancel()
+        timer = self._timeout.pop(number, None)
+        if timer is not None:
+            timer.cancel()
 
     def forget(self, number: int) -> None:
         """Note that a connection is closed."""
@@ -177,7 +177,11 @@ class _ChunkLimitedParser(h11.Connection):
 def limited_protocol(
     connections: Connections, seconds: float = REQUEST_SECONDS, answer: float = ANSWER_SECONDS
 ) -> type[H11Protocol]:
-    """Return a protocol for uvicorn with timeouts for requests and answers."""
+    """Return a protocol for uvicorn with timeouts.
+
+    seconds: the timeout of a request's head.
+    answer: the seconds after which a client that reads nothing of an answer is disconnected.
+    """
 
     class Limited(H11Protocol):
         _timeout: asyncio.TimerHandle | None = None

@@ -50,7 +50,7 @@ class ClusterWorker:
 
     def begin(self) -> dict[str, Any]:
         """Open the queue and the keys, and start the worker."""
-        place, settings = self._place, self._settings
+        storage, settings = self._place, self._settings
         # Ray keeps the standard error of the process in its own files.
         forbid_core_dumps()
         write_log("info", as_json=True)
@@ -58,10 +58,10 @@ class ClusterWorker:
         def start() -> None:
             # The server runs the sweeps.
             self._queue = open_queue(
-                place.data, database=place.database, schema=place.schema, limits=place.limits,
-                sweep_seconds=None,
+                storage.data, database=storage.database, schema=storage.schema,
+                limits=storage.limits, sweep_seconds=None,
             )  # fmt: skip
-            repository = KeyRepository(place.repository)
+            repository = KeyRepository(storage.repository)
             self._worker = Worker(
                 self._name, OwnJobs(self._queue, self._name), opener(repository, settings),
                 settings, RegisteredCalculators(repository, warm=settings.warm), self._record,

@@ -46,13 +46,13 @@ class RayPool(Members[ClusterMember]):
                 ray.init(address=address, namespace="quod", log_to_driver=False)
             except ConnectionError as error:
                 raise ServiceError(f"there is no cluster of Ray at {address!r}") from error
-        place = SharedStorage(
+        storage = SharedStorage(
             os.path.abspath(data), database, schema, queue.limits, os.path.abspath(repository.path)
         )
         super().__init__(
             queue, repository, workers,
             lambda name, settings: ClusterMember(
-                name, place, settings, _gpus_of(settings.device), self._notify
+                name, storage, settings, _gpus_of(settings.device), self._notify
             ),
         )  # fmt: skip
 

@@ -34,6 +34,7 @@ class _View:
     in_hand: the number of its jobs.
     fill: the used share of its fullest memory budget.
     room: free bytes of its key budgets.
+    uses: the records of its cache, by key.
     keys: those loaded, being loaded, or of claimed work.
     """
 
@@ -69,7 +70,10 @@ class Placement:
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
     ) -> list[str] | None:
-        """Return those waiting keys whose work the worker may take; None for any key."""
+        """Return those waiting keys whose work the worker may take; None for any key.
+
+        waiting, waited: see `KeyChooser.choose`.
+        """
         now = self._clock()
         with self._lock:
             self._refresh(now)
@@ -80,10 +84,11 @@ class Placement:
             if own_view is None or not others:
                 return None
             wanted = waiting()
-            idle = not any(key in own_view.keys for key in wanted)
+            lacks_work = not any(key in own_view.keys for key in wanted)
             return [
                 key for key in wanted
-                if key in own_view.keys or self._may_take(key, own_view, others, idle, now, waited)
+                if key in own_view.keys
+                or self._may_take(key, own_view, others, lacks_work, now, waited)
             ]  # fmt: skip
 
     def record_claim(self, worker: str, keys: Collection[str]) -> None:
@@ -119,10 +124,13 @@ class Placement:
     # --- called with the lock held
 
     def _may_take(
-        self, key: str, own_view: _View, others: Iterable[_View], idle: bool, now: float,
+        self, key: str, own_view: _View, others: Iterable[_View], lacks_work: bool, now: float,
         waited: Callable[[str], float],
     ) -> bool:  # fmt: skip
-        """Decide whether a worker takes work of a key that it does not have."""
+        """Decide whether a worker takes work of a key that it does not have.
+
+        lacks_work: whether no work waits for the keys that the worker has.
+        """
         holders = [view for view in others if key in view.keys]
         if not holders:
             # An idle worker with fewer keys loses less by loading another.
@@ -134,7 +142,7 @@ class Placement:
         if len(uses) < len(holders):
             # The last worker given the key is still loading it.
             return False
-        if not (idle or self._has_room(own_view, uses[0])):
+        if not (lacks_work or self._has_room(own_view, uses[0])):
             return False
         cost = max(MIN_COST_SECONDS, *(use.load_seconds for use in uses))
         ready_seconds = now - self._ready[key][1] if key in self._ready else 0.0
@@ -160,7 +168,9 @@ class Placement:
             return
         self._refreshed = now
         self._assigned = {
-            pair: at for pair, at in self._assigned.items() if now - at < _ASSIGNMENT_SECONDS
+            pair: assigned_at
+            for pair, assigned_at in self._assigned.items()
+            if now - assigned_at < _ASSIGNMENT_SECONDS
         }
         self._views = {status.name: self._view(status) for status in self._look()}
         holders: dict[str, set[str]] = {}

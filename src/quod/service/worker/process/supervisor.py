@@ -38,7 +38,8 @@ _LOG_SECONDS = 1.0
 _MAX_LINE = 1 << 16
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
-# After these stages a partition is on the device, or next in line, until PROVE has ended.
+# After these stages a partition is on the device, or next in line, until PROVE has ended; the most
+# likely to have crashed the process comes first.
 _AT_THE_DEVICE = (Stage.UPLOAD, Stage.KEY)
 
 _log = logging.getLogger(__name__)
