@@ -62,8 +62,8 @@ def corner_weights(
             bit = (lower_bits >> (upper_variables - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (points.first, points.second), strict=False):
-                w = coordinate(start, loop.index + log_each)
-                eq_factor = f.select(bit != 0, w, f.carried(1 - w))
+                coordinate_value = coordinate(start, loop.index + log_each)
+                eq_factor = f.select(bit != 0, coordinate_value, f.carried(1 - coordinate_value))
                 products.append(f.carried(product * eq_factor))
             loop.next(tuple(products))
         totals: list[Any] = []

@@ -137,6 +137,7 @@ class _Constants:
     def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
         self._has_public, self._proof, self._constants = form.has_public, proof, constants
         zero = k.constant(0, constants.public.type)
+        # Public inputs are read from `collapsed`, so this table has none, and no runs of gates.
         fixed_form = GateForm(form.field, (), False, form.has_random, form.below_is_base)
         gate_table = GateTable(
             zero, zero, constants.randoms, zero, constants.gates, constants.gates,
