@@ -108,6 +108,7 @@ class _Folds:
     ) -> None:  # fmt: skip
         self._device, self._field = device, field
         self._log_row = min(_LOG_SMALL, log2_size - 1)
+        # The small folds have 2**log_row, ..., 4, 2 entries: log_row rows.
         self.rows, size = self._log_row, field.bytes
         self.large = [table]
         for log_count in range(log2_size - 1, self._log_row, -1):

@@ -80,6 +80,7 @@ class LigeroShape:
             digest = transcript.draw()
             for index in range(0, DIGEST_BYTES, _NUMBER_BYTES):
                 number = int.from_bytes(digest[index : index + _NUMBER_BYTES], "little")
+                # The length is a power of two, so the remainder is uniform.
                 if len(indices) < self.opened:
                     indices.add(number % self.code.length)
         return sorted(indices)

@@ -34,11 +34,11 @@ class LigeroCommitment:
         bytes.
         """
         shape, field = self.shape, self.shape.field
-        checked, factors, total = shape.combine(reader.transcript, claims)
+        checked_claims, factors, total = shape.combine(reader.transcript, claims)
         last_claim, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
         combination = reader.elements(Label.OPENING, field, shape.code.message)
         expected = PlainElement.zero(field)
-        for claim, factor in zip(checked, factors, strict=True):
+        for claim, factor in zip(checked_claims, factors, strict=True):
             upper, lower = claim.point[: shape.log_rows], claim.point[shape.log_rows :]
             weight = factor * equality(field, upper, r)
             expected += weight * value_at(field, combination, lower)
@@ -76,9 +76,9 @@ class LigeroCommitment:
         """Check that each column, combined like the rows, equals its element of the word."""
         field, code = self.shape.field, self.shape.code
         weights = coordinates(coefficients_of(equalities(field, r)))
-        for weight, part in zip(weights, coordinates(combination), strict=True):
-            word = code.values_at(part, places)
-            for value, column in zip(word, columns, strict=True):
+        for weight, coefficient_row in zip(weights, coordinates(combination), strict=True):
+            codeword_values = code.values_at(coefficient_row, places)
+            for value, column in zip(codeword_values, columns, strict=True):
                 if (sum(map(mul, weight, column)) - value) % code.modulus.value:
                     raise VerificationError("an opened column does not match the combination")
 
