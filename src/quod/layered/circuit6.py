@@ -90,10 +90,10 @@ class _Flattening:
         products = file.totals(lambda segment: len(segment.gates["mul"]))[first]
         self._log_inputs = _log(file.segments[first].inputs)
         self._is_relayed = relay and products > 0
-        copied = 1 << self._log_inputs if self._is_relayed else 0
+        relay_gates = 1 << self._log_inputs if self._is_relayed else 0
         copies = file.totals(lambda segment: 1)
         for maximum, what, count in (
-            (limit, "gates", copied + sum(gates[number] for number in file.layers)),
+            (limit, "gates", relay_gates + sum(gates[number] for number in file.layers)),
             (limit, "copies of segments", sum(copies[number] for number in file.layers)),
             (MAX_RANDOMS, "random coefficients", file.randoms()),
             (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
@@ -126,6 +126,7 @@ class _Flattening:
     def _layer(self, root: int) -> Layer:
         """Collect the gates of a segment and of all nested segments."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
+        # For each segment, the offsets of the inputs and outputs of its copies.
         placements: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
         # Segments are taken by rank, parents first, so that all copies of a segment are known
         # before its gates are collected.
@@ -133,7 +134,7 @@ class _Flattening:
         while pending:
             number = self._file.order[heapq.heappop(pending)]
             segment, copies = self._file.segments[number], placements.pop(number)
-            inputs, outputs = (np.concatenate([pair[end] for pair in copies]) for end in (0, 1))
+            inputs, outputs = (np.concatenate([pair[side] for pair in copies]) for side in (0, 1))
             for child in segment.children:
                 if not self._has_gates[child.segment] or not len(child.inputs):
                     continue
