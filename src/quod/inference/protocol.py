@@ -109,7 +109,7 @@ class ProtocolRun:
     def _at(self, point: Point, expected_values: dict[int, Plain]) -> list[PlainElement]:
         """Return the columns' values at a point, and add a claim for the opening.
 
-        VerificationError unless they equal the `expected_values` values, by column.
+        VerificationError unless the columns in `expected_values` have these values.
         """
         places, side = self._places, self._side
         padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
@@ -119,8 +119,8 @@ class ProtocolRun:
                 raise VerificationError(f"column {column} of the activations has a different value")
         column_point = side.transcript.challenges(self._field, places.log_blocks)
         values = PlainElement.from_coefficients(self._field, column_values)
-        value_at_chosen = weighted(self._field, equalities(self._field, column_point), values)
-        self._columns.append(Claim((*column_point, *padded), value_at_chosen.coefficients))
+        combined_value = weighted(self._field, equalities(self._field, column_point), values)
+        self._columns.append(Claim((*column_point, *padded), combined_value.coefficients))
         return values
 
     def _hidden_layers(self) -> None:
@@ -209,13 +209,18 @@ def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -
     """Evaluate the multilinear polynomial of a matrix, padded by its last row and zero columns."""
     zero, count = PlainElement.zero(field), len(numbers)
     weights = equalities(field, rows)
-    by_row = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
+    # Padding repeats the last row, so that the last weights are added.
+    row_weights = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
     total = zero
-    across = coefficients_of(equalities(field, columns)[: numbers.shape[1]])
-    for weight, row in zip(by_row, numbers.tolist(), strict=True):
+    column_weights = coefficients_of(equalities(field, columns)[: numbers.shape[1]])
+    for weight, row in zip(row_weights, numbers.tolist(), strict=True):
         parts = [
-            sum(number * each[place] for number, each in zip(row, across, strict=True) if number)
-            for place in range(field.degree)
+            sum(
+                number * column_weight[coefficient_index]
+                for number, column_weight in zip(row, column_weights, strict=True)
+                if number
+            )
+            for coefficient_index in range(field.degree)
         ]
         inner = tuple(part % field.modulus.value for part in parts)
         total += weight * PlainElement(field, inner)

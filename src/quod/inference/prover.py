@@ -163,7 +163,7 @@ class _Writer:
 
     def _padded_columns(self, activations: Activations) -> dict[int, Numbers]:
         """Return the columns, padded in images and in outputs to the sizes of the layout."""
-        places, by_place = self._places, {}
+        places, columns_by_index = self._places, {}
         for layer in range(places.hidden):
             remainders = _padded(places, activations.remainders[layer], places.log_hidden, HALF)
             columns = {
@@ -173,8 +173,8 @@ class _Writer:
                 HIGH: remainders >> LIMB_BITS,
             }
             for which, column in columns.items():
-                by_place[places.column(layer, which)] = column
-        return by_place
+                columns_by_index[places.column(layer, which)] = column
+        return columns_by_index
 
     def proof(self) -> bytes:
         """Return the bytes of all parts, each preceded by its length."""
@@ -256,16 +256,19 @@ class _Writer:
             padded = (*multipliers, *[0] * (len(weights) - len(multipliers)))
             weights = [w * m for w, m in zip(weights, padded, strict=True)]
         log_columns = places.log_columns(layer)
-        folded = weighted_rows(
+        combined_weights = weighted_rows(
             device, self._field, self._prover._weights[layer], coefficients_of(weights), log_columns
         )
         inputs = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
         activations = device.upload(_words(device, inputs))
-        mixed = weighted_rows(
+        combined_activations = weighted_rows(
             device, self._field, activations, coefficients_of(equalities(self._field, images)),
             log_columns,
         )  # fmt: skip
-        tables = [elements_to_words(self._field, folded), elements_to_words(self._field, mixed)]
+        tables = [
+            elements_to_words(self._field, combined_weights),
+            elements_to_words(self._field, combined_activations),
+        ]
         return self._sumcheck(statement, tables)
 
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
@@ -274,10 +277,10 @@ class _Writer:
         layer_multipliers = self._prover.key.multipliers[layer]
         multipliers[: len(layer_multipliers)] = layer_multipliers
         weights = coefficients_of(equalities(self._field, columns))
-        mixed = weighted_rows(
+        combined_weights = weighted_rows(
             device, self._field, self._prover._transposed[layer], weights, log_rows
         )
-        tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
+        tables = [_words(device, multipliers), elements_to_words(self._field, combined_weights)]
         return self._sumcheck(statement, tables)
 
     def _sumcheck(self, statement: Sumcheck, tables: list[Words]) -> Reduced:
