@@ -81,6 +81,8 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
     if not may_be_deep and not any(key in text for key in keys):
         return []
     spans: list[tuple[int, int]] = []
+    # `begin` and `outer` are of a value of `keys` that is being scanned: its start, or -1, and the
+    # depth of the object that contains it.
     depth, begin, outer = 0, -1, -1
     for token in _TOKEN.finditer(text):
         start, end = token.span()
