@@ -3,7 +3,7 @@
 The coefficients of a quotient are a recurrence from the highest coefficient down. The coefficients
 are divided into chunks. The carry from each chunk into the one below is itself a recurrence over
 chunks, with a power of the multiplier. Once the carries are known, all chunks are computed
-independently.
+independently. (`f.carried` is about other carries: those between the limbs of an element.)
 """
 
 from __future__ import annotations

@@ -85,9 +85,10 @@ def add_fractions(
     field: FieldSpec,
     has_numerators: bool,
 ) -> None:
-    """Add the 2*n fractions in `above` pairwise into n: fraction i and fraction i + n.
+    """Add the 2*n fractions in `above` pairwise into n in `below`: fractions i and i + n.
 
-    Numerators precede denominators; without numerators they are 1.
+    Each level has its numerators, then its denominators, from index `from_first` of `above` and
+    `to_first` of `below` on. Without numerators in `above` they are 1.
     """
     f: Any = field_arithmetic(k, field, inlined=True)
     i = k.global_id()
@@ -196,6 +197,7 @@ def next_layer(
         tree_values.append(values_of_tree)
     # Every instance computes the whole step, and one instance stores the results.
     state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
+    # It binds the variable that selects between the values at 0 and at 1.
     selector = f.carried(challenge(f, field, state))
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.carried(challenge(f, field, state))

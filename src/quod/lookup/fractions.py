@@ -93,6 +93,7 @@ def read_sums(
             roots = sums
         elif combined(field, sums, scale) != last_claim:
             raise VerificationError(f"the proof's claim about layer {layer} of the sums is wrong")
+        # It binds the variable that selects between the values at 0 and at 1.
         selector = reader.transcript.challenge(field)
         point = [selector, *point]
         x = PlainElement(field, selector)

@@ -3,8 +3,8 @@
 eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). The factor of the variable that
 a round binds is linear, and is kept apart from the round's polynomial (Gruen, "Some improvements
 for the PIOP for ZeroCheck", eprint 2024/108). The product over the remaining variables comes from
-the two tables. Each has the eq tables of all numbers of its last variables: entry 2**l + x is eq of
-the last l coordinates at x. So one table serves all rounds, and no array has the hypercube's size.
+the two tables. Each has, for every l, the eq table of its last l coordinates: entry 2**l + x is eq
+of these at x. So one table serves all rounds, and no array has the hypercube's size.
 """
 
 from __future__ import annotations

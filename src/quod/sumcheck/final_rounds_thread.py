@@ -111,17 +111,17 @@ def finish_alone(
 
         For fields of one word masks take a third of the time, so full vectors are handled without.
         """
-        full_count, sums = k.constant(0, count.type), nothing
+        full_count, sums = k.constant(0, count.type), zeros
         if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
             full_count = count // lanes * lanes
-            with k.range(0, full_count, lanes, carry=nothing) as loop:
+            with k.range(0, full_count, lanes, carry=zeros) as loop:
                 loop.next(add(loop.carried, loop.index + local))
             sums = tuple(loop.results)
         with k.range(full_count + local, count, lanes, carry=sums) as loop:
             loop.next(add(loop.carried, loop.index))
         return list(loop.results)
 
-    nothing = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
+    zeros = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
 
     def evaluate(round_number: Value, entry: Entry) -> tuple[Any, ...]:
         """Return the values of a round's polynomial at `evaluated`; the tables stay as they are."""

@@ -15,6 +15,7 @@ from quod.field.moduli import Modulus
 INFINITY = None
 
 Place = int | None
+"""An evaluation point: a small integer, or `INFINITY`."""
 
 _PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
 

@@ -47,6 +47,7 @@ _CPU_COMBINING_INSTANCES = 1 << 10
 
 
 _Point = tuple[Buffer, Buffer, Buffer]
+"""The buffers of a claim: the upper coordinates and lower coordinates of its point, its factor."""
 
 
 def _skipped_entries(size: int) -> int:

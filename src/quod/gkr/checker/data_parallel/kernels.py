@@ -2,7 +2,9 @@
 
 The values are elements of a proof, so no kernel copies them to a table. A wire's coordinates are
 split into upper and lower ones, each with an eq table. The wires of a partial sum have the same
-upper coordinates, so one product multiplies the whole partial sum by the upper factor.
+upper coordinates, so one product multiplies the whole partial sum by the upper factor. In the
+kernels `sent` has the elements of the proofs, `tables` their eq tables, and `parts` the partial
+sums. A tile is one partial sum of one proof.
 """
 
 from __future__ import annotations
