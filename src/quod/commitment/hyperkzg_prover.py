@@ -88,10 +88,12 @@ class HyperKzgCommitter(GroupCommitter):
                 kernel, -(-count // kernel.lanes), count, factors, number, fold, total,
                 label="quotient",
             )  # fmt: skip
-        square = r * r % p
+        r_squared = r * r % p
         count = folds[0].nbytes // field.bytes
         for stride in (2, 1):
-            total, count = record_quotient(recording, device, field, total, count, stride, square)
+            total, count = record_quotient(
+                recording, device, field, total, count, stride, r_squared
+            )
         recording.finish().run()
         return total
 

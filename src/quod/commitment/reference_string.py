@@ -135,7 +135,7 @@ class ReferenceString:
         powers = multiply_generator(resolve_device("cpu"), GROUP, scalars)
         law = g2_group(_CURVE)
         return cls._of(
-            powers, [law.multiply(e, law.generator) for e in powers_of_tau[1:POWERS_OF_G2]]
+            powers, [law.multiply(power, law.generator) for power in powers_of_tau[1:POWERS_OF_G2]]
         )
 
     @classmethod

@@ -111,10 +111,13 @@ class Sha256(KernelDigest):
                 t2 = _xor_of_rotations(a, 2, 13, 22) + majority
                 a, b, c, d, e, f, g, h = t1 + t2, a, b, c, d + t1, e, f, g
                 # The schedule's word of 16 rounds later replaces this one.
-                near, far = words[(index + 1) % BLOCK_WORDS], words[(index + 14) % BLOCK_WORDS]
-                words[index] += _xor_of_rotations(near, 7, 18) ^ (near >> 3)
+                word_1, word_14 = (
+                    words[(index + 1) % BLOCK_WORDS],
+                    words[(index + 14) % BLOCK_WORDS],
+                )
+                words[index] += _xor_of_rotations(word_1, 7, 18) ^ (word_1 >> 3)
                 words[index] += words[(index + 9) % BLOCK_WORDS] + (
-                    _xor_of_rotations(far, 17, 19) ^ (far >> 10)
+                    _xor_of_rotations(word_14, 17, 19) ^ (word_14 >> 10)
                 )
             rounds.next((a, b, c, d, e, f, g, h, *words))
         return [old + new for old, new in zip(state, rounds.results[:8], strict=True)]

@@ -245,10 +245,10 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
 
 def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
     """Return the field of challenges of a new key."""
-    places = Places(widths, table_bits, MANY_IMAGES)
-    while places.images > 1 and not places.fits:
-        places = Places(widths, table_bits, places.images // 2)
-    sufficient_fields = (f for f in FIELDS if bits_of(terms_of(places, f).values()) >= MIN_BITS)
+    layout = Places(widths, table_bits, MANY_IMAGES)
+    while layout.images > 1 and not layout.fits:
+        layout = Places(widths, table_bits, layout.images // 2)
+    sufficient_fields = (f for f in FIELDS if bits_of(terms_of(layout, f).values()) >= MIN_BITS)
     return next(sufficient_fields, FIELDS[-1])
 
 

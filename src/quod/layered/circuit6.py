@@ -161,8 +161,8 @@ class _Flattening:
             ]
             output = _all_sums(outputs, kind_gates.output).astype(np.uint32)
             coefficient = np.tile(indices, len(outputs))
-            random = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
-            for index in random.tolist():
+            random_gates = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
+            for index in random_gates.tolist():
                 coefficient[index] = self._coefficient_index(Random(self._randoms))
                 self._randoms += 1
             exponent = np.tile(kind_gates.exponent, len(outputs))
@@ -181,10 +181,10 @@ class _Flattening:
             if not is_tagged.any():
                 continue
             words = gates.value[is_tagged] if tag == ELEMENT else gates.value[is_tagged][:, :1]
-            numbers, inverse = _distinct(words)
+            numbers, number_indices = _distinct(words)
             values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
             table = np.array([self._coefficient_index(value) for value in values], np.uint32)
-            indices[is_tagged] = table[inverse]
+            indices[is_tagged] = table[number_indices]
         return indices
 
     def _coefficient_index(self, value: Coefficient) -> int:
@@ -280,9 +280,12 @@ class _Table:
         tag = self._tags[indices]
         if kind != "const" and (tag == PUBLIC).any():
             raise InputError("a public input multiplies a value, which Expander has not")
-        random = indices[tag == RANDOM]
-        if len(np.unique(random)) < len(random) or self._used[random].any():
+        random_coefficients = indices[tag == RANDOM]
+        if (
+            len(np.unique(random_coefficients)) < len(random_coefficients)
+            or self._used[random_coefficients].any()
+        ):
             raise InputError("several gates have one random coefficient, which Expander has not")
-        self._used[random] = True
+        self._used[random_coefficients] = True
         exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
         return Circuit6Gates(gates.inputs, gates.output, tag, self._values[indices], exponent)

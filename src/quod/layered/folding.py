@@ -33,7 +33,7 @@ def folded(
         outputs_by_level.setdefault(levels.of(number), []).append(number)
     sums_of_program = [number for number, node in enumerate(nodes) if isinstance(node, dict)]
     values_per_level = Counter(map(levels.of, sums_of_program))
-    top, kept, sums = max(outputs_by_level), list[int](), list[int]()
+    top, unfolded, sums = max(outputs_by_level), list[int](), list[int]()
     first_late_level = min(
         (levels.of(number) for number in sums_of_program if number in late), default=top
     )
@@ -54,14 +54,14 @@ def folded(
             or len(level_values) * levels_above
             <= len(level_values) + len(rows) + levels_above - 2 + extension_gates
         ):
-            kept += level_values
+            unfolded += level_values
             continue
         first_late_level = min(first_late_level, level + 1)
         for wires, count in zip(challenges, (side, len(rows)), strict=True):
             wires += [program.random() for _ in range(count - len(wires))]
         parts = [_combined(program, row, challenges[0]) for row in rows]
         sums.append(_combined(program, parts, challenges[1]))
-    return kept + sums
+    return unfolded + sums
 
 
 def _combined(program: LookupProgram, numbers: list[int], challenges: list[Wire]) -> int:

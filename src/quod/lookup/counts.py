@@ -152,8 +152,8 @@ def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
     rows = np.ascontiguousarray(np.concatenate(arrays, axis=1))
     width = rows.shape[1]
     if width <= 2:
-        wide = rows.astype(np.uint64)
-        return wide[:, 0] if width == 1 else wide[:, 0] | wide[:, 1] << np.uint64(32)
+        words = rows.astype(np.uint64)
+        return words[:, 0] if width == 1 else words[:, 0] | words[:, 1] << np.uint64(32)
     # NumPy byte strings drop trailing zeros, so a further byte 1 follows each row.
     padded = np.full((len(rows), 4 * width + 1), 1, np.uint8)
     padded[:, :-1] = rows.view(np.uint8)
@@ -164,6 +164,8 @@ def _in_range(
     device: AnyDevice, modulus: Modulus, array: Words, size: int
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Return elements as numbers, and a mask of those below `size`; larger ones become 0."""
-    plain = array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
-    is_below = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
-    return np.where(is_below, plain[:, 0], 0).astype(np.int64), is_below
+    canonical_words = (
+        array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
+    )
+    is_below = (canonical_words[:, 0] < size) & (canonical_words[:, 1:] == 0).all(axis=1)
+    return np.where(is_below, canonical_words[:, 0], 0).astype(np.int64), is_below

@@ -226,10 +226,10 @@ class FractionTrees:
             hash=self._hash,
         )  # fmt: skip
         compiled = self._device.compile(next_layer, lanes=plan.finish_lanes, form=form)
-        shift = self._equality if self._shifted is None else self._shifted.shift
+        shift_buffer = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(
             compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
-            self._point, self._equality, shift,
+            self._point, self._equality, shift_buffer,
         )  # fmt: skip
         base = None
         if self._shifted is not None and self._is_shifted(number):

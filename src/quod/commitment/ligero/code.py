@@ -119,7 +119,7 @@ def _twiddles(modulus: Modulus, log_length: int) -> tuple[int, ...]:
     # The next level has 2 * x**2 - 1 on the circle, x**2 for roots of unity.
     while len(levels[-1]) > 1:
         levels.append([((1 + on_circle) * x * x - on_circle) % p for x in levels[-1][::2]])
-    return (0, *(t for level in reversed(levels[:log_length]) for t in level))
+    return (0, *(twiddle for level in reversed(levels[:log_length]) for twiddle in level))
 
 
 def times(p: int, a: Point, b: Point) -> Point:

@@ -196,13 +196,13 @@ class LigeroCommitter:
         combination = self._elements("the combination of rows", self._combination)
         writer.encoded(Label.OPENING, shape.field, combination.tobytes())
 
-        places = shape.places(writer.transcript)
-        nodes = [code.length + place for place in places]
-        nodes += siblings(code.log_length, places)
-        columns, digests = self._gather(places, nodes, timeline)
-        leaves = digests[: len(places)].tobytes()
+        column_indices = shape.places(writer.transcript)
+        nodes = [code.length + column_index for column_index in column_indices]
+        nodes += siblings(code.log_length, column_indices)
+        columns, digests = self._gather(column_indices, nodes, timeline)
+        leaves = digests[: len(column_indices)].tobytes()
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
-        writer.message(Label.OPENING, digests[len(places) :].tobytes())
+        writer.message(Label.OPENING, digests[len(column_indices) :].tobytes())
 
     def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
         """Record the part of an opening before columns are drawn; points are uploaded later."""
@@ -284,18 +284,18 @@ class LigeroCommitter:
         )  # fmt: skip
 
     def _gather(
-        self, places: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
+        self, column_indices: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
     ) -> tuple[Words, Words]:
         """Return the opened columns as canonical integers, and tree nodes, a row per node."""
         shape, code, device = self._shape, self._shape.code, self._device
-        entries = len(places) * shape.rows
+        entries = len(column_indices) * shape.rows
         columns = device.allocate(entries * code.modulus.bytes)
         digests = device.allocate(len(nodes) * 4 * STATE_WORDS)
         recording = device.stream("columns").record()
         recording.fill(columns, UNWRITTEN)
         self._launch(
             recording, gather_columns, entries, entries, shape.log_rows, code.length,
-            self._matrix, device.upload(np.array(places, np.uint32)), columns,
+            self._matrix, device.upload(np.array(column_indices, np.uint32)), columns,
             modulus=code.modulus,
         )  # fmt: skip
         self._launch(

@@ -113,8 +113,8 @@ def collapse_instances(
         proof = wire // places
         with k.range(start, count, step, carry=f.carried(f.zero())) as loop:
             value = value_field.load(values, first + (wire << log_instances) + loop.index)
-            share = f.load(shares, (proof << log_instances) + loop.index)
-            loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
+            weight = f.load(shares, (proof << log_instances) + loop.index)
+            loop.next(f.carried(loop.carried + mixed.multiply(weight, value)))
         return loop.results
 
     if by_workgroup:

@@ -261,16 +261,16 @@ def hash_level(
         with k.if_(left != NONE):
             children = [
                 word
-                for at in (left, right)
-                for word in k.load(nodes, at * STATE_WORDS, STATE_WORDS)
+                for child in (left, right)
+                for word in k.load(nodes, child * STATE_WORDS, STATE_WORDS)
             ]
 
-            def load(at: Value, size: int) -> Sequence[Value]:
-                begin = at.constant
+            def load(offset: Value, size: int) -> Sequence[Value]:
+                begin = offset.constant
                 if isinstance(begin, int) or size == len(children):
                     return children[int(begin or 0) :][:size]
                 # A block of a hash over a field is the digest of one child.
-                half = k.select(at < STATE_WORDS, left, right)
-                return k.load(nodes, half * STATE_WORDS + at % STATE_WORDS, size)
+                half = k.select(offset < STATE_WORDS, left, right)
+                return k.load(nodes, half * STATE_WORDS + offset % STATE_WORDS, size)
 
             k.store(nodes, out * STATE_WORDS, *digest(load, len(children), _NODE))

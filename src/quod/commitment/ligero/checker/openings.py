@@ -105,11 +105,11 @@ class OpeningChecker:
                 reader, field, degree=2, variables=shape.log_rows, claim=total
             )
             combination = reader.element_words(Label.OPENING, field, shape.code.message)
-            places = shape.places(reader.transcript)
+            column_indices = shape.places(reader.transcript)
             columns = self._words(
                 reader, modulus.words * shape.opened * shape.rows, absorbed=self._leaves
             )
-            rows, sibling_count = self._paths.rows(places)
+            rows, sibling_count = self._paths.rows(column_indices)
             siblings = self._words(reader, STATE_WORDS * sibling_count)
         except (InputError, VerificationError):
             return False
@@ -130,7 +130,7 @@ class OpeningChecker:
             if elements:
                 self._upload(name, elements_to_words(field, elements))
         self._upload("combination", combination)
-        self._upload("places", np.array(places, np.uint32))
+        self._upload("places", np.array(column_indices, np.uint32))
         self._upload("rows", rows)
         if len(siblings):
             first = shape.opened * DIGEST_BYTES
