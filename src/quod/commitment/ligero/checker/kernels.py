@@ -2,9 +2,9 @@
 
 A proof contains canonical integers. A kernel loads them as elements in memory form, that is,
 divided by the Montgomery radix. In a comparison both sides have this factor, or one side is
-multiplied by the radix. A verdict is the run's ticket, a number that no earlier run had, plus
-`PASSED` or `FAILED`; so memory that no check wrote has no verdict. `f.carried` propagates carries
-between an element's limbs, and `loop.carried` is the value that a loop carries.
+multiplied by the radix. A verdict is the run's ticket, a random number, plus `PASSED` or `FAILED`;
+so memory that this run has not written has no verdict. `f.carried` propagates carries between an
+element's limbs, and `loop.carried` is the value that a loop carries.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class OpeningChecker:
         return np.frombuffer(reader.message(Label.OPENING, 4 * count, **absorbed), "<u4")
 
     def _upload(self, name: str, words: Words, start: int = 0) -> None:
-        """Upload words to a buffer, from byte `first` on."""
+        """Upload words to a buffer, from byte `start` on."""
         target = self._memory[name].slice(start, start + words.nbytes)
         self.device.upload(np.ascontiguousarray(words, np.uint32), into=target)
 
