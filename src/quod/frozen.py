@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+# Attributes: the field names of a class, a mark of this module's `__repr__`, and the defaults of
+# the fields, an attribute of `__init__`.
 _FIELDS = "__frozen_fields__"
 _SHARED = "__of_frozen_fields__"
 _DEFAULTS = "__frozen_defaults__"
@@ -174,16 +176,16 @@ def _arrange_arguments(
     named: dict[str, Any],
 ) -> tuple[Any, ...]:  # fmt: skip
     """Arrange arguments in field order; raises TypeError for missing or unexpected ones."""
-    call, count = f"{cls.__name__}()", len(values)
+    shown_call, count = f"{cls.__name__}()", len(values)
     if count > len(names):
-        raise TypeError(f"{call} takes {len(names)} arguments but {count} were given")
+        raise TypeError(f"{shown_call} takes {len(names)} arguments but {count} were given")
     for name in named:
         if name not in names:
-            raise TypeError(f"{call} got an unexpected keyword argument {name!r}")
+            raise TypeError(f"{shown_call} got an unexpected keyword argument {name!r}")
         if name in names[:count]:
-            raise TypeError(f"{call} got multiple values for argument {name!r}")
+            raise TypeError(f"{shown_call} got multiple values for argument {name!r}")
     arguments = defaults | named
     missing = [name for name in names[count:] if name not in arguments]
     if missing:
-        raise TypeError(f"{call} is missing {', '.join(map(repr, missing))}")
+        raise TypeError(f"{shown_call} is missing {', '.join(map(repr, missing))}")
     return values + tuple([arguments[name] for name in names[count:]])

@@ -41,9 +41,9 @@ def check_bits(
     required_bits = whole_number("allow_bits", allow_bits, 0)
     bits = bits_of(terms.values())
     if bits < required_bits:
-        largest = max(terms, key=lambda name: terms[name], default="none")
+        largest_term = max(terms, key=lambda name: terms[name], default="none")
         raise InputError(
             f"{what} shows {bits} bits, and at least {required_bits} are required (the "
-            f"largest error term is {largest!r}); choose stronger parameters, or "
+            f"largest error term is {largest_term!r}); choose stronger parameters, or "
             f"{remedy} allow_bits={bits}"
         )

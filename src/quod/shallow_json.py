@@ -39,18 +39,18 @@ def load(
     """
     text = data if isinstance(data, str) else data.decode()
     spans = _scan(text, raw)
-    plain = text
+    parser_text = text
     if spans:
         # The unparsed values are replaced by their indices, so that the parser accepts the text.
         ends = [0, *(end for _, end in spans)]
         begins = [*(begin for begin, _ in spans), len(text)]
-        plain = "".join(
+        parser_text = "".join(
             piece
             for index, (end, begin) in enumerate(zip(ends, begins))
             for piece in (text[end:begin], str(index) if index < len(spans) else "")
         )
     if max_values is not None:
-        count = plain.count(",") + plain.count("[") + plain.count("{") + 1
+        count = parser_text.count(",") + parser_text.count("[") + parser_text.count("{") + 1
         if count > max_values:
             raise ValueError(f"the document has more than {max_values} values")
     unused = set(range(len(spans)))
@@ -70,7 +70,7 @@ def load(
                 document[key] = None if value == "null" else Text(value)
         return document
 
-    return json.loads(plain, object_pairs_hook=pairs, parse_constant=_no_number)
+    return json.loads(parser_text, object_pairs_hook=pairs, parse_constant=_no_number)
 
 
 def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
@@ -81,6 +81,8 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
     if not may_be_deep and not any(key in text for key in keys):
         return []
     spans: list[tuple[int, int]] = []
+    # `begin` and `outer` are of a value of `keys` that is being scanned: its start, or -1, and the
+    # depth of the object that contains it.
     depth, begin, outer = 0, -1, -1
     for token in _TOKEN.finditer(text):
         start, end = token.span()

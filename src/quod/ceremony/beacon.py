@@ -75,4 +75,4 @@ class Beacon:
     def followed_stream(self, timeline: Timeline) -> ChaChaStream:
         """Return `stream`, computed as a stage of a timeline with progress."""
         with timeline.stage("beacon") as stage:
-            return self.stream(lambda part: stage.progress(round(part * 1000), 1000))
+            return self.stream(lambda fraction: stage.progress(round(fraction * 1000), 1000))

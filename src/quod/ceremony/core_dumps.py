@@ -12,6 +12,7 @@ from collections.abc import Iterator
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 _lock = threading.Lock()
+# The number of bodies of `no_core_dumps` that are running.
 _blocks = 0
 _saved_state: tuple[tuple[int, int] | None, int] = (None, 0)
 
@@ -69,6 +70,7 @@ def _dumpable(value: int) -> int:
         return 0
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     old_value: int = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+    # The old value can be 2, which the system sets and prctl rejects.
     if value in (0, 1):
         prctl(_PR_SET_DUMPABLE, value, 0, 0, 0)
     return old_value

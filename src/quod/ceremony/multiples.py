@@ -22,6 +22,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
 _MAX_RUN = 64
+# The largest exponent start + i has at most this many bits.
 _EXPONENT_BITS = 40
 
 
@@ -37,7 +38,7 @@ def scalar_powers(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = first * base**(start + i), canonical; an instance computes `run` of them."""
+    """Set out[i] = first * base**(start + i), canonical; an instance computes `run` of them."""
     f, instance = prime_field(k, modulus), k.global_id()
     radix = modulus.montgomery_radix
     to_montgomery, inverse_radix = f.constant(radix), f.constant(pow(radix, -1, modulus.value))
@@ -67,7 +68,7 @@ def scalar_multiples(
     *,
     group: Group,
 ) -> None:
-    """out[i] = scalars[i] * points[i], from affine to extended points of prime order.
+    """Set out[i] = scalars[i] * points[i], from affine to extended points of prime order.
 
     The instructions and memory accesses do not depend on the scalars, which are integers below r.
     """
@@ -121,7 +122,7 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
         kernel = device.compile(scalar_multiples, group=group)
         with (
             device_copy(device, results) as result_memory,
-            device_copy(device, prefixes) as products,
+            device_copy(device, prefixes) as prefix_memory,
         ):
             with device_copy(device, scalar_rows) as scalar_memory:
                 device.launch(
@@ -131,4 +132,4 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
             if not device.host_memory:
                 device.download(result_memory, results)
             check_written(device, "multiples", results)
-            return normalise_within(device, group, count, result_memory, products)
+            return normalise_within(device, group, count, result_memory, prefix_memory)

@@ -29,7 +29,7 @@ _SOURCE = "/dev/urandom"
 
 @kernel
 def inverted_scalar(k: Builder, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus) -> None:
-    """out[0] = 1 / a[0]; both are canonical."""
+    """Set out[0] = 1 / a[0]; both are canonical."""
     f = prime_field(k, modulus)
     radix = modulus.montgomery_radix
     inverse_radix = pow(radix, -1, modulus.value)
@@ -65,6 +65,7 @@ class Secret:
             )
             pads = np.frombuffer(text_hash.digest(modulus.bytes * 256), "<u4").reshape(256, -1)
             unused_words, unused_bits = divmod(32 * modulus.words - modulus.bits, 32)
+            # An attempt gives a number below r with a probability above 1/2.
             for pad in pads:
                 _fill(words)
                 words ^= pad

@@ -59,6 +59,7 @@ def run_guarded(run: Callable[[], int]) -> int:
         ended_child, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
     os.close(write_end)
+    # SIGKILL comes from outside, not from a library that aborts.
     if not os.read(read_end, 1) and code != -signal.SIGKILL:
         limit = (memory_limit() or 0) >> 20
         fail(f"error: out of memory: the process is limited to {limit} MiB; raise `ulimit -v`")

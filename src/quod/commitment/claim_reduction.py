@@ -41,7 +41,7 @@ def weigh_corners(
     *,
     field: FieldSpec,
 ) -> None:
-    """weights[x] = the sum over claims of high factor * low factor at x, for x below n."""
+    """Set weights[x] to the sum over claims of high factor * low factor at x, for x below n."""
     f, x = field_arithmetic(k, field), k.global_id()
     with k.if_(x < n):
         high = x >> log_low

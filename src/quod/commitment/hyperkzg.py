@@ -57,12 +57,12 @@ class HyperKzg:
 
         The degree of folds is below the largest number of powers of a reference string.
         """
-        log2_size, likely = group_size(field, log2_size), most_likely(field)
+        log2_size, challenge_error = group_size(field, log2_size), most_likely(field)
         degree = 2 * (1 << MAX_LOG2_SIZE) + 1
         return {
             **combined_errors(field, log2_size),
-            "folds at one point": log2_size * degree * likely,
-            "folds combined": (log2_size - 1) * likely,
+            "folds at one point": log2_size * degree * challenge_error,
+            "folds combined": (log2_size - 1) * challenge_error,
         }
 
     def committer(
@@ -106,10 +106,11 @@ class HyperKzgCommitment:
         r = drawn_point(reader.transcript, field)
         values = [value for (value,) in reader.elements(Label.VALUES, field, 2 * n + 1)]
         pairs = list(zip(values[: 2 * n : 2], values[1 : 2 * n : 2], strict=True))
-        squares = [values[2 * n]]
+        # The values of f_0 and of each fold at r^2.
+        values_at_square = [values[2 * n]]
         for (x,), pair in zip(reversed(claim.point), pairs, strict=True):
-            squares.append(folded_value(p, r, x, pair))
-        if squares.pop() != claim.value[0]:
+            values_at_square.append(folded_value(p, r, x, pair))
+        if values_at_square.pop() != claim.value[0]:
             raise VerificationError("the folds of the committed table end in a different value")
         (q,) = reader.transcript.challenge(field)
         (quotient,) = reader.points(Label.OPENING, GROUP, 1)
@@ -118,7 +119,7 @@ class HyperKzgCommitment:
             p, r,
             *(
                 sum(factor * value for factor, value in zip(factors, column, strict=True)) % p
-                for column in (*zip(*pairs, strict=True), squares)
+                for column in (*zip(*pairs, strict=True), values_at_square)
             ),
         )  # fmt: skip
         if not self._holds(factors, [self.point, *folds], remainder, r * r % p, quotient):
@@ -130,10 +131,10 @@ class HyperKzgCommitment:
     ) -> bool:  # fmt: skip
         """Check by pairings: combination - `remainder` = quotient * (X^3 - s*X^2 - s*X + s^2).
 
-        The combination is the sum of factors[i] * points[i].
+        The combination is the sum of factors[i] * points[i], and s is r^2.
         """
         law, twist = g1_group(_CURVE), g2_group(_CURVE)
-        first, second, third = self.reference.tau_g2
+        tau_g2, tau_2_g2, tau_3_g2 = self.reference.tau_g2
         difference = sum_of_multiples(
             GROUP, [*points, *self.reference.tau_g1, quotient],
             [*factors, *(-c for c in remainder), -s * s],
@@ -142,7 +143,7 @@ class HyperKzgCommitment:
             resolve_device("cpu"), _CURVE,
             [
                 (difference, _CURVE.g2.generator),
-                (law.multiply(s, quotient), twist.add(second, first)),
-                (law.negate(quotient), third),
+                (law.multiply(s, quotient), twist.add(tau_2_g2, tau_g2)),
+                (law.negate(quotient), tau_3_g2),
             ],
         )  # fmt: skip

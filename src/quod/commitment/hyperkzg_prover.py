@@ -88,10 +88,12 @@ class HyperKzgCommitter(GroupCommitter):
                 kernel, -(-count // kernel.lanes), count, factors, number, fold, total,
                 label="quotient",
             )  # fmt: skip
-        square = r * r % p
+        r_squared = r * r % p
         count = folds[0].nbytes // field.bytes
         for stride in (2, 1):
-            total, count = record_quotient(recording, device, field, total, count, stride, square)
+            total, count = record_quotient(
+                recording, device, field, total, count, stride, r_squared
+            )
         recording.finish().run()
         return total
 
@@ -108,6 +110,7 @@ class _Folds:
     ) -> None:  # fmt: skip
         self._device, self._field = device, field
         self._log_row = min(_LOG_SMALL, log2_size - 1)
+        # The small folds have 2**log_row, ..., 4, 2 entries: log_row rows.
         self.rows, size = self._log_row, field.bytes
         self.large = [table]
         for log_count in range(log2_size - 1, self._log_row, -1):

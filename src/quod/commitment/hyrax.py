@@ -81,9 +81,9 @@ class HyraxCommitter(GroupCommitter):
     """A prover that commits to rows by MSMs over the same bases."""
 
     def __init__(self, device: AnyDevice, log2_size: int) -> None:
-        rows = log_rows(log2_size)
-        self._log_columns = log2_size - rows
-        super().__init__(device, log2_size, hashed_bases(self._log_columns), 1 << rows)
+        row_variables = log_rows(log2_size)
+        self._log_columns = log2_size - row_variables
+        super().__init__(device, log2_size, hashed_bases(self._log_columns), 1 << row_variables)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Send the weighted sum of all rows."""
@@ -108,14 +108,14 @@ class HyraxCommitment:
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
         claim = verify_reduction(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)
-        rows = len(claim.point) - log_columns
+        row_variables = len(claim.point) - log_columns
         total = PlainElement.zero(field)
-        weights = equalities(field, claim.point[rows:])
+        weights = equalities(field, claim.point[row_variables:])
         for entry, weight in zip(PlainElement.from_coefficients(field, row), weights, strict=True):
             total += entry * weight
         if total.coefficients != claim.value:
             raise VerificationError("the sum of the table's rows has a different value at a point")
         points = np.concatenate([hashed_bases(log_columns), from_points(GROUP, self.rows)])
-        factors = [-w for (w,) in coefficients_of(equalities(field, claim.point[:rows]))]
+        factors = [-w for (w,) in coefficients_of(equalities(field, claim.point[:row_variables]))]
         if sum_of_multiples(GROUP, points, [*(e for (e,) in row), *factors]) is not None:
             raise VerificationError("the sum of the table's rows does not match the commitment")

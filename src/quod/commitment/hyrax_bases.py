@@ -24,6 +24,7 @@ GROUP = GROUPS["bn254.g1"]
 
 LABEL = b"quod hyrax bases 1 bn254.g1"
 
+# The bits of a digest that are x.
 _X = (1 << GROUP.coordinates.bits) - 1
 
 

@@ -3,7 +3,7 @@
 The coefficients of a quotient are a recurrence from the highest coefficient down. The coefficients
 are divided into chunks. The carry from each chunk into the one below is itself a recurrence over
 chunks, with a power of the multiplier. Once the carries are known, all chunks are computed
-independently.
+independently. (`f.carried` is about other carries: those between the limbs of an element.)
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def chunk_values(
     """Set values[i] to the value at multiplier[0] of the polynomial of chunk i."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
-        m = f.carried(f.load(multiplier, 0))
+        x = f.carried(f.load(multiplier, 0))
         first = chunking.first(i)
         with k.range(0, chunking.length, carry=f.carried(f.zero())) as loop:
             index = first + ((chunking.length - 1) - loop.index) * chunking.stride
             coefficient = f.load(source, k.minimum(index, n - 1))
             coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
-            loop.next(f.carried(loop.carried * m + coefficient))
+            loop.next(f.carried(loop.carried * x + coefficient))
         f.store(values, i, loop.results)
 
 
@@ -92,7 +92,7 @@ def chunk_recurrence(
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
-        m = f.carried(f.load(multiplier, 0))
+        multiplier_value = f.carried(f.load(multiplier, 0))
         first, next_chunk = chunking.first(i), i + chunking.stride
         carry = f.load(carries, k.select(next_chunk < above, next_chunk, 0))
         start = f.select(next_chunk < above, f.carried(carry), f.carried(f.zero()))
@@ -100,7 +100,7 @@ def chunk_recurrence(
             index = first + ((chunking.length - 1) - loop.index) * chunking.stride
             coefficient = f.load(source, k.minimum(index, n - 1))
             coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
-            total = f.carried(loop.carried * m + coefficient)
+            total = f.carried(loop.carried * multiplier_value + coefficient)
             if quotient:
                 with k.if_((index >= chunking.stride) & (index < n)):
                     f.store(target, index - chunking.stride, total)
@@ -129,15 +129,16 @@ def _record(
     stride: int, multiplier: int, target: Buffer, *, quotient: bool,
 ) -> None:  # fmt: skip
     chunking = Chunking(stride)
-    power = device.upload(from_integers(field, [multiplier]))
+    multiplier_buffer = device.upload(from_integers(field, [multiplier]))
     chunks = -(-count // (stride * chunking.length)) * stride
-    carries, above = power, 0
+    # Without chunks above there are no carries; the kernel then ignores what it loads.
+    carries, above = multiplier_buffer, 0
     if chunks > stride:
         values, carries = (device.allocate(chunks * field.bytes) for _ in range(2))
         above = chunks
         kernel = device.compile(chunk_values, field=field, chunking=chunking)
         recording.launch(
-            kernel, -(-chunks // kernel.lanes), chunks, count, power, source, values,
+            kernel, -(-chunks // kernel.lanes), chunks, count, multiplier_buffer, source, values,
             label="quotient",
         )  # fmt: skip
         chunk_multiplier = pow(multiplier, chunking.length, field.value)
@@ -147,6 +148,6 @@ def _record(
         )  # fmt: skip
     kernel = device.compile(chunk_recurrence, field=field, chunking=chunking, quotient=quotient)
     recording.launch(
-        kernel, -(-chunks // kernel.lanes), chunks, count, above, power, carries, source, target,
-        label="quotient",
+        kernel, -(-chunks // kernel.lanes), chunks, count, above, multiplier_buffer, carries,
+        source, target, label="quotient",
     )  # fmt: skip

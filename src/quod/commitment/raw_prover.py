@@ -92,7 +92,7 @@ class RawCommitter:
         """Send a table by each writer; return the indices of the messages.
 
         tables: `count` concatenated tables, as many as the committer has memory for.
-        writers: their transcripts must use the same hash.
+        writers: at most `count`; their transcripts must use the same hash.
         """
         self._wait_for_download()
         hash = writers[0].transcript.hash

@@ -128,13 +128,15 @@ class ReferenceString:
         tau = whole_number("tau", tau, 1, order - 1)
         if not flag("insecure", insecure):
             raise InsecureKeyError(f"the maker of a reference string knows its tau; {_ADVICE}")
-        numbers = [1]
+        powers_of_tau = [1]
         for _ in range(count - 1):
-            numbers.append(numbers[-1] * tau % order)
-        scalars = integers_to_words(GROUP.scalars, numbers)
+            powers_of_tau.append(powers_of_tau[-1] * tau % order)
+        scalars = integers_to_words(GROUP.scalars, powers_of_tau)
         powers = multiply_generator(resolve_device("cpu"), GROUP, scalars)
         law = g2_group(_CURVE)
-        return cls._of(powers, [law.multiply(e, law.generator) for e in numbers[1:POWERS_OF_G2]])
+        return cls._of(
+            powers, [law.multiply(power, law.generator) for power in powers_of_tau[1:POWERS_OF_G2]]
+        )
 
     @classmethod
     def of_verifier(
@@ -158,13 +160,13 @@ class ReferenceString:
                 infinity=False,
             ):  # fmt: skip
                 raise InputError(f"a power of tau is not a point of {group.name}")
-        generator, second, law = _CURVE.g1.generator, _CURVE.g2.generator, g1_group(_CURVE)
+        generator, generator_g2, law = _CURVE.g1.generator, _CURVE.g2.generator, g1_group(_CURVE)
         if not flag("insecure", insecure) and _is_known(tau_g1[0]):
             raise InsecureKeyError(f"everyone knows the tau of the reference string; {_ADVICE}")
         pairs: list[tuple[G1Point, G2Point, G1Point, G2Point]]
         pairs = [
-            (tau_g1[0], second, generator, tau_g2[0]),
-            (tau_g1[1], second, tau_g1[0], tau_g2[0]),
+            (tau_g1[0], generator_g2, generator, tau_g2[0]),
+            (tau_g1[1], generator_g2, tau_g1[0], tau_g2[0]),
         ]
         pairs += [
             (tau_g1[0], power, generator, next_) for power, next_ in itertools.pairwise(tau_g2)

@@ -82,9 +82,9 @@ def weighted_rows(
         matrix, device.upload(elements_to_words(field, weights)), sums, label="rows",
     )  # fmt: skip
     row_sum = device.upload(np.full((columns, field.words), UNWRITTEN, np.uint32))
-    total = device.compile(field_sum, spec=field)
+    sum_kernel = device.compile(field_sum, spec=field)
     recording.launch(
-        total, -(-columns // total.lanes), columns, parts, sums, row_sum, label="rows"
+        sum_kernel, -(-columns // sum_kernel.lanes), columns, parts, sums, row_sum, label="rows"
     )  # fmt: skip
     recording.finish().run()
     return downloaded(device, field, row_sum, columns, "a sum of rows")

@@ -127,23 +127,23 @@ def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> l
     Raises InputError unless there is at least one claim, and each is well formed.
     """
     # Copy first: a check would exhaust an iterator, and then no claim would be verified.
-    checked = list(claims)
-    if not checked:
+    claim_list = list(claims)
+    if not claim_list:
         raise InputError("claims must be a list of at least one Claim; it is empty")
-    for claim in checked:
+    for claim in claim_list:
         if len(claim.point) != log2_size:
             raise InputError(f"the point of a claim must be a tuple of {log2_size} elements")
         check_elements(field, "a claim", (*claim.point, claim.value))
-    return checked
+    return claim_list
 
 
 def check_table(field: FieldSpec, log2_size: int, table: object) -> Buffer:
     """Return the table; InputError unless it is a buffer of 2**log2_size prime field elements."""
-    checked = instance("the table", table, Buffer, "upload one to the device")
+    buffer = instance("the table", table, Buffer, "upload one to the device")
     size = field.modulus.bytes << log2_size
-    if checked.nbytes != size:
+    if buffer.nbytes != size:
         raise InputError(
-            f"the table has {checked.nbytes} bytes; 2**{log2_size} elements of "
+            f"the table has {buffer.nbytes} bytes; 2**{log2_size} elements of "
             f"{field.modulus.name} take {size}"
         )
-    return checked
+    return buffer

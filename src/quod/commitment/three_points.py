@@ -40,5 +40,5 @@ def interpolated(
     """
     even, linear = _even_and_odd(p, r, at_r, at_minus_r)
     s = r * r % p
-    square = (at_square - linear * s - even) * pow(s * (s - 1), -1, p) % p
-    return (even - square * s) % p, linear, square
+    quadratic = (at_square - linear * s - even) * pow(s * (s - 1), -1, p) % p
+    return (even - quadratic * s) % p, linear, quadratic

@@ -67,15 +67,15 @@ def error_terms(
     """
     check_challenges(circuit, field)
     challenge_error, variables = most_likely(field), log_instances(instances)
-    steps = protocol_steps(circuit, reduction, variables)
+    protocol = protocol_steps(circuit, reduction, variables)
     commitment_terms = (Raw() if commitment is None else commitment).error_terms(
         field, circuit.log_inputs + variables
     )
     terms = {
         "random coefficients": circuit.degree_in_randoms * challenge_error,
-        "the outputs' point": (steps.outputs.count + steps.instances.count) * challenge_error,
-        "rounds of sumchecks": steps.round_degrees * challenge_error,
-        "claims combined": steps.combining_challenges * challenge_error,
+        "the outputs' point": (protocol.outputs.count + protocol.instances.count) * challenge_error,
+        "rounds of sumchecks": protocol.round_degrees * challenge_error,
+        "claims combined": protocol.combining_challenges * challenge_error,
         **{f"commitment: {cause}": error for cause, error in commitment_terms.items()},
         "the hash": Fraction(1, 1 << hash.collision_bits),
     }

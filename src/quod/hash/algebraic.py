@@ -32,6 +32,7 @@ _LOOPED_BLOCKS = 16
 LOG_TAGS = 10
 """log2 of the number of tags, for 32 labels."""
 
+# From this number on, runs are hashed as a batch of NumPy arrays.
 _MANY_RUNS = 4
 
 
@@ -179,7 +180,8 @@ class AlgebraicHash:
 class AlgebraicChain:
     """The chain over messages of elements in one kernel; create it at the kernel's top.
 
-    Each instance has its own state, and not all instances need to call it.
+    Each instance has its own state, and not all instances need to call it. `f.carried` propagates
+    carries between an element's limbs; the `carried` of a loop is its loop-carried value.
     """
 
     is_shared = False
@@ -195,9 +197,9 @@ class AlgebraicChain:
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
         """Return the state after a message of elements, as words of canonical integers."""
         count, rate = len(message) // self._element_words, self._hash.rate
-        last = max(0, count - 1) // rate
-        tag_value = tag(label, are_elements=True, fill=count - last * rate)
-        values = self._over_blocks(self._elements(state), message, last, tag_value)
+        last_block = max(0, count - 1) // rate
+        tag_value = tag(label, are_elements=True, fill=count - last_block * rate)
+        values = self._over_blocks(self._elements(state), message, last_block, tag_value)
         return self._words(values)
 
     def absorbed_prefix(
@@ -211,34 +213,37 @@ class AlgebraicChain:
         zero = k.constant(0, types.u32)
         masked = [k.select(length > index, word, zero) for index, word in enumerate(message)]
         count = length // self._element_words
-        last = k.select(count == 0, zero, (count - 1) // rate)
-        tag_word = tag(0, are_elements=True, fill=count - last * rate)
+        last_block = k.select(count == 0, zero, (count - 1) // rate)
+        # The label is the top byte of the header.
+        tag_word = tag(0, are_elements=True, fill=count - last_block * rate)
         tag_element = self._element([tag_word + ((header >> 24) << 5), zero][: self._element_words])
-        return self._words(self._over_blocks(self._elements(state), masked, last, tag_element))
+        return self._words(
+            self._over_blocks(self._elements(state), masked, last_block, tag_element)
+        )
 
     def digest_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of a run of `words` words of elements, read by `load`, on a level."""
         k, f, block = self._k, self._field, self._hash.rate * self._element_words
-        last = max(0, words - 1) // block * block
+        last_start = max(0, words - 1) // block * block
         zero = k.constant(0, types.u32)
         zero_element = f.carried(f.zero())
         level_element = self._element([level, zero][: self._element_words])
         values = [zero_element, level_element, *[zero_element] * (self._hash.capacity - 2)]
-        if last:
-            with k.range(0, last, block, carry=tuple(values)) as blocks:
+        if last_start:
+            with k.range(0, last_start, block, carry=tuple(values)) as blocks:
                 blocks.next(tuple(self._state_after(blocks.carried, load(blocks.index, block))))
             values = list(blocks.results)
-        fill = (words - last) // self._element_words
+        fill = (words - last_start) // self._element_words
         tag_element = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
         values[0] = f.carried(values[0] + tag_element)
         return self._words(
-            self._state_after(values, load(k.constant(last, types.u32), words - last))
+            self._state_after(values, load(k.constant(last_start, types.u32), words - last_start))
         )
 
     def _over_blocks(
-        self, state: list[Any], message: Sequence[Value], last: Value | int, tag_element: Any
+        self, state: list[Any], message: Sequence[Value], last_block: Value | int, tag_element: Any
     ) -> list[Any]:
-        """Return the state after blocks 0 to `last` of a message; the tag is added before the last.
+        """Return the state after blocks 0 to `last_block`; the tag is added before the last one.
 
         The blocks are in a loop, since some drivers take minutes to compile unrolled permutations.
         """
@@ -251,13 +256,15 @@ class AlgebraicChain:
             return self._state_after([f.carried(first + tag_element), *upper_elements], message)
         zero = k.constant(0, types.u32)
         words = [*message, *[zero] * (blocks * block - len(message))]
-        last = k.constant(last, types.u32) if isinstance(last, int) else last
+        last_block = (
+            k.constant(last_block, types.u32) if isinstance(last_block, int) else last_block
+        )
         for start in range(0, blocks, _LOOPED_BLOCKS):
             stop = min(start + _LOOPED_BLOCKS, blocks)
             k.store(self._message, 0, *words[start * block : stop * block])
-            with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
+            with k.range(start, k.minimum(last_block + 1, stop), carry=tuple(state)) as loop:
                 first, *upper_elements = loop.carried
-                first = f.select(loop.index == last, f.carried(first + tag_element), first)
+                first = f.select(loop.index == last_block, f.carried(first + tag_element), first)
                 block_words = k.load(self._message, (loop.index - start) * block, block)
                 loop.next(tuple(self._state_after([first, *upper_elements], block_words)))
             state = list(loop.results)

@@ -92,9 +92,9 @@ class _Blake:
 
 
 @cache
-def _fraction_of_pi(word: int) -> list[int]:
+def _fraction_of_pi(word_bits: int) -> list[int]:
     """Return the first 16 words of the fraction of pi, by Machin's formula."""
-    bits = 16 * word
+    bits = 16 * word_bits
     unit = 1 << bits + 64
 
     def arctangent(inverse: int) -> int:
@@ -106,8 +106,10 @@ def _fraction_of_pi(word: int) -> list[int]:
         return total
 
     pi = 4 * (4 * arctangent(5) - arctangent(239))
-    digits = pi % unit >> 64
-    return [digits >> bits - word * (index + 1) & (1 << word) - 1 for index in range(16)]
+    fraction = pi % unit >> 64
+    return [
+        fraction >> bits - word_bits * (index + 1) & (1 << word_bits) - 1 for index in range(16)
+    ]
 
 
 _BLAKE_256 = _Blake(32, 14, (16, 12, 8, 7))

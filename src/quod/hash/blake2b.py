@@ -67,11 +67,11 @@ def compress_blocks(
 def _mix(v: list[Value], indices: tuple[int, int, int, int], x: Value, y: Value) -> None:
     """Apply the mixing function G of RFC 7693, section 3.1, to four words of the state."""
     a, b, c, d = indices
-    for word, left, right in ((x, 32, 24), (y, 16, 63)):
+    for word, first_rotation, second_rotation in ((x, 32, 24), (y, 16, 63)):
         v[a] = v[a] + v[b] + word
-        v[d] = _rotate_right(v[d] ^ v[a], left)
+        v[d] = _rotate_right(v[d] ^ v[a], first_rotation)
         v[c] = v[c] + v[d]
-        v[b] = _rotate_right(v[b] ^ v[c], right)
+        v[b] = _rotate_right(v[b] ^ v[c], second_rotation)
 
 
 def _rotate_right(word: Value, bits: int) -> Value:
@@ -118,10 +118,10 @@ class Blake2b:
 
     def digest(self) -> bytes:
         """Return the 64 bytes of the hash; more bytes may be added afterwards."""
-        end = self.copy()
-        end._block[end._buffered :] = bytes(BLOCK - end._buffered)
-        end._compress(end._block, 1, taken=end._buffered, last=True)
-        return end._words.astype("<u8").tobytes()
+        final = self.copy()
+        final._block[final._buffered :] = bytes(BLOCK - final._buffered)
+        final._compress(final._block, 1, taken=final._buffered, last=True)
+        return final._words.astype("<u8").tobytes()
 
     def state(self) -> bytes:
         """Return `STATE_BYTES` bytes of state, as contributions to powers of tau store them."""

@@ -123,8 +123,8 @@ class ByteHash:
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
         """Return the digest of each run followed by a byte with the level."""
-        mark = bytes([level])
-        return [self.reference(run + mark) for run in runs]
+        level_byte = bytes([level])
+        return [self.reference(run + level_byte) for run in runs]
 
     def absorb(
         self, state: bytes, label: int, message: bytes, *, are_elements: bool = False

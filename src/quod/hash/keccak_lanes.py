@@ -62,8 +62,8 @@ class LanePermutation:
 
     def _round(self, halves: Halves, round_index: Value) -> Halves:
         """Apply the steps theta, rho and pi, chi, iota."""
-        # Lane `number` holds this round's constant, which only lane 0 needs. The other lanes read
-        # the 0 of the last lane.
+        # Lane `round_index` holds this round's constant, which only lane 0 needs. The other lanes
+        # read the 0 of the last lane.
         constant = self._from_lane(self._constants, round_index | self._no_constant)
         column = halves
         for lane in self._column:
@@ -141,4 +141,4 @@ def _plans() -> list[int]:
 
 
 def _pack_fields(fields: Sequence[int]) -> int:
-    return sum(field << (_BITS * place) for place, field in enumerate(fields))
+    return sum(field << (_BITS * field_index) for field_index, field in enumerate(fields))

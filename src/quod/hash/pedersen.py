@@ -30,11 +30,11 @@ SHIFT = WINDOW + 1
 def pedersen_point(bits: Sequence[int]) -> EdwardsPair:
     """Return the point that is the hash of bits."""
     message = bits_of("the message", bits)
-    group, parts = edwards_group(BABY_JUBJUB), []
+    group, multiples = edwards_group(BABY_JUBJUB), []
     for segment, start in enumerate(range(0, len(message), SEGMENT)):
         scalar = segment_scalar(message[start : start + SEGMENT]) % BABY_JUBJUB.fr.value
-        parts.append(group.multiply_fixed(scalar, pedersen_generator(segment)))
-    return group.sum(parts)
+        multiples.append(group.multiply_fixed(scalar, pedersen_generator(segment)))
+    return group.sum(multiples)
 
 
 def pedersen_bytes(data: bytes) -> bytes:

@@ -43,14 +43,16 @@ class PoseidonParameters:
 def poseidon_parameters(width: int) -> PoseidonParameters:
     """Return the parameters of a state of `width` elements, from 2 to 17."""
     width = whole_number("the width of Poseidon", width, 2, MAX_INPUTS + 1)
-    partial = PARTIAL_ROUNDS[width - 2]
-    numbers = grain_numbers(_P, width, FULL_ROUNDS, partial)
+    partial_rounds = PARTIAL_ROUNDS[width - 2]
+    numbers = grain_numbers(_P, width, FULL_ROUNDS, partial_rounds)
     canonical_numbers = (number for number in numbers if number < _P)
-    constants = tuple(tuple(islice(canonical_numbers, width)) for _ in range(FULL_ROUNDS + partial))
+    constants = tuple(
+        tuple(islice(canonical_numbers, width)) for _ in range(FULL_ROUNDS + partial_rounds)
+    )
     # A Cauchy matrix. Its numbers are reduced modulo p; numbers from p on are not skipped.
     points = [next(numbers) % _P for _ in range(2 * width)]
     matrix = tuple(tuple(pow(x + y, -1, _P) for y in points[width:]) for x in points[:width])
-    return PoseidonParameters(width, partial, constants, matrix)
+    return PoseidonParameters(width, partial_rounds, constants, matrix)
 
 
 def poseidon_hash(inputs: Sequence[int], *, initial: int = 0) -> int:
@@ -77,8 +79,8 @@ def _permuted(state: list[int]) -> list[int]:
     parameters = poseidon_parameters(len(state))
     for number, constants in enumerate(parameters.round_constants):
         state = [value + constant for value, constant in zip(state, constants, strict=True)]
-        changed = len(state) if parameters.is_full(number) else 1
-        state[:changed] = [pow(value, 5, _P) for value in state[:changed]]
+        power_count = len(state) if parameters.is_full(number) else 1
+        state[:power_count] = [pow(value, 5, _P) for value in state[:power_count]]
         state = [
             sum(value * weight for value, weight in zip(state, row, strict=True)) % _P
             for row in parameters.matrix

@@ -38,9 +38,7 @@ class Poseidon2Parameters:
 
     @cached_property
     def round_constants(self) -> list[list[int]]:
-        """Return the constants of each round in their order: one for each element, in a partial
-        round one.
-        """
+        """The constants of each round: one per element, but a single one in a partial round."""
         numbers = iter(grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds))
         half = FULL_ROUNDS // 2
         sizes = [self.width] * half + [1] * self.partial_rounds + [self.width] * half

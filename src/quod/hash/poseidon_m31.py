@@ -38,8 +38,8 @@ def poseidon_m31_hash_numbers(message: Sequence[int]) -> list[int]:
             raise InputError(f"the message is made of int, not {shown_kind(value)}")
     state = [0] * WIDTH
     for start in range(0, len(message), RATE):
-        for at, value in enumerate(message[start : start + RATE], WIDTH - RATE):
-            state[at] = (state[at] + value) % _P
+        for index, value in enumerate(message[start : start + RATE], WIDTH - RATE):
+            state[index] = (state[index] + value) % _P
         state = permuted(state)
     return state
 
@@ -53,8 +53,8 @@ def permuted(state: Sequence[int]) -> list[int]:
             sum(value * ROW[(column + row) % WIDTH] for column, value in enumerate(added)) % _P
             for row in range(WIDTH)
         ]
-        changed = powers_in(number)
-        values[:changed] = [pow(value, 5, _P) for value in values[:changed]]
+        power_count = powers_in(number)
+        values[:power_count] = [pow(value, 5, _P) for value in values[:power_count]]
     return values
 
 

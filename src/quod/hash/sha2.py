@@ -62,6 +62,7 @@ class Sha256(KernelDigest):
             if words > full_words
             else ()
         )
+        # The byte with the level, and the bit 1 of the padding.
         end = (level << 24) | 0x800000
         return self._digest(state, [*map(swapped, tail), end], 32 * words + 8)
 
@@ -80,8 +81,8 @@ class Sha256(KernelDigest):
         for number in range(blocks):
             block = words[number * BLOCK_WORDS : (number + 1) * BLOCK_WORDS]
             block[-1] = k.select(last == number, bits, block[-1])
-            new = self.after_block(state, block)
-            state = [k.select(last >= number, a, b) for a, b in zip(new, state, strict=True)]
+            next_state = self.after_block(state, block)
+            state = [k.select(last >= number, a, b) for a, b in zip(next_state, state, strict=True)]
         return tuple(swapped(word) for word in state)
 
     def _start(self) -> list[Value]:
@@ -93,8 +94,8 @@ class Sha256(KernelDigest):
         """Return the digest after the last words, which end with the mark; the length is `bits`."""
         end = [*[0] * (-(len(words) + 2) % BLOCK_WORDS), 0, bits]
         padded = [*words, *[self._k.constant(word, types.u32) for word in end]]
-        for at in range(0, len(padded), BLOCK_WORDS):
-            state = self.after_block(state, padded[at : at + BLOCK_WORDS])
+        for start in range(0, len(padded), BLOCK_WORDS):
+            state = self.after_block(state, padded[start : start + BLOCK_WORDS])
         return tuple(swapped(word) for word in state)
 
     def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:
@@ -102,18 +103,21 @@ class Sha256(KernelDigest):
         # Each iteration runs 16 rounds, one for each of the 16 words of the schedule.
         with self._k.range(0, _ROUNDS // BLOCK_WORDS, carry=(*state, *block)) as rounds:
             a, b, c, d, e, f, g, h, *words = rounds.carried
-            for at in range(BLOCK_WORDS):
-                constant = self._constants[rounds.index * BLOCK_WORDS + at]
-                chosen = g ^ (e & (f ^ g))
-                most = (a & b) ^ (c & (a ^ b))
-                first = h + _xor_of_rotations(e, 6, 11, 25) + chosen + constant + words[at]
-                second = _xor_of_rotations(a, 2, 13, 22) + most
-                a, b, c, d, e, f, g, h = first + second, a, b, c, d + first, e, f, g
-                # The word of the same place in the next 16 rounds.
-                near, far = words[(at + 1) % BLOCK_WORDS], words[(at + 14) % BLOCK_WORDS]
-                words[at] += _xor_of_rotations(near, 7, 18) ^ (near >> 3)
-                words[at] += words[(at + 9) % BLOCK_WORDS] + (
-                    _xor_of_rotations(far, 17, 19) ^ (far >> 10)
+            for index in range(BLOCK_WORDS):
+                constant = self._constants[rounds.index * BLOCK_WORDS + index]
+                choice = g ^ (e & (f ^ g))
+                majority = (a & b) ^ (c & (a ^ b))
+                t1 = h + _xor_of_rotations(e, 6, 11, 25) + choice + constant + words[index]
+                t2 = _xor_of_rotations(a, 2, 13, 22) + majority
+                a, b, c, d, e, f, g, h = t1 + t2, a, b, c, d + t1, e, f, g
+                # The schedule's word of 16 rounds later replaces this one.
+                word_1, word_14 = (
+                    words[(index + 1) % BLOCK_WORDS],
+                    words[(index + 14) % BLOCK_WORDS],
+                )
+                words[index] += _xor_of_rotations(word_1, 7, 18) ^ (word_1 >> 3)
+                words[index] += words[(index + 9) % BLOCK_WORDS] + (
+                    _xor_of_rotations(word_14, 17, 19) ^ (word_14 >> 10)
                 )
             rounds.next((a, b, c, d, e, f, g, h, *words))
         return [old + new for old, new in zip(state, rounds.results[:8], strict=True)]

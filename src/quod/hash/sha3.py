@@ -76,6 +76,7 @@ class Sha3(KernelDigest):
             if words > full_words
             else ()
         )
+        # The byte with the level precedes the padding's mark.
         return self._digest(sponge, [*tail, level | _MARK << 8])
 
     def digest_prefix(
@@ -135,8 +136,8 @@ def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:
 def _round(a: State, constant: Value) -> State:
     """Apply the steps theta, rho and pi, chi, iota."""
     columns = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
-    mixed = [columns[x - 1] ^ _rotate_left(columns[(x + 1) % 5], 1) for x in range(5)]
-    a = tuple(word ^ mixed[index % 5] for index, word in enumerate(a))
+    theta = [columns[x - 1] ^ _rotate_left(columns[(x + 1) % 5], 1) for x in range(5)]
+    a = tuple(word ^ theta[index % 5] for index, word in enumerate(a))
     moved = list(a)
     for source, rotation, target in moves():
         moved[target] = _rotate_left(a[source], rotation)

@@ -27,9 +27,9 @@ def dense_sums(
     i = k.global_id()
     with k.if_(i < n):
         image, output = i // outputs, i % outputs
-        row, column = output * inputs, image * inputs
+        first_weight, first_input = output * inputs, image * inputs
         with k.range(0, inputs, carry=k.constant(0, i32)) as loop:
-            product = weights[row + loop.index] * images[column + loop.index]
+            product = weights[first_weight + loop.index] * images[first_input + loop.index]
             loop.next(loop.carried + product)
         sums[i] = biases[output] + loop.results
 

@@ -140,12 +140,12 @@ class Perceptron:
                 multipliers = _tensor(file, f"{name}.multiplier", "I32", 1)
             weights = _tensor(file, f"{name}.weight", "I8", 2)
             layers.append(Layer(weights, _tensor(file, f"{name}.bias", "I32", 1), multipliers))
-        read = sum(3 if layer.multipliers is not None else 2 for layer in layers)
-        if read != len(file.tensors):
+        tensor_count = sum(3 if layer.multipliers is not None else 2 for layer in layers)
+        if tensor_count != len(file.tensors):
             names = {f"layer.{n}.{part}" for n in range(len(layers)) for part in _PARTS}
-            other = next(name for name in file.tensors if name not in names)
+            unknown = next(name for name in file.tensors if name not in names)
             raise InputError(
-                f"{file.path}: tensor {other} is unknown in a perceptron of {len(layers)} layers"
+                f"{file.path}: tensor {unknown} is unknown in a perceptron of {len(layers)} layers"
             )
         try:
             return cls(tuple(layers))

@@ -84,23 +84,23 @@ class ProtocolRun:
 
     def run(self) -> None:
         """Run the protocol; VerificationError unless it proves the logits of the images."""
-        side, places = self._side, self._places
-        layers = range(places.hidden)
+        side, layout = self._side, self._places
+        layers = range(layout.hidden)
         side.commit()
-        pairs = side.lookup(pairs_statement(places, self._field))
-        limbs = side.lookup(limbs_statement(places, self._field))
+        pairs = side.lookup(pairs_statement(layout, self._field))
+        limbs = side.lookup(limbs_statement(layout, self._field))
         if pairs.entry != coefficients_of(pair_at(self._field, pairs.table_point)):
             raise VerificationError("the pairs of sums and activations do not match the table")
         self._at(pairs.point, {
-            places.column(layer, which): pairs.columns[layer][which]
+            layout.column(layer, which): pairs.columns[layer][which]
             for layer in layers for which in (QUOTIENT, OUTPUT)
         })  # fmt: skip
         self._at(limbs.point, {
-            places.column(layer, which): limbs.columns[2 * layer + half][0]
+            layout.column(layer, which): limbs.columns[2 * layer + half][0]
             for layer in layers for half, which in enumerate((LOW, HIGH))
         })  # fmt: skip
-        self._at(pairs.table_point, {places.pair_counts: pairs.multiplicity})
-        self._at(limbs.table_point, {places.limb_counts: limbs.multiplicity})
+        self._at(pairs.table_point, {layout.pair_counts: pairs.multiplicity})
+        self._at(limbs.table_point, {layout.limb_counts: limbs.multiplicity})
         self._hidden_layers()
         self._last_layer()
         side.open_columns(self._columns)
@@ -109,38 +109,38 @@ class ProtocolRun:
     def _at(self, point: Point, expected_values: dict[int, Plain]) -> list[PlainElement]:
         """Return the columns' values at a point, and add a claim for the opening.
 
-        VerificationError unless they equal the `expected_values` values, by column.
+        VerificationError unless the columns in `expected_values` have these values.
         """
-        places, side = self._places, self._side
-        padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
-        column_values = side.values(padded, 1 << places.log_blocks)
+        layout, side = self._places, self._side
+        padded = (*[self._zero.coefficients] * (layout.log_block - len(point)), *point)
+        column_values = side.values(padded, 1 << layout.log_blocks)
         for column, value in expected_values.items():
             if column_values[column] != value:
                 raise VerificationError(f"column {column} of the activations has a different value")
-        column_point = side.transcript.challenges(self._field, places.log_blocks)
+        column_point = side.transcript.challenges(self._field, layout.log_blocks)
         values = PlainElement.from_coefficients(self._field, column_values)
-        value_at_chosen = weighted(self._field, equalities(self._field, column_point), values)
-        self._columns.append(Claim((*column_point, *padded), value_at_chosen.coefficients))
+        combined_value = weighted(self._field, equalities(self._field, column_point), values)
+        self._columns.append(Claim((*column_point, *padded), combined_value.coefficients))
         return values
 
     def _hidden_layers(self) -> None:
-        side, places, key = self._side, self._places, self._key
-        point = side.transcript.challenges(self._field, places.log_activations)
-        images, rows = point[: places.log_images], point[places.log_images :]
+        side, layout, key = self._side, self._places, self._key
+        point = side.transcript.challenges(self._field, layout.log_activations)
+        images, rows = point[: layout.log_images], point[layout.log_images :]
         values = self._at(point, {})
         weights = equalities(self._field, rows)
-        for layer in range(places.hidden):
+        for layer in range(layout.hidden):
             # Quotient * 2^24 + remainder - 2^23 is the multiplier times the sum.
             claim = self._zero
             for which, bits in ((QUOTIENT, SHIFT), (LOW, 0), (HIGH, LIMB_BITS)):
-                claim += values[places.column(layer, which)] * (1 << bits)
+                claim += values[layout.column(layer, which)] * (1 << bits)
             claim -= PlainElement.of(self._field, HALF)
             multipliers = key.multipliers[layer]
             for weight, m, bias in zip(weights, multipliers, key.biases[layer], strict=False):
                 claim -= weight * (m * bias)
             reduced = self._inner(layer, claim, rows, images)
             statement = Sumcheck(
-                self._field, PRODUCT, places.log_hidden, reduced.values[0], tuple(rows)
+                self._field, PRODUCT, layout.log_hidden, reduced.values[0], tuple(rows)
             )
             row = side.row(statement, layer, reduced.point)
             expected = weighted(self._field, equalities(self._field, row.point), multipliers)
@@ -149,10 +149,10 @@ class ProtocolRun:
             self._weight(layer, row.point, reduced.point, row.values[1])
 
     def _last_layer(self) -> None:
-        side, places, key = self._side, self._places, self._key
-        last = places.hidden
-        point = side.transcript.challenges(self._field, places.log_images + places.log_rows(last))
-        images, rows = point[: places.log_images], point[places.log_images :]
+        side, layout, key = self._side, self._places, self._key
+        last = layout.hidden
+        point = side.transcript.challenges(self._field, layout.log_images + layout.log_rows(last))
+        images, rows = point[: layout.log_images], point[layout.log_images :]
         claim = matrix_at(self._field, self._logits, images, rows)
         for weight, bias in zip(equalities(self._field, rows), key.biases[last], strict=False):
             claim -= weight * bias
@@ -161,13 +161,13 @@ class ProtocolRun:
 
     def _inner(self, layer: int, claim: PlainElement, rows: Point, images: Point) -> Reduced:
         """Run the sumcheck over the columns, with the activations of the layer before."""
-        places = self._places
-        variables = places.log_columns(layer)
+        layout = self._places
+        variables = layout.log_columns(layer)
         statement = Sumcheck(self._field, PRODUCT, variables, claim.coefficients)
         reduced = self._side.inner(statement, layer, rows, images)
         activation = reduced.values[1]
         if layer:
-            column = places.column(layer - 1, OUTPUT)
+            column = layout.column(layer - 1, OUTPUT)
             self._at((*images, *reduced.point), {column: activation})
         else:
             expected = matrix_at(self._field, self._images, images, reduced.point)
@@ -177,9 +177,9 @@ class ProtocolRun:
 
     def _weight(self, layer: int, rows: Point, columns: Point, weight: Plain) -> None:
         """Add a claim about the committed weights."""
-        places = self._places
-        size = places.log_weights_of(layer)
-        block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
+        layout = self._places
+        size = layout.log_weights_of(layer)
+        block, bits = layout.weight_offsets[layer] >> size, layout.log_weights - size
         block_point = [
             PlainElement.of(self._field, block >> bit & 1) for bit in reversed(range(bits))
         ]
@@ -209,13 +209,18 @@ def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -
     """Evaluate the multilinear polynomial of a matrix, padded by its last row and zero columns."""
     zero, count = PlainElement.zero(field), len(numbers)
     weights = equalities(field, rows)
-    by_row = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
+    # Padding repeats the last row, so that the last weights are added.
+    row_weights = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
     total = zero
-    across = coefficients_of(equalities(field, columns)[: numbers.shape[1]])
-    for weight, row in zip(by_row, numbers.tolist(), strict=True):
+    column_weights = coefficients_of(equalities(field, columns)[: numbers.shape[1]])
+    for weight, row in zip(row_weights, numbers.tolist(), strict=True):
         parts = [
-            sum(number * each[place] for number, each in zip(row, across, strict=True) if number)
-            for place in range(field.degree)
+            sum(
+                number * column_weight[coefficient_index]
+                for number, column_weight in zip(row, column_weights, strict=True)
+                if number
+            )
+            for coefficient_index in range(field.degree)
         ]
         inner = tuple(part % field.modulus.value for part in parts)
         total += weight * PlainElement(field, inner)

@@ -74,25 +74,25 @@ class Prover:
         self.perceptron = perceptron
         layers = perceptron.layers
         widths = (layers[0].inputs, *(layer.outputs for layer in layers))
-        places = Places(widths, perceptron.table_bits, 1)
+        layout = Places(widths, perceptron.table_bits, 1)
         if key is None:
             field = field_for(widths, perceptron.table_bits)
         else:
             field = key.field
         self._allow_bits = whole_number("allow_bits", allow_bits, 0)
-        numbers = np.zeros(1 << places.log_weights, np.int64)
+        table = np.zeros(1 << layout.log_weights, np.int64)
         self._weights: list[Buffer] = []
         self._transposed: list[Buffer] = []
         for number, layer in enumerate(layers):
-            shape = (1 << places.log_rows(number), 1 << places.log_columns(number))
+            shape = (1 << layout.log_rows(number), 1 << layout.log_columns(number))
             padded = np.zeros(shape, np.int64)
             padded[: layer.outputs, : layer.inputs] = layer.weights
-            offset = places.weight_offsets[number]
-            numbers[offset : offset + padded.size] = padded.reshape(-1)
+            offset = layout.weight_offsets[number]
+            table[offset : offset + padded.size] = padded.reshape(-1)
             self._weights.append(self.device.upload(_words(self.device, padded)))
             self._transposed.append(self.device.upload(_words(self.device, padded.T)))
-        committed = _words(self.device, numbers + WEIGHT_OFFSET)
-        self._committer = SCHEME.committer(self.device, field, places.log_weights, allow_bits=0)
+        committed = _words(self.device, table + WEIGHT_OFFSET)
+        self._committer = SCHEME.committer(self.device, field, layout.log_weights, allow_bits=0)
         self._committed = self.device.upload(committed)
         writer = ProofWriter(Transcript())
         self._committer.commit(self._committed, writer)
@@ -163,51 +163,51 @@ class _Writer:
 
     def _padded_columns(self, activations: Activations) -> dict[int, Numbers]:
         """Return the columns, padded in images and in outputs to the sizes of the layout."""
-        places, by_place = self._places, {}
-        for layer in range(places.hidden):
-            remainders = _padded(places, activations.remainders[layer], places.log_hidden, HALF)
+        layout, columns_by_index = self._places, {}
+        for layer in range(layout.hidden):
+            remainders = _padded(layout, activations.remainders[layer], layout.log_hidden, HALF)
             columns = {
-                QUOTIENT: _padded(places, activations.quotients[layer], places.log_hidden, 0),
-                OUTPUT: _padded(places, activations.outputs[layer], places.log_hidden, 0),
+                QUOTIENT: _padded(layout, activations.quotients[layer], layout.log_hidden, 0),
+                OUTPUT: _padded(layout, activations.outputs[layer], layout.log_hidden, 0),
                 LOW: remainders & ((1 << LIMB_BITS) - 1),
                 HIGH: remainders >> LIMB_BITS,
             }
             for which, column in columns.items():
-                by_place[places.column(layer, which)] = column
-        return by_place
+                columns_by_index[layout.column(layer, which)] = column
+        return columns_by_index
 
     def proof(self) -> bytes:
         """Return the bytes of all parts, each preceded by its length."""
         return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
 
     def commit(self) -> None:
-        places, device = self._places, self._device
+        layout, device = self._places, self._device
         words = {index: _words(device, column) for index, column in self._columns.items()}
-        layers = range(places.hidden)
+        layers = range(layout.hidden)
         self._pairs = [
-            [words[places.column(layer, which)] for which in (QUOTIENT, OUTPUT)] for layer in layers
+            [words[layout.column(layer, which)] for which in (QUOTIENT, OUTPUT)] for layer in layers
         ]
         self._limbs = [
-            words[places.column(layer, which)] for layer in layers for which in (LOW, HIGH)
+            words[layout.column(layer, which)] for layer in layers for which in (LOW, HIGH)
         ]
-        half = 1 << (places.table_bits - 1)
-        numbers = np.arange(-half, half)
-        self._table = [_words(device, numbers), _words(device, clamped(numbers))]
+        half = 1 << (layout.table_bits - 1)
+        rescaled_sums = np.arange(-half, half)
+        self._table = [_words(device, rescaled_sums), _words(device, clamped(rescaled_sums))]
         self._counts = {
-            places.pair_counts: lookups.multiplicities(
+            layout.pair_counts: lookups.multiplicities(
                 device, self._field, self._pairs, self._table
             ),
-            places.limb_counts: lookups.multiplicities(device, self._field, self._limbs, LIMBS),
+            layout.limb_counts: lookups.multiplicities(device, self._field, self._limbs, LIMBS),
         }
         table = np.zeros(
-            (1 << places.log_blocks, 1 << places.log_block, self._field.modulus.words), np.uint32
+            (1 << layout.log_blocks, 1 << layout.log_block, self._field.modulus.words), np.uint32
         )
         for index, column in (words | self._counts).items():
             table[index, : len(column)] = column
         self._committed = device.upload(table.reshape(-1, self._field.modulus.words))
         # A row has the entries with the same upper coordinates, of all columns.
         blocks = table.reshape(
-            len(table), -1, 1 << places.log_block // 2, self._field.modulus.words
+            len(table), -1, 1 << layout.log_block // 2, self._field.modulus.words
         )
         transposed = np.ascontiguousarray(blocks.transpose(1, 0, 2, 3))
         self._by_place = device.upload(transposed.reshape(-1, self._field.modulus.words))
@@ -216,16 +216,16 @@ class _Writer:
         self._parts.append(writer.getvalue())
 
     def lookup(self, statement: Lookup) -> LookupReduced:
-        places = self._places
+        layout = self._places
         if statement.table == LIMBS:
             proof = lookups.prove(
-                self._device, self._field, self._limbs, LIMBS, self._counts[places.limb_counts],
+                self._device, self._field, self._limbs, LIMBS, self._counts[layout.limb_counts],
                 transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
         else:
             proof = lookups.prove(
                 self._device, self._field, self._pairs, self._table,
-                self._counts[places.pair_counts], transcript=self.transcript, allow_bits=0,
+                self._counts[layout.pair_counts], transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
         self._parts.append(proof.data)
         return proof.reduced
@@ -249,23 +249,26 @@ class _Writer:
         return values
 
     def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
-        places, device = self._places, self._device
+        layout, device = self._places, self._device
         weights = equalities(self._field, rows)
-        if layer < places.hidden:
+        if layer < layout.hidden:
             multipliers = self._prover.key.multipliers[layer]
             padded = (*multipliers, *[0] * (len(weights) - len(multipliers)))
             weights = [w * m for w, m in zip(weights, padded, strict=True)]
-        log_columns = places.log_columns(layer)
-        folded = weighted_rows(
+        log_columns = layout.log_columns(layer)
+        combined_weights = weighted_rows(
             device, self._field, self._prover._weights[layer], coefficients_of(weights), log_columns
         )
-        inputs = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
+        inputs = self._columns[layout.column(layer - 1, OUTPUT)] if layer else self._inputs
         activations = device.upload(_words(device, inputs))
-        mixed = weighted_rows(
+        combined_activations = weighted_rows(
             device, self._field, activations, coefficients_of(equalities(self._field, images)),
             log_columns,
         )  # fmt: skip
-        tables = [elements_to_words(self._field, folded), elements_to_words(self._field, mixed)]
+        tables = [
+            elements_to_words(self._field, combined_weights),
+            elements_to_words(self._field, combined_activations),
+        ]
         return self._sumcheck(statement, tables)
 
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
@@ -274,10 +277,10 @@ class _Writer:
         layer_multipliers = self._prover.key.multipliers[layer]
         multipliers[: len(layer_multipliers)] = layer_multipliers
         weights = coefficients_of(equalities(self._field, columns))
-        mixed = weighted_rows(
+        combined_weights = weighted_rows(
             device, self._field, self._prover._transposed[layer], weights, log_rows
         )
-        tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
+        tables = [_words(device, multipliers), elements_to_words(self._field, combined_weights)]
         return self._sumcheck(statement, tables)
 
     def _sumcheck(self, statement: Sumcheck, tables: list[Words]) -> Reduced:
@@ -311,9 +314,9 @@ class _Writer:
             self._parts.append(writer.getvalue())
 
 
-def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
+def _padded(layout: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
     """Pad rows to 2**log_columns with `fill`, and repeat the last row up to a power of two."""
-    table = np.full((1 << places.log_images, 1 << log_columns), fill, np.int64)
+    table = np.full((1 << layout.log_images, 1 << log_columns), fill, np.int64)
     table[: len(numbers), : numbers.shape[1]] = numbers
     table[len(numbers) :] = table[len(numbers) - 1]
     return table

@@ -152,6 +152,7 @@ class VerifyingKey:
         a proof of one image has fewer bits than `allow_bits`.
         """
         self.check_bits(1, allow_bits)
+        # The property verifies the proof.
         _ = self.weights
 
     def check_bits(self, images: int, allow_bits: int) -> None:
@@ -206,7 +207,7 @@ def check_public(key: VerifyingKey, images: object, logits: object) -> tuple[Num
 def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -> Numbers:
     """Return logits as int64; InputError if they do not fit the key, or the number of images."""
     array = plain_array("the logits", logits)
-    rows = "images" if images is None else images
+    shown_rows = "images" if images is None else images
     if (
         array.dtype.kind not in "iu"
         or array.ndim != 2
@@ -214,25 +215,26 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
         or array.shape != (len(array) if images is None else images, key.widths[-1])
     ):
         raise InputError(
-            f"the logits must be integers of shape ({rows}, {key.widths[-1]}), not "
+            f"the logits must be integers of shape ({shown_rows}, {key.widths[-1]}), not "
             f"{array.dtype} of {array.shape}"
         )
     if array.dtype == np.uint64 and (array >= 1 << 31).any():
         raise InputError("a logit must be below 2^31")
     values = array.astype(np.int64)
+    # np.abs of -2^63 is -2^63.
     if (np.abs(values) >= 1 << 31).any() or (values == -(1 << 63)).any():
         raise InputError("a logit must be below 2^31 in absolute value")
     return values
 
 
 def pairs_statement(places: Places, field: FieldSpec) -> Lookup:
-    """Each rescaled sum and its activation are in the table of pairs."""
+    """Return the statement that each rescaled sum and its activation are in the table of pairs."""
     table = Table(places.table_bits, 2)
     return Lookup(field, places.hidden, places.log_activations, table)
 
 
 def limbs_statement(places: Places, field: FieldSpec) -> Lookup:
-    """Each limb is in its range."""
+    """Return the statement that each limb of a remainder is in the range of `LIMBS`."""
     return Lookup(field, 2 * places.hidden, places.log_activations, LIMBS)
 
 
@@ -243,11 +245,11 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
 
 def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
     """Return the field of challenges of a new key."""
-    places = Places(widths, table_bits, MANY_IMAGES)
-    while places.images > 1 and not places.fits:
-        places = Places(widths, table_bits, places.images // 2)
-    enough = (f for f in FIELDS if bits_of(terms_of(places, f).values()) >= MIN_BITS)
-    return next(enough, FIELDS[-1])
+    layout = Places(widths, table_bits, MANY_IMAGES)
+    while layout.images > 1 and not layout.fits:
+        layout = Places(widths, table_bits, layout.images // 2)
+    sufficient_fields = (f for f in FIELDS if bits_of(terms_of(layout, f).values()) >= MIN_BITS)
+    return next(sufficient_fields, FIELDS[-1])
 
 
 def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
@@ -257,6 +259,8 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
     rounds = 2 * sum(places.log_columns(each) for each in layers)
     rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
     points = places.log_activations + places.log_images + places.log_rows(places.hidden)
+    # The claims of `ProtocolRun`: four points of lookups, the point of the hidden layers, and the
+    # inputs of each layer after the first; and the weights of each layer.
     column_claims, weight_claims = places.hidden + 5, places.hidden + 1
     column_coordinates = column_claims * places.log_blocks
     probabilities = {
@@ -276,6 +280,7 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
         )
     openings = {
         "activations": (places.log_block + places.log_blocks, -(-column_claims // MAX_CLAIMS)),
+        # One more opening is in `weights_proof`.
         "weights": (places.log_weights, -(-weight_claims // MAX_CLAIMS) + 1),
         "counts of weights": (WEIGHTS.log2_size, 1),
     }

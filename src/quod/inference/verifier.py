@@ -59,8 +59,8 @@ class _Reader:
         self.transcript = transcript
         # Split the whole proof first, so that errors about lengths have their offset in the proof.
         self._key, self._parts = key, iter([*_parts_of(proof)])
-        places = key.places(images)
-        self._log_columns = places.log_block + places.log_blocks
+        layout = key.places(images)
+        self._log_columns = layout.log_block + layout.log_blocks
         self._commitment: Commitment | None = None
         self.start = 0
         """The offset in the proof of the part that was read last."""

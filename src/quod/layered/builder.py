@@ -24,7 +24,10 @@ from quod.validation import whole_number
 
 
 class LayerBuilder:
-    """A builder of one layer; `CircuitBuilder.layer` returns one."""
+    """A builder of one layer; `CircuitBuilder.layer` returns one.
+
+    In the methods V has the values of the layer, and `below` those of the layer below it.
+    """
 
     def __init__(self, owner: CircuitBuilder, log_size: int) -> None:
         self._owner, self.log_size = owner, log_size
@@ -32,25 +35,28 @@ class LayerBuilder:
         self._rows: dict[str, list[int]] = {kind: [] for kind in KINDS}
 
     def constant(self, output: int, value: Coefficient) -> None:
-        """V[output] += value."""
+        """Add a gate: V[output] += value."""
         self._rows["constant"] += (output, self._owner.coefficient(value))
 
     def add(self, output: int, x: int, coefficient: Coefficient = 1) -> None:
-        """V[output] += coefficient * below[x]."""
+        """Add a gate: V[output] += coefficient * below[x]."""
         self._rows["add"] += (output, x, self._owner.coefficient(coefficient))
 
     def multiply(self, output: int, x: int, y: int, coefficient: Coefficient = 1) -> None:
-        """V[output] += coefficient * below[x] * below[y]."""
+        """Add a gate: V[output] += coefficient * below[x] * below[y]."""
         self._rows["multiply"] += (output, x, y, self._owner.coefficient(coefficient))
 
     def power(self, output: int, x: int, exponent: int, coefficient: Coefficient = 1) -> None:
-        """V[output] += coefficient * below[x]**exponent, with an exponent of 1 to 5."""
+        """Add a gate: V[output] += coefficient * below[x]**exponent; the exponent is 1 to 5."""
         exponent = whole_number("the exponent of a gate", exponent, 1, max(POWERS.values()))
         kind = "add" if exponent == 1 else f"power{exponent}"
         self._rows[kind] += (output, x, self._owner.coefficient(coefficient))
 
     def unary(self, output: int, x: int, polynomial: Sequence[Coefficient]) -> None:
-        """V[output] += a polynomial at below[x]; at most six coefficients, constant term first."""
+        """Add to V[output] the value of a polynomial at below[x].
+
+        polynomial: at most six coefficients, constant term first.
+        """
         coefficients: object = polynomial
         max_count = max(POWERS.values()) + 1
         if not isinstance(coefficients, (list, tuple)) or len(coefficients) > max_count:

@@ -226,12 +226,12 @@ class LayeredCircuit:
     @cached_property
     def public_factors(self) -> tuple[int, ...]:
         """The public inputs that multiply values, in order."""
-        used = np.zeros(len(self.coefficients), bool)
+        is_factor = np.zeros(len(self.coefficients), bool)
         for layer in self.layers:
             for kind, gates in layer.gates.items():
                 if kind != "constant":
-                    used[gates.coefficient] = True
-        factors = (self.coefficients[index] for index in np.flatnonzero(used).tolist())
+                    is_factor[gates.coefficient] = True
+        factors = (self.coefficients[index] for index in np.flatnonzero(is_factor).tolist())
         return tuple(sorted({c.number for c in factors if isinstance(c, Public)}))
 
     @cached_property
@@ -242,6 +242,7 @@ class LayeredCircuit:
             self.field.value, self.log_inputs, self.public, self.zeros, len(self.coefficients),
             len(self.layers),
         ]  # fmt: skip
+        # 72 bytes hold every supported prime.
         for number in numbers:
             state.update(number.to_bytes(72, "little"))
         for coefficient in self.coefficients:

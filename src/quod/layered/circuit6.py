@@ -90,10 +90,10 @@ class _Flattening:
         products = file.totals(lambda segment: len(segment.gates["mul"]))[first]
         self._log_inputs = _log(file.segments[first].inputs)
         self._is_relayed = relay and products > 0
-        copied = 1 << self._log_inputs if self._is_relayed else 0
+        relay_gates = 1 << self._log_inputs if self._is_relayed else 0
         copies = file.totals(lambda segment: 1)
         for maximum, what, count in (
-            (limit, "gates", copied + sum(gates[number] for number in file.layers)),
+            (limit, "gates", relay_gates + sum(gates[number] for number in file.layers)),
             (limit, "copies of segments", sum(copies[number] for number in file.layers)),
             (MAX_RANDOMS, "random coefficients", file.randoms()),
             (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
@@ -126,6 +126,7 @@ class _Flattening:
     def _layer(self, root: int) -> Layer:
         """Collect the gates of a segment and of all nested segments."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
+        # For each segment, the offsets of the inputs and outputs of its copies.
         placements: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
         # Segments are taken by rank, parents first, so that all copies of a segment are known
         # before its gates are collected.
@@ -133,7 +134,7 @@ class _Flattening:
         while pending:
             number = self._file.order[heapq.heappop(pending)]
             segment, copies = self._file.segments[number], placements.pop(number)
-            inputs, outputs = (np.concatenate([pair[end] for pair in copies]) for end in (0, 1))
+            inputs, outputs = (np.concatenate([pair[side] for pair in copies]) for side in (0, 1))
             for child in segment.children:
                 if not self._has_gates[child.segment] or not len(child.inputs):
                     continue
@@ -160,8 +161,8 @@ class _Flattening:
             ]
             output = _all_sums(outputs, kind_gates.output).astype(np.uint32)
             coefficient = np.tile(indices, len(outputs))
-            random = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
-            for index in random.tolist():
+            random_gates = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
+            for index in random_gates.tolist():
                 coefficient[index] = self._coefficient_index(Random(self._randoms))
                 self._randoms += 1
             exponent = np.tile(kind_gates.exponent, len(outputs))
@@ -180,10 +181,10 @@ class _Flattening:
             if not is_tagged.any():
                 continue
             words = gates.value[is_tagged] if tag == ELEMENT else gates.value[is_tagged][:, :1]
-            numbers, inverse = _distinct(words)
+            numbers, number_indices = _distinct(words)
             values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
             table = np.array([self._coefficient_index(value) for value in values], np.uint32)
-            indices[is_tagged] = table[inverse]
+            indices[is_tagged] = table[number_indices]
         return indices
 
     def _coefficient_index(self, value: Coefficient) -> int:
@@ -279,9 +280,12 @@ class _Table:
         tag = self._tags[indices]
         if kind != "const" and (tag == PUBLIC).any():
             raise InputError("a public input multiplies a value, which Expander has not")
-        random = indices[tag == RANDOM]
-        if len(np.unique(random)) < len(random) or self._used[random].any():
+        random_coefficients = indices[tag == RANDOM]
+        if (
+            len(np.unique(random_coefficients)) < len(random_coefficients)
+            or self._used[random_coefficients].any()
+        ):
             raise InputError("several gates have one random coefficient, which Expander has not")
-        self._used[random] = True
+        self._used[random_coefficients] = True
         exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
         return Circuit6Gates(gates.inputs, gates.output, tag, self._values[indices], exponent)

@@ -142,15 +142,15 @@ class Evaluation:
         return random.SystemRandom().randrange(self._p)
 
     def _advise(self, advice: Advice) -> None:
-        place = f"the advice in {advice.scope}" if advice.scope else "the advice"
-        results: object = advice.function(*map(self.value, advice.arguments))
-        if not isinstance(results, (list, tuple)) or len(results) != advice.count:
+        subject = f"the advice in {advice.scope}" if advice.scope else "the advice"
+        values: object = advice.function(*map(self.value, advice.arguments))
+        if not isinstance(values, (list, tuple)) or len(values) != advice.count:
             raise InputError(
-                f"{place} must be a list of {advice.count} values, not {shown_kind(results)}"
+                f"{subject} must be a list of {advice.count} values, not {shown_kind(values)}"
             )
         node = self._nodes[advice.first]
         assert isinstance(node, InputNode)
-        for index, value in enumerate(results):
+        for index, value in enumerate(values):
             if isinstance(value, np.ndarray):
                 dtype_kind = value.dtype.kind
                 is_integer = dtype_kind in "iu" or (
@@ -159,7 +159,7 @@ class Evaluation:
             else:
                 is_integer = type(value) is int
             if not is_integer:
-                raise InputError(f"{place} must be integers; number {index} is {shown(value)}")
+                raise InputError(f"{subject} must be integers; number {index} is {shown(value)}")
             self.inputs[node.place + index] = self._reduced(value)
 
     def _reduced(self, value: Any) -> Any:
@@ -167,8 +167,8 @@ class Evaluation:
         if not isinstance(value, np.ndarray):
             return value % self._p
         dtype = number_type(self._field)
-        wide = value.astype(dtype if np.can_cast(value.dtype, dtype) else object, copy=False)
-        return (wide % self._p).astype(dtype, copy=False)
+        converted = value.astype(dtype if np.can_cast(value.dtype, dtype) else object, copy=False)
+        return (converted % self._p).astype(dtype, copy=False)
 
 
 def _argument_values(advice: Advice) -> Sequence[int]:

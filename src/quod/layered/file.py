@@ -101,14 +101,14 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
     header.finish()
     coefficients = _coefficients(file, field, counts["coefficients"], counts["public"])
     section = file.section(3, "layers")
-    layers, below = [], counts["log_inputs"]
+    layers, log_below = [], counts["log_inputs"]
     for number in range(counts["layers"]):
-        layers.append(_layer(section, number, below, len(coefficients)))
-        below = layers[-1].log_size
+        layers.append(_layer(section, number, log_below, len(coefficients)))
+        log_below = layers[-1].log_size
     section.finish()
-    if counts["zeros"] > 1 << below:
+    if counts["zeros"] > 1 << log_below:
         header.fail(
-            f"{counts['zeros']} zeros of {1 << below} outputs; {_DAMAGED}", offsets["zeros"]
+            f"{counts['zeros']} zeros of {1 << log_below} outputs; {_DAMAGED}", offsets["zeros"]
         )
     circuit = LayeredCircuit(
         field, counts["log_inputs"], coefficients, layers, public=counts["public"],
@@ -169,7 +169,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
     return coefficients
 
 
-def _layer(section: SectionReader, number: int, below: int, coefficients: int) -> Layer:
+def _layer(section: SectionReader, number: int, log_below: int, coefficient_count: int) -> Layer:
     section.label = f"3 (layers), layer {number}"
     start = section.offset
     log_size = section.u32("the logarithm of a layer's values")
@@ -180,12 +180,12 @@ def _layer(section: SectionReader, number: int, below: int, coefficients: int) -
         section.label = f"3 (layers), layer {number}, {kind} gates"
         start = section.offset
         count = section.u64("their count")
-        limits = [1 << log_size, *[1 << below] * inputs, coefficients]
-        widths = sum(_dtype(limit).itemsize for limit in limits)
-        if count > section.remaining // widths:
+        limits = [1 << log_size, *[1 << log_below] * inputs, coefficient_count]
+        gate_bytes = sum(_dtype(limit).itemsize for limit in limits)
+        if count > section.remaining // gate_bytes:
             section.fail(
-                f"{count} gates take {widths} bytes each, and {section.remaining} bytes are left; "
-                f"{_DAMAGED}",
+                f"{count} gates take {gate_bytes} bytes each, and {section.remaining} bytes are "
+                f"left; {_DAMAGED}",
                 start,
             )
         output, *columns, coefficient = (_column(section, count, limit) for limit in limits)

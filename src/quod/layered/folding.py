@@ -28,35 +28,46 @@ def folded(
     square, whose rows are summed with a challenge per column, then with a challenge per row.
     """
     levels = Levels(nodes)
-    standing: dict[int, list[int]] = {}
+    outputs_by_level: dict[int, list[int]] = {}
     for number in outputs:
-        standing.setdefault(levels.of(number), []).append(number)
-    values = [number for number, node in enumerate(nodes) if isinstance(node, dict)]
-    width = Counter(map(levels.of, values))
-    top, kept, sums = max(standing), list[int](), list[int]()
-    of_extension = min((levels.of(number) for number in values if number in late), default=top)
+        outputs_by_level.setdefault(levels.of(number), []).append(number)
+    sums_of_program = [number for number, node in enumerate(nodes) if isinstance(node, dict)]
+    values_per_level = Counter(map(levels.of, sums_of_program))
+    top, unfolded, sums = max(outputs_by_level), list[int](), list[int]()
+    first_late_level = min(
+        (levels.of(number) for number in sums_of_program if number in late), default=top
+    )
     challenges: tuple[list[Wire], list[Wire]] = [], []
-    for level in sorted(standing, reverse=True):
-        level_values, far = standing[level], top - level
+    for level in sorted(outputs_by_level, reverse=True):
+        level_values, levels_above = outputs_by_level[level], top - level
         side = isqrt(len(level_values) - 1) + 1
         rows = [level_values[index : index + side] for index in range(0, len(level_values), side)]
-        # Values between here and the first of the extension become dearer, each by about a gate.
-        dearer = sum(width[index] for index in range(level + 1, of_extension))
-        if far < 2 or len(level_values) * far <= len(level_values) + len(rows) + far - 2 + dearer:
-            kept += level_values
+        # Folding moves the values of the layers from here to the first layer in the extension into
+        # the extension, which costs each about as much as another gate.
+        extension_gates = sum(
+            values_per_level[index] for index in range(level + 1, first_late_level)
+        )
+        # Relays take a gate per value and layer. Folding takes a gate per value, one per row, and
+        # relays of one sum from two layers further up.
+        if (
+            levels_above < 2
+            or len(level_values) * levels_above
+            <= len(level_values) + len(rows) + levels_above - 2 + extension_gates
+        ):
+            unfolded += level_values
             continue
-        of_extension = min(of_extension, level + 1)
+        first_late_level = min(first_late_level, level + 1)
         for wires, count in zip(challenges, (side, len(rows)), strict=True):
             wires += [program.random() for _ in range(count - len(wires))]
         parts = [_combined(program, row, challenges[0]) for row in rows]
         sums.append(_combined(program, parts, challenges[1]))
-    return kept + sums
+    return unfolded + sums
 
 
 def _combined(program: LookupProgram, numbers: list[int], challenges: list[Wire]) -> int:
     """Return the sum of values, each times a separate challenge."""
-    parts = [
+    products = [
         challenge * Wire(program, {(number,): 1})
         for challenge, number in zip(challenges, numbers)
     ]  # fmt: skip
-    return program.value_of(weighted_sum(program, parts).terms)
+    return program.value_of(weighted_sum(program, products).terms)

@@ -76,14 +76,14 @@ class Levels:
             elif isinstance(node, InputNode):
                 lowest.append(0)
             else:
-                numbers = set[int]().union(*node)
-                if not self.constants.keys().isdisjoint(numbers):
+                factors = set[int]().union(*node)
+                if not self.constants.keys().isdisjoint(factors):
                     self.mixed.add(index)
-                    numbers = set[int]().union(
+                    factors = set[int]().union(
                         *(product for product, _ in gates_of(self.constants, node))
                     )
                 # The garbage collector does not track tuples of numbers.
-                operands = tuple(numbers)
+                operands = tuple(factors)
                 lowest.append(1 + max([lowest[operand] for operand in operands], default=0))
             self.operands.append(operands)
         return lowest[number]

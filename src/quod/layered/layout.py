@@ -109,7 +109,10 @@ class Layout:
         return rows
 
     def _run(self, private: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
-        """Return the inputs, including advice and padding."""
+        """Return the inputs, including advice and padding.
+
+        first: the index of the first instance, for messages.
+        """
         length = 1 << self.circuit.log_inputs
         input_values: list[Any] = [None] * length
         column = iter(private)

@@ -89,12 +89,14 @@ def _multiplicities(program: LookupProgram, rows: list[list[Wire]], table: Table
     """Return advice: the number of lookups of each row of the table."""
     field, width = program.field, table.width
     wires = [wire for row in rows for wire in row]
-    split = len(wires)
+    lookup_cells = len(wires)
 
     def count_rows(*values: Any) -> list[Any]:
-        cells = iter(values[split:])
+        cells = iter(values[lookup_cells:])
         index = table.index(field, lambda _: next(cells))
-        return index.counted([values[start : start + width] for start in range(0, split, width)])
+        return index.counted(
+            [values[start : start + width] for start in range(0, lookup_cells, width)]
+        )
 
     wires += [Wire(program, cell.terms) for cell in table.wires]
     return program.advice(count_rows, wires, len(table))

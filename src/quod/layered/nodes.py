@@ -79,11 +79,11 @@ def gates_of(
     """
     for product, coefficient in terms.items():
         if coefficient == 1 and len(product) in (1, 2):
-            for place, number in enumerate(product):
+            for position, number in enumerate(product):
                 node = constants.get(number)
-                # One alone is a constant, whether it may multiply or not.
+                # As the only factor it is a constant gate, whether it may multiply or not.
                 if node is not None and (len(product) == 1 or node.multiplies):
-                    yield product[:place] + product[place + 1 :], node.coefficient
+                    yield product[:position] + product[position + 1 :], node.coefficient
                     break
             else:
                 yield product, coefficient

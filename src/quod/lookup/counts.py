@@ -87,14 +87,14 @@ class LookupInputs:
             if not is_entry.all():
                 row = int(np.argmin(is_entry))
                 value = [to_integers(modulus, array[row])[0] for array in column]
-                shown = value[0] if len(value) == 1 else tuple(value)
-                raise InputError(f"row {row} of column {number} is {shown}, not in the table")
+                shown_row = value[0] if len(value) == 1 else tuple(value)
+                raise InputError(f"row {row} of column {number} is {shown_row}, not in the table")
             counts += np.bincount(entry_indices, minlength=size)
         return to_words(device, modulus, counts)
 
 
 def to_words(device: AnyDevice, modulus: Modulus, numbers: Numbers) -> Words:
-    """Convert numbers below p, of at most 2**32, to elements in memory form."""
+    """Convert numbers below p and below 2**32 to elements in memory form."""
     words = np.zeros((len(numbers), modulus.words), np.uint32)
     words[:, 0] = numbers
     return words if modulus.montgomery_radix == 1 else to_montgomery(device, modulus, words)
@@ -152,8 +152,8 @@ def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
     rows = np.ascontiguousarray(np.concatenate(arrays, axis=1))
     width = rows.shape[1]
     if width <= 2:
-        wide = rows.astype(np.uint64)
-        return wide[:, 0] if width == 1 else wide[:, 0] | wide[:, 1] << np.uint64(32)
+        words = rows.astype(np.uint64)
+        return words[:, 0] if width == 1 else words[:, 0] | words[:, 1] << np.uint64(32)
     # NumPy byte strings drop trailing zeros, so a further byte 1 follows each row.
     padded = np.full((len(rows), 4 * width + 1), 1, np.uint8)
     padded[:, :-1] = rows.view(np.uint8)
@@ -163,7 +163,9 @@ def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
 def _in_range(
     device: AnyDevice, modulus: Modulus, array: Words, size: int
 ) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return elements as numbers, and a mask of those below `size`; the others become 0."""
-    plain = array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
-    is_below = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
-    return np.where(is_below, plain[:, 0], 0).astype(np.int64), is_below
+    """Return elements as numbers, and a mask of those below `size`; larger ones become 0."""
+    canonical_words = (
+        array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
+    )
+    is_below = (canonical_words[:, 0] < size) & (canonical_words[:, 1:] == 0).all(axis=1)
+    return np.where(is_below, canonical_words[:, 0], 0).astype(np.int64), is_below

@@ -35,6 +35,7 @@ def row_denominators(
 ) -> None:
     """Compute level[first + i] = alpha - the sum of powers[j] * element j of row i, for i < n.
 
+    pitch: elements from one array to the next.
     parts: elements of the prime field; element j of row x of column c is
         parts[(j * columns + c) * pitch + x].
     width: the number of elements of a row.
@@ -52,8 +53,8 @@ def row_denominators(
                 array = (loop.index * columns + column).cast(u64)
                 index = array * pitch.cast(u64) + row.cast(u64)
                 power = f.load(challenges, loop.index + 1)
-                part = mixed.multiply(mixed.base.load(parts, index), power)
-                loop.next(f.carried(loop.carried - part))
+                term = mixed.multiply(mixed.base.load(parts, index), power)
+                loop.next(f.carried(loop.carried - term))
             branch.yield_(loop.results)
         with branch.otherwise():
             branch.yield_(f.carried(f.one()))
@@ -84,9 +85,10 @@ def add_fractions(
     field: FieldSpec,
     has_numerators: bool,
 ) -> None:
-    """Add the 2*n fractions in `above` pairwise into n: fraction i and fraction i + n.
+    """Add the 2*n fractions in `above` pairwise into n in `below`: fractions i and i + n.
 
-    Numerators precede denominators; without numerators they are 1.
+    Each level has its numerators, then its denominators, from index `from_first` of `above` and
+    `to_first` of `below` on. Without numerators in `above` they are 1.
     """
     f: Any = field_arithmetic(k, field, inlined=True)
     i = k.global_id()
@@ -122,9 +124,11 @@ def add_shifted(
     f = mixed.extended
     with k.if_(i < n):
         size = n.cast(u64)
-        alpha = f.carried(f.load(shift, 0))
+        shift_value = f.carried(f.load(shift, 0))
         d0, d1 = (
-            f.carried(alpha - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side)))
+            f.carried(
+                shift_value - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side))
+            )
             for side in range(2)
         )
         f.store(below, to_first + i.cast(u64), d0 + d1)
@@ -135,8 +139,8 @@ def add_shifted(
 class LayerForm:
     """The static parameters of the step between two layers.
 
-    counts: the number of values of each tree.
-    going: the indices of the trees that have a further layer.
+    counts: the number of values of each tree that the layer has: numerators, then denominators.
+    going: the indices, among these trees, of those that have a further layer.
     was_shifted: whether the first tree's values in the previous layer are shifted values, which
         must be subtracted from the shift.
     is_shifted: whether the next layer has shifted values, for which two scales follow the powers
@@ -193,18 +197,20 @@ def next_layer(
         tree_values.append(values_of_tree)
     # Every instance computes the whole step, and one instance stores the results.
     state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
+    # It binds the variable that selects between the values at 0 and at 1.
     selector = f.carried(challenge(f, field, state))
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.carried(challenge(f, field, state))
-    parts = []
+    claims = []
     for tree in form.going:
         n0, n1, d0, d1 = tree_values[tree]
-        parts += [f.carried(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
-    claim, scales = parts[0], [scale]
-    for part in parts[1:]:
-        claim = f.carried(claim + scales[-1] * part)
+        claims += [f.carried(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
+    claim, scales = claims[0], [scale]
+    for tree_claim in claims[1:]:
+        claim = f.carried(claim + scales[-1] * tree_claim)
         scales.append(f.carried(scales[-1] * scale))
     scales.pop()
+    # alpha + mu and alpha * (alpha + 2 * mu); see `quod.lookup.tree.FractionTrees`.
     if form.is_shifted:
         alpha = f.carried(f.load(shift, 0))
         shift_plus_scale = f.carried(alpha + scale)
@@ -224,7 +230,7 @@ def add_parts(
     k: Builder, count: U32, parts: Pointer[U32], sums: Pointer[U32], place: U32, *,
     field: FieldSpec,
 ) -> None:  # fmt: skip
-    """Set sums[place] to the sum of `count` partial sums; one workgroup."""
+    """Set sums[place] to the sum of `count` partial sums. Runs in one workgroup."""
     f: Any = field_arithmetic(k, field, inlined=True)
     workgroup_sums = WorkgroupSums(k, f, 1)
     start = f.carried(f.zero())

@@ -86,12 +86,14 @@ def read_sums(
         elements = reader.elements(Label.VALUES, field, sum(counts))
         values = iter(PlainElement.from_coefficients(field, elements))
         tree_values = [[next(values) for _ in range(count)] for count in counts]
+        # n0, n1, d0, d1 of each tree; absent numerators are 1.
         pairs = [([one] * 2 + values_of_tree)[-4:] for values_of_tree in tree_values]
         sums = [added(pair) for pair in pairs]
         if not layer:
             roots = sums
         elif combined(field, sums, scale) != last_claim:
             raise VerificationError(f"the proof's claim about layer {layer} of the sums is wrong")
+        # It binds the variable that selects between the values at 0 and at 1.
         selector = reader.transcript.challenge(field)
         point = [selector, *point]
         x = PlainElement(field, selector)

@@ -121,10 +121,10 @@ class LookupRun:
         leaves = [(1, 1, trees.first(1) + entries, self._table)]
         if self._shifted is None:
             leaves.append((0, statement.columns, trees.first(0), self._columns))
-        for tree, columns, first, parts in leaves:
+        for tree, columns, first, arrays in leaves:
             trees.launch(
                 recording, row_denominators, 1 << statement.trees[tree].log2_size, columns,
-                parts.log2_size, parts.pitch, statement.table.width, first, parts.memory,
+                arrays.log2_size, arrays.pitch, statement.table.width, first, arrays.memory,
                 self._challenges, trees.leaves(tree),
             )  # fmt: skip
         trees.launch(

@@ -75,16 +75,18 @@ class FractionTrees:
         self._layers_count = layers_of(trees)
         self._element = 4 * field.words
         plans = [self._plan(layer) for layer in range(1, self._layers_count)]
-        largest = [
+        shared_sizes = [
             max((getattr(plan, name) for plan in plans), default=self._element)
             for name in ("equality_bytes", "folded_bytes", "partial_bytes")
         ]
-        progress = [plan.progress_bytes for plan in plans]
+        progress_sizes = [plan.progress_bytes for plan in plans]
         # A buffer has at least one element, because kernels need a buffer for an empty level too.
         sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
         proof_sizes = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
-        device.check_budget("sums of fractions", sum(largest + progress + sizes + proof_sizes))
-        self._equality, self._folded, self._partial = map(device.allocate, largest)
+        device.check_budget(
+            "sums of fractions", sum(shared_sizes + progress_sizes + sizes + proof_sizes)
+        )
+        self._equality, self._folded, self._partial = map(device.allocate, shared_sizes)
         self._point = device.allocate(self._layers_count * self._element)
         self._memory = {
             level: device.allocate(size, zero=False)
@@ -95,13 +97,13 @@ class FractionTrees:
         for size in proof_sizes:
             self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
         self._sent = device.allocate(self._starts[-1])
-        self._first_values, *parts = (
+        self._first_values, *layer_buffers = (
             self._sent.slice(start, start + size)
             for start, size in zip(self._starts, proof_sizes, strict=False)
         )
         self._layers = [
-            _Layer(plan, device.allocate(plan.progress_bytes), part)
-            for plan, part in zip(plans, parts, strict=True)
+            _Layer(plan, device.allocate(plan.progress_bytes), layer_buffer)
+            for plan, layer_buffer in zip(plans, layer_buffers, strict=True)
         ]
 
     @property
@@ -145,6 +147,7 @@ class FractionTrees:
     def _plan(self, layer: int) -> SumcheckPlan:
         """Plan the sumcheck of a layer, which batches all active trees by powers of a challenge.
 
+        A tree is active in a layer if the layer has tables of it.
         The active tree at index p scales the product of denominators by power 2*p, and the sum of
         numerators by power 2*p + 1. Scale number e - 1 is power e (None is power 0); the scales of
         shifted values come last.
@@ -152,21 +155,21 @@ class FractionTrees:
         terms: list[Term] = []
         numerator_terms: list[Term]
         scales: list[int | None] = []
-        table, active, in_base = 0, self._active(layer), 0
+        next_table, active, in_base = 0, self._active(layer), 0
         for position, tree in enumerate(active):
             if tree == 0 and self._is_shifted(layer):
                 shift_scale = 2 * len(active) - 1
                 terms = [(1, (0, 1)), (-1, (0,)), (-1, (1,)), (1, ())]
                 scales = [None, shift_scale, shift_scale, shift_scale + 1]
-                table = in_base = 2
+                next_table = in_base = 2
                 continue
             if self._trees[tree].tables(layer) == 4:
-                n0, n1, d0, d1 = range(table, table + 4)
+                n0, n1, d0, d1 = range(next_table, next_table + 4)
                 numerator_terms = [(1, (n0, d1)), (1, (n1, d0))]
             else:
-                d0, d1 = range(table, table + 2)
+                d0, d1 = range(next_table, next_table + 2)
                 numerator_terms = [(1, (d0,)), (1, (d1,))]
-            table = d1 + 1
+            next_table = d1 + 1
             terms += [(1, (d0, d1)), *numerator_terms]
             scales += [2 * position - 1 if position else None, 2 * position, 2 * position]
         polynomial = SumOfProducts(tuple(terms))
@@ -223,10 +226,10 @@ class FractionTrees:
             hash=self._hash,
         )  # fmt: skip
         compiled = self._device.compile(next_layer, lanes=plan.finish_lanes, form=form)
-        shift = self._equality if self._shifted is None else self._shifted.shift
+        shift_buffer = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(
             compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
-            self._point, self._equality, shift,
+            self._point, self._equality, shift_buffer,
         )  # fmt: skip
         base = None
         if self._shifted is not None and self._is_shifted(number):

@@ -134,8 +134,8 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     field, table, width = statement.field, statement.table, statement.table.width
     rows = [tuple(values[index : index + width]) for index in range(0, len(values), width)]
     columns = rows[: statement.columns]
-    split = statement.log_columns
-    weights = equalities(field, sums.lookups.point[:split])
+    column_variables = statement.log_columns
+    weights = equalities(field, sums.lookups.point[:column_variables])
     # Columns are padded to a power of two by denominators of 1.
     denominators = [
         _denominator(sums, PlainElement.from_coefficients(field, row)) for row in columns
@@ -154,7 +154,7 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     if _denominator(sums, entry) != denominator:
         raise VerificationError("the values of the table do not agree with the sums")
     return Reduced(
-        sums.lookups.point[split:], tuple(columns), point, multiplicity.coefficients,
+        sums.lookups.point[column_variables:], tuple(columns), point, multiplicity.coefficients,
         () if is_range else coefficients_of(entry),
     )  # fmt: skip
 

@@ -3,8 +3,8 @@
 eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). The factor of the variable that
 a round binds is linear, and is kept apart from the round's polynomial (Gruen, "Some improvements
 for the PIOP for ZeroCheck", eprint 2024/108). The product over the remaining variables comes from
-the two tables. Each has the eq tables of all numbers of its last variables: entry 2**l + x is eq of
-the last l coordinates at x. So one table serves all rounds, and no array has the hypercube's size.
+the two tables. Each has, for every l, the eq table of its last l coordinates: entry 2**l + x is eq
+of these at x. So one table serves all rounds, and no array has the hypercube's size.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def eq_table_entries(log_size: Any, log_low: Any) -> Any:
     log_low: the number of variables of the lower table.
     The arguments and the result are int, or values of a kernel.
     """
+    # The number 1, of the type of the arguments.
     unit = log_low * 0 + 1
     return (unit << (log_low + 1)) + (unit << (log_size - log_low))
 
@@ -39,9 +40,9 @@ def invert_points(
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
-        w = f.load(points, i)
-        f.store(equality, 2 * i, w)
-        f.store(equality, 2 * i + 1, f.inverse(w))
+        coordinate = f.load(points, i)
+        f.store(equality, 2 * i, coordinate)
+        f.store(equality, 2 * i + 1, f.inverse(coordinate))
 
 
 @kernel(instances="n")
@@ -56,7 +57,7 @@ def equality_pyramids(
     *,
     field: FieldSpec,
 ) -> None:
-    """Fill both tables of several points, `n` entries in all, from `equality[first]` on.
+    """Fill both tables of several points, `n` entries in total, from `equality[first]` on.
 
     points: log_size elements per point.
     The lower table is of the last log_low coordinates. The upper one is of the coordinates before
@@ -71,11 +72,15 @@ def equality_pyramids(
         entry = k.select(is_low, offset, offset - low)
         end = k.select(is_low, log_size, log_size - log_low)
         start = f.carried(f.one())
+        # The bits of an entry below its highest one are the hypercube point: the lowest bit is that
+        # of the last coordinate.
         with k.while_((entry, end, start)) as loop:
             remaining, coordinate, product = loop.carried
             loop.check(remaining > 1)
-            w = f.load(points, point * log_size + coordinate - 1)
-            factor = f.select((remaining & 1) != 0, f.carried(w), f.carried(1 - w))
+            coordinate_value = f.load(points, point * log_size + coordinate - 1)
+            factor = f.select(
+                (remaining & 1) != 0, f.carried(coordinate_value), f.carried(1 - coordinate_value)
+            )
             loop.next((remaining >> 1, coordinate - 1, f.carried(product * factor)))
         f.store(equality, first + i, loop.results[2])
 

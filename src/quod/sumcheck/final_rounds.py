@@ -22,7 +22,7 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 class FinalForm:
     """The static parameters of the kernels of the final rounds.
 
-    log_capacity: log2 of the number of entries of a table in shared memory.
+    log_capacity: log2 of the number of entries of a table that shared memory has room for.
     from_inputs: the kernel reads the input tables, not folded ones.
     folds: number of earlier rounds whose challenges have not folded the tables yet.
     in_place: the first round reads its tables, of twice as many entries, in device memory.
@@ -41,8 +41,8 @@ class FinalRounds:
     Create it at the top of a kernel. The classes of `quod.sumcheck.memory` describe the other
     memory.
 
-    stride: distance of the tables, in entries; default: their capacity. It may be any value from
-        the size of the tables to the capacity.
+    stride: entries from one table to the next, by default the capacity. It may be any value from
+        the number of entries in use to the capacity.
     """
 
     def __init__(

@@ -44,8 +44,8 @@ def finish_alone(
     size = k.constant(1, log_size.type) << (log_size - rounds_before)
     # The first fold stores this many entries of each table. Small tables are adjacent, although the
     # kernel has memory for the largest ones.
-    stored = size if folds else size >> 1
-    final = FinalRounds(k, form, sizes, memory, stride=stored)
+    stored_count = size if folds else size >> 1
+    final = FinalRounds(k, form, sizes, memory, stride=stored_count)
     mixed, f, accumulator, weights = final.mixed, final.f, final.accumulator, final.weights
     end, local, lanes, progress, one = (
         final.end,
@@ -61,7 +61,7 @@ def finish_alone(
     )
     pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
 
-    inline = shape.field.degree == 1
+    is_inline = shape.field.degree == 1
 
     def fold_pair(_: Builder, low: Any, high: Any, challenge: Any) -> Any:
         return f.carried(fold(mixed, low, high, challenge))
@@ -99,7 +99,7 @@ def finish_alone(
                 f.is_zero(weights.coordinate(round_number)),
             )
         arguments = (totals, corners, weight, at_one, final.scales)
-        return tuple(k.call("add_summand", add_summand, *arguments, inline=inline))
+        return tuple(k.call("add_summand", add_summand, *arguments, inline=is_inline))
 
     def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
@@ -107,21 +107,21 @@ def finish_alone(
         )
 
     def sum_over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
-        """Run `add` for all indices below a count, and return this instance's sums.
+        """Run `add` for this instance's indices below a count, and return its sums.
 
         For fields of one word masks take a third of the time, so full vectors are handled without.
         """
-        full, sums = k.constant(0, count.type), nothing
+        full_count, sums = k.constant(0, count.type), zeros
         if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
-            full = count // lanes * lanes
-            with k.range(0, full, lanes, carry=nothing) as loop:
+            full_count = count // lanes * lanes
+            with k.range(0, full_count, lanes, carry=zeros) as loop:
                 loop.next(add(loop.carried, loop.index + local))
             sums = tuple(loop.results)
-        with k.range(full + local, count, lanes, carry=sums) as loop:
+        with k.range(full_count + local, count, lanes, carry=sums) as loop:
             loop.next(add(loop.carried, loop.index))
         return list(loop.results)
 
-    nothing = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
+    zeros = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
 
     def evaluate(round_number: Value, entry: Entry) -> tuple[Any, ...]:
         """Return the values of a round's polynomial at `evaluated`; the tables stay as they are."""
@@ -147,7 +147,7 @@ def finish_alone(
 
         def folded_at(table: int, index: Value) -> Any:
             low, high = (entry(table, index + count * side) for side in range(2))
-            return k.call("fold", fold_pair, low, high, challenge, inline=inline)
+            return k.call("fold", fold_pair, low, high, challenge, inline=is_inline)
 
         half, variables = count >> 1, log_size - 1 - round_number
 
@@ -181,14 +181,21 @@ def finish_alone(
             progress.set_challenge(round_number, challenge)
         return state, f.carried(end.at(coefficients, challenge)), challenge
 
-    state, claim, first, count = progress.state(end.chain), progress.claim(), rounds_before, size
+    state, claim, first_round, count = (
+        progress.state(end.chain),
+        progress.claim(),
+        rounds_before,
+        size,
+    )
     if folds:
         challenge = pending[-1]
     else:
-        state, claim, challenge = end_round(first, state, claim, evaluate(first, input_entry))
-        first, count = first + 1, stored
-    totals = fold_and_evaluate(first, input_entry, count, challenge)
-    with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
+        state, claim, challenge = end_round(
+            first_round, state, claim, evaluate(first_round, input_entry)
+        )
+        first_round, count = first_round + 1, stored_count
+    totals = fold_and_evaluate(first_round, input_entry, count, challenge)
+    with k.range(first_round, log_size, carry=(state, claim, totals)) as rounds:
         state, claim, totals = rounds.carried
         state, claim, challenge = end_round(rounds.index, state, claim, totals)
         count = one << (log_size - 1 - rounds.index)

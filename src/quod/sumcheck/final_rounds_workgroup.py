@@ -99,17 +99,17 @@ def finish_sumcheck(
         k.barrier()
         return state, claim
 
-    state, claim, first = progress.state(end.chain), progress.claim(), rounds_before
+    state, claim, first_round = progress.state(end.chain), progress.claim(), rounds_before
     if form.in_place:
         state, claim = run_round(rounds_before, state, claim, input_entry)
-        first = rounds_before + 1
+        first_round = rounds_before + 1
     else:
         with k.range(local, size, lanes) as loop:
             for table in range(shape.tables):
                 position = final.place(table, loop.index)
                 f.store(final.shared, position, mixed.embedded(input_entry(table, loop.index)))
         k.barrier()
-    with k.range(first, log_size, carry=(state, claim)) as rounds:
+    with k.range(first_round, log_size, carry=(state, claim)) as rounds:
         state, claim = rounds.carried
         rounds.next(run_round(rounds.index, state, claim, final.load))
     final.finish(*rounds.results)

@@ -39,9 +39,10 @@ class RoundEnd:
         f, shape = self._f, self._shape
         first, *others = values
         if shape.has_point:
-            weight, inverse = weights.coordinate(round_number), weights.inverse(round_number)
-            at_one = f.is_zero(weight)
-            value_from_claim = f.carried((claim - (1 - weight) * first) * inverse)
+            coordinate, inverse = weights.coordinate(round_number), weights.inverse(round_number)
+            # The claim is (1 - w) * t(0) + w * t(1). It gives t(1), or t(0) = claim if w is 0.
+            at_one = f.is_zero(coordinate)
+            value_from_claim = f.carried((claim - (1 - coordinate) * first) * inverse)
             first, claim = f.carried(first), f.carried(claim)
             value_at_zero, value_at_one = (
                 f.select(at_one, claim, first),
@@ -63,12 +64,15 @@ class RoundEnd:
         f = self._f
         if not self._shape.has_point:
             return self.all_coefficients([f.carried(row[0] + row[1]) for row in grid])
-        weight = weights.coordinate(round_number + 1)
-        sums = [f.carried(row[0] + weight * (row[1] - row[0])) for row in grid]
+        coordinate = weights.coordinate(round_number + 1)
+        sums = [f.carried(row[0] + coordinate * (row[1] - row[0])) for row in grid]
         return self.all_coefficients(sums)
 
     def second_of_two(self, grid: Sequence[Sequence[Any]], challenge: Any) -> list[Any]:
-        """Return the coefficients of the second of two rounds, after the first challenge."""
+        """Return the coefficients of the second of two rounds, after the first challenge.
+
+        grid: as of `first_of_two`.
+        """
         columns = [self.all_coefficients(column) for column in zip(*grid, strict=True)]
         return self.all_coefficients([self.at(column, challenge) for column in columns])
 
@@ -178,12 +182,12 @@ def added_parts(
     zeros = tuple(f.carried(f.zero()) for _ in starts)
     with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
         # All loads come before the first addition, so that their latencies overlap.
-        parts = []
+        part_rows = []
         for offset in range(at_once):
             index = loop.index + k.local_id() + k.workgroup_size * offset
-            parts.append([_part(f, partial, start, index, groups_each) for start in starts])
+            part_rows.append([_part(f, partial, start, index, groups_each) for start in starts])
         totals = loop.carried
-        for row in parts:
+        for row in part_rows:
             totals = tuple(f.carried(a + b) for a, b in zip(totals, row, strict=True))
         loop.next(totals)
     return list(loop.results)

@@ -15,6 +15,7 @@ from quod.field.moduli import Modulus
 INFINITY = None
 
 Place = int | None
+"""An evaluation point: a small integer, or `INFINITY`."""
 
 _PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
 
@@ -29,8 +30,8 @@ def places(degree: int) -> tuple[Place, ...]:
 
 def check_degree(modulus: Modulus, degree: int) -> None:
     """Raise InputError if a field has too few elements for distinct evaluation points."""
-    finite = [place for place in places(degree) if place is not INFINITY]
-    if len({place % modulus.value for place in finite}) < len(finite):
+    integers = [place for place in places(degree) if place is not INFINITY]
+    if len({place % modulus.value for place in integers}) < len(integers):
         raise InputError(
             f"{modulus.name} has too few elements for products of {degree} factors; use a larger "
             "field"
@@ -43,7 +44,7 @@ def at_place(low: Any, high: Any, place: Place) -> Any:
         return high - low
     if place in (0, 1):
         return high if place else low
-    # The factors are positive, which avoids negations.
+    # low + place * (high - low), arranged so that all factors are positive: no negations.
     return _times(high, place) - _times(low, place - 1) if place > 0 else (
         _times(low, 1 - place) - _times(high, -place)
     )  # fmt: skip

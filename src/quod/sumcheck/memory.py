@@ -11,7 +11,8 @@ of the field of challenges, except the states of transcripts.
 
 The classes compute offsets, in elements unless they say words. Their parameters: `f` is the field
 in the kernel, `memory` the buffer, `batch` the number of sumchecks, `number` the index of one of
-them, and `log_size` its number of variables.
+them, and `log_size` its number of variables. `f.carried` propagates carries between an element's
+limbs, which loops and stores require.
 """
 
 from __future__ import annotations

@@ -50,12 +50,15 @@ class MixedField:
 
         Pairs are grouped by their number of factors in the extension; each group is reduced once.
         """
-        kinds: dict[int, list[tuple[Any, Any]]] = {}
+        # The key is the number of factors in the extension: 0, 1 or 2.
+        pairs_by_kind: dict[int, list[tuple[Any, Any]]] = {}
         for a, b in pairs:
             first, second = (a, b) if self.is_extended(a) else (b, a)
-            kinds.setdefault(self.is_extended(a) + self.is_extended(b), []).append((first, second))
+            pairs_by_kind.setdefault(self.is_extended(a) + self.is_extended(b), []).append(
+                (first, second)
+            )
         total = None
-        for kind, pairs_of_kind in kinds.items():
+        for kind, pairs_of_kind in pairs_by_kind.items():
             kind_sum = self._sum_of_one_kind(kind, pairs_of_kind)
             total = kind_sum if total is None else self.add(total, kind_sum)
         return total

@@ -33,6 +33,7 @@ _MAX_LOG_CAPACITY = 12
 _ONE_CORE_LOG_CAPACITY = 13
 _LANES = 128
 _FINAL_LANES = 128
+# The instances of a pass, as a share of those that the device holds at a time.
 _OCCUPANCY = 1.0
 _LONG_FIELD_OCCUPANCY = 0.25
 _UNROLLED_INPUTS = 2
@@ -126,8 +127,8 @@ class SumcheckPlan:
         rounds = max(0, self.log2_size - self._max_log_capacity - self._in_place)
         # The kernel for one core can evaluate and fold the inputs itself, so a single pass before
         # that kernel does not save time.
-        is_alone = self.device.host_memory and not self.shape.has_point
-        return 0 if is_alone and rounds <= 1 else rounds
+        one_kernel_suffices = self.device.host_memory and not self.shape.has_point
+        return 0 if one_kernel_suffices and rounds <= 1 else rounds
 
     # --- sizes
 
@@ -207,8 +208,10 @@ class SumcheckPlan:
     @property
     def _final_lanes(self) -> int:
         """The workgroup size of the kernels that compute the messages of rounds."""
-        short = self._in_place and not self._is_long_field
-        return min(_SHARED_MULTIPROCESSOR_LANES if short else _FINAL_LANES, self._lanes)
+        shares_multiprocessor = self._in_place and not self._is_long_field
+        return min(
+            _SHARED_MULTIPROCESSOR_LANES if shares_multiprocessor else _FINAL_LANES, self._lanes
+        )
 
     @property
     def finish_lanes(self) -> int:
@@ -249,9 +252,13 @@ class SumcheckPlan:
         """
         if self._depth is not None:
             return self._depth
-        is_short = self.shape.in_base > 0 and self.field.degree > 1
-        is_first_short = round_number == 0 and is_short and self.shape.degree == 2
-        return 2 if is_first_short and not self.device.host_memory and self._two_rounds_fit else 1
+        has_base_tables = self.shape.in_base > 0 and self.field.degree > 1
+        gains_from_two_rounds = round_number == 0 and has_base_tables and self.shape.degree == 2
+        return (
+            2
+            if gains_from_two_rounds and not self.device.host_memory and self._two_rounds_fit
+            else 1
+        )
 
     @property
     def _two_rounds_fit(self) -> bool:
@@ -285,9 +292,9 @@ class SumcheckPlan:
     def _form(self, pass_: Pass) -> PassForm:
         """Return the static parameters of a pass's kernel."""
         block, unrolled = self._entries(pass_) // self.groups_each(pass_), self._unrolled(pass_)
-        even = self._uses_blocks and block % (self._lanes * unrolled) == 0
+        is_even = self._uses_blocks and block % (self._lanes * unrolled) == 0
         return PassForm(
-            self.shape, pass_.depth, unrolled, self._uses_blocks, even, pass_.folds,
+            self.shape, pass_.depth, unrolled, self._uses_blocks, is_even, pass_.folds,
             from_inputs=pass_.folds == pass_.first,
         )  # fmt: skip
 
@@ -350,11 +357,11 @@ class SumcheckPlan:
     @property
     def partial_bytes(self) -> int:
         """Bytes of `partial`: the partial sums of workgroups."""
-        parts = [
+        part_counts = [
             self.groups_each(pass_) * len(evaluated(self.shape.degree, pass_.depth))
             for pass_ in self.passes
         ]
-        return self.batch * max([self.sum_groups, *parts]) * self._element_bytes
+        return self.batch * max([self.sum_groups, *part_counts]) * self._element_bytes
 
     @property
     def peak_bytes(self) -> int:

@@ -56,8 +56,8 @@ def prove(
     device = resolve_device(device)
     transcript.check_bound()
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
-    order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
-    index_of = {table: index for index, table in enumerate(order)}
+    tables_in_order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
+    index_of = {table: index for index, table in enumerate(tables_in_order)}
     reordered = SumOfProducts(
         tuple((c, tuple(index_of[t] for t in factors)) for c, factors in polynomial.terms)
     )
@@ -69,20 +69,20 @@ def prove(
                 f"{len(point)}"
             )
     # The error terms do not depend on the claim.
-    zero = (0,) * field.degree
-    unclaimed = Statement(field, polynomial, log2_size, zero, point)
+    placeholder_claim = (0,) * field.degree
+    unclaimed = Statement(field, polynomial, log2_size, placeholder_claim, point)
     check_sumcheck(unclaimed, transcript, allow_bits)
     shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
-    for index, table in enumerate(order):
+    for index, table in enumerate(tables_in_order):
         run.set_table(index, np.ascontiguousarray(arrays[table]))
     if point is not None:
         run.set_point(point)
     claim = run.sum()
     statement = Statement(field, polynomial, log2_size, claim, point)
-    start = transcript.copy()
-    statement.absorb(start)
-    rounds = run.prove(claim, start.state, timeline)
+    absorbed_transcript = transcript.copy()
+    statement.absorb(absorbed_transcript)
+    rounds = run.prove(claim, absorbed_transcript.state, timeline)
     values = [rounds.values[index_of[table]] for table in range(polynomial.tables)]
     data = rounds.messages + encode(field, values)
     try:

@@ -202,7 +202,7 @@ class _Pass:
     def run_whole(self, tables: Inputs) -> None:
         """Sum the polynomial over the hypercube, and write the partial sums."""
         mixed, shape, half = self.mixed, self.shape, self.count
-        weight = self._weights.coordinate(self._round) if shape.has_point else None
+        coordinate = self._weights.coordinate(self._round) if shape.has_point else None
 
         def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
             ((index, eq_factor),) = indices
@@ -215,10 +215,12 @@ class _Pass:
                 )
                 for side in range(2)
             )
-            if weight is None:
+            if coordinate is None:
                 return [mixed.add(low, high)]
-            weighted = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
-            return [mixed.multiply(eq_factor, weighted)]
+            sum_over_variable = mixed.add(
+                mixed.multiply(1 - coordinate, low), mixed.multiply(coordinate, high)
+            )
+            return [mixed.multiply(eq_factor, sum_over_variable)]
 
         self._add_up(1, parts, Reduced(mixed))
 
@@ -235,22 +237,25 @@ class _Pass:
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
         first_index, offset, end, stride = self._instance_indices()
-        start = tuple(accumulator.zero() for _ in range(self._values))
-        with k.range(first_index, end, stride * unrolled, carry=start) as loop:
+        zeros = tuple(accumulator.zero() for _ in range(self._values))
+        with k.range(first_index, end, stride * unrolled, carry=zeros) as loop:
             index = loop.index if offset is None else loop.index + offset
             indices = [index + stride * step for step in range(unrolled)]
-            inner = None if eq is None else eq.low if self._in_blocks else eq.high
-            weights = [None if inner is None else inner(self.variables, index) for index in indices]
+            inner_factor = None if eq is None else eq.low if self._in_blocks else eq.high
+            weights = [
+                None if inner_factor is None else inner_factor(self.variables, index)
+                for index in indices
+            ]
             addends = parts(list(zip(indices, weights, strict=True)))
             loop.next(tuple(map(accumulator.added, loop.carried, addends)))
         totals = [accumulator.element(total) for total in loop.results]
         if eq is not None:
-            outer = (
+            outer_factor = (
                 eq.high(self.variables, end - 1)
                 if self._in_blocks
                 else eq.low(self.variables, first_index)
             )
-            totals = [total * outer for total in totals]
+            totals = [total * outer_factor for total in totals]
         totals = self._sums.totals(totals)
         with k.if_(k.local_id() == 0):
             for value, total in enumerate(totals):

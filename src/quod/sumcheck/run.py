@@ -121,9 +121,11 @@ class SumcheckRun:
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
         # The slice of `progress` may not be aligned for kernels, so the challenges are copied.
-        size = 4 * plan.field.words
-        challenges = device.allocate(size * plan.log2_size)
-        recording.copy(progress.slice(size, size * (1 + plan.log2_size)), challenges)
+        element_bytes = 4 * plan.field.words
+        challenges = device.allocate(element_bytes * plan.log2_size)
+        recording.copy(
+            progress.slice(element_bytes, element_bytes * (1 + plan.log2_size)), challenges
+        )
         return RecordedRounds(device, plan, proof, progress, challenges)
 
 
@@ -164,11 +166,11 @@ class RecordedRounds:
         device.download(self._proof, proof)
         device.download(self._progress, progress)
         _check_canonical(device, field, "a sumcheck", proof)
-        values = plan.shape.tables * field.words
+        value_words = plan.shape.tables * field.words
         return Rounds(
-            proof[:-values].astype("<u4").tobytes(),
+            proof[:-value_words].astype("<u4").tobytes(),
             words_to_elements(field, progress[field.words : -STATE_WORDS]),
-            words_to_elements(field, proof[-values:]),
+            words_to_elements(field, proof[-value_words:]),
             progress[-STATE_WORDS:].astype("<u4").tobytes(),
         )
 

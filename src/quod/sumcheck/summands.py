@@ -58,14 +58,15 @@ def summands(
     """
     degree, results = polynomial.degree, []
     for point in evaluated(degree, depth):
-        terms = _scaled(polynomial, scales)
+        scaled_terms = _scaled(polynomial, scales)
+        # Only terms of full degree have a leading coefficient, the value at infinity.
         if None in point:
-            terms = [term for term in terms if len(term[0][1]) == degree]
+            scaled_terms = [term for term in scaled_terms if len(term[0][1]) == degree]
         values = [
             [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
         weights = [item.weight for item in items]
-        results.append(accumulator.part(_sum(mixed, terms, values, weights)))
+        results.append(accumulator.part(_sum(mixed, scaled_terms, values, weights)))
     return results
 
 

@@ -138,13 +138,13 @@ def read_rounds(
         coefficients = PlainElement.from_coefficients(
             field, reader.elements(Label.ROUND, field, degree)
         )
-        other_sum = sum(coefficients, PlainElement.zero(field))
+        higher_sum = sum(coefficients, PlainElement.zero(field))
         # The weighted sum of the values at 0 and 1 is the claim. That determines the constant
         # coefficient, which the message omits.
         if point is None:
-            constant = (claim - other_sum) * half
+            constant = (claim - higher_sum) * half
         else:
-            constant = claim - PlainElement(field, point[round_number]) * other_sum
+            constant = claim - PlainElement(field, point[round_number]) * higher_sum
         challenge = reader.transcript.challenge(field)
         claim = horner([constant, *coefficients], PlainElement(field, challenge))
         challenges.append(challenge)

@@ -41,8 +41,8 @@ class WorkgroupSums:
         """Sum over each subgroup with shuffles, then over the subgroups in shared memory."""
         k, f, values = self._k, self._f, len(elements)
         partial, distance = elements, k.subgroup_size // 2
-        can_exchange = not k.machine.has(Capability.VECTOR_LANES)
-        while can_exchange and distance and len(partial) % 2 == 0:
+        lanes_are_separate = not k.machine.has(Capability.VECTOR_LANES)
+        while lanes_are_separate and distance and len(partial) % 2 == 0:
             partial = self._exchange_halves(partial, distance)
             distance //= 2
         # Each lane now has values_each partial sums; `lanes_per_value` adjacent lanes have sums of

@@ -72,9 +72,10 @@ def _reduced(f: Any, words: Words) -> Any:
     base = getattr(f, "base", f)
     modulus = base.modulus
     chunk_bits = modulus.bits - 1
-    total, pairs = 32 * len(words), []
-    for start in range(0, total, chunk_bits):
-        packed = _packed(base, words, start, min(start + chunk_bits, total))
+    # A chunk of bits - 1 bits is below p.
+    total_bits, pairs = 32 * len(words), []
+    for start in range(0, total_bits, chunk_bits):
+        packed = _packed(base, words, start, min(start + chunk_bits, total_bits))
         # `from_words` divides by the radix, which the weight compensates.
         weight = (modulus.montgomery_radix << start) % modulus.value
         # Zero words of a second factor cost nothing; a short chunk has many.
@@ -84,15 +85,15 @@ def _reduced(f: Any, words: Words) -> Any:
 
 def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
     """Return bits start to stop - 1 of an integer, as words of an element in memory."""
-    pieces = [
+    limbs = [
         _bits(words, bit, min(bit + 32, stop)) if bit < stop else words[0] & 0
         for bit in range(start, start + 32 * base.modulus.words, 32)
     ]
     if base.word_type is types.u32:
-        return tuple(pieces)
+        return tuple(limbs)
     return tuple(
         low.cast(types.u64) | (high.cast(types.u64) << 32)
-        for low, high in zip(pieces[::2], pieces[1::2], strict=True)
+        for low, high in zip(limbs[::2], limbs[1::2], strict=True)
     )
 
 

@@ -62,19 +62,19 @@ class ProofWriter:
     def digested_words(self, label: Label, words: Words, digest: bytes) -> int:
         """Write a message of elements as words, absorbing a digest that was computed elsewhere.
 
-        The words are read by `getvalue`, and may be written until then. Returns the message's
-        index, for `keep`.
+        The words are read by `getvalue` and need not be complete before: a device may still write
+        them. Returns the message's index, for `keep`.
         """
         self.transcript.absorb_digested(label, digest)
         self._parts.append(words.data.cast("B"))
         return len(self._parts) - 1
 
     def keep(self, index: int) -> None:
-        """Copy message `place`, so that its words may be reused; other messages are not copied."""
+        """Copy message `index`, so that its words may be reused; other messages are not copied."""
         self._parts[index] = bytes(self._parts[index])
 
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
-        """Write a message of elements that is absorbed by its runs (`quod.transcript.runs`)."""
+        """Write elements, absorbed as digests of runs of elements (`quod.transcript.runs`)."""
         check_label(label)
         message = encode(field, check_elements(field, "the message", elements))
         absorb_runs(self.transcript, label, field, message)
@@ -95,7 +95,10 @@ class ProofWriter:
         self.message(label, encode_points(group, points, compressed=compressed))
 
     def absorbed(self, message: bytes, state: bytes) -> None:
-        """Write messages that a device has absorbed, and resume the transcript at `state`."""
+        """Write messages that a device has absorbed already; resume the transcript at `state`.
+
+        message: the concatenated messages.
+        """
         self.transcript.resume(state)
         self._parts.append(message)
 
@@ -146,13 +149,14 @@ class ProofReader:
         message = self._elements(field, count)
         words = np.frombuffer(message, "<u4").reshape(count, field.words)
         if not canonical(field.modulus, words).all():
+            # It raises the error for the first invalid element.
             decode(field, message, offset=self.offset)
         self.transcript.absorb(label, message, field)
         self.offset += len(message)
         return words
 
     def many_elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
-        """Read `count` elements that are absorbed by their runs (`quod.transcript.runs`).
+        """Read elements, absorbed as digests of runs of elements (`quod.transcript.runs`).
 
         Raises InputError as `elements` does.
         """
@@ -162,6 +166,7 @@ class ProofReader:
         return elements
 
     def _decoded(self, label: Label, field: FieldSpec, count: int) -> tuple[list[Plain], bytes]:
+        """Return the next `count` elements and their bytes, without advancing."""
         check_label(label)
         message = self._elements(field, count)
         return decode(field, message, offset=self.offset), message
@@ -216,9 +221,9 @@ class ProofReader:
         check_label(label)
         data = self._elements(field, count)
         words = np.frombuffer(data, "<u4").reshape(-1, field.words)
-        below = canonical(field, words)
-        if not below.all():
-            index = int(np.argmin(below))
+        is_canonical = canonical(field, words)
+        if not is_canonical.all():
+            index = int(np.argmin(is_canonical))
             raise InputError(
                 f"element {index} is not below the modulus of {field.name}",
                 offset=self.offset + index * field.bytes,

@@ -11,7 +11,7 @@ from quod.errors import InputError
 from quod.validation import shown_kind
 
 _MANY = 16
-"""Points that are decoded together."""
+"""The smallest number of compressed points that are decoded together, by kernels."""
 
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
@@ -37,7 +37,7 @@ def decode_points(
     """
     size = point_bytes(group, compressed=compressed)
     if compressed and len(data) >= _MANY * size:
-        # Kernels are loaded where they are worth it.
+        # Import the kernels only for many points.
         from quod.curve.encoding.ordinates import decode_compressed
 
         decoded = decode_compressed(group, data)

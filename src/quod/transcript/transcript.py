@@ -137,7 +137,7 @@ class Transcript:
     def absorb_digested(self, label: Label, digest: bytes, *, before: bytes = b"") -> None:
         """Absorb the bytes `before`, then a digest that was computed elsewhere.
 
-        digest: as of `Hash.digest_by_runs`.
+        digest: in the form of `Hash.digest_by_runs`.
         """
         check_label(label)
         _check_bytes(before)

@@ -46,48 +46,48 @@ def stripped(javascript: str) -> str:
 
 def _tokens(javascript: str) -> Iterator[str]:
     """Yield the tokens of minified JavaScript."""
-    at, before, space = 0, "\n", False
-    while at < len(javascript):
-        if javascript[at] == "`":
-            stop = _template_end(javascript, at)
-            before = javascript[at:stop]
-            yield before
-            at, space = stop, False
+    position, previous, space = 0, "\n", False
+    while position < len(javascript):
+        if javascript[position] == "`":
+            stop = _template_end(javascript, position)
+            previous = javascript[position:stop]
+            yield previous
+            position, space = stop, False
             continue
-        regex = _REGEX.match(javascript, at) if before[-1] in _BEFORE_REGEX else None
-        match = regex or _TOKEN.match(javascript, at)
+        regex = _REGEX.match(javascript, position) if previous[-1] in _BEFORE_REGEX else None
+        match = regex or _TOKEN.match(javascript, position)
         assert match is not None
-        at, token = match.end(), match.group()
+        position, token = match.end(), match.group()
         if match.lastgroup in ("comment", "space"):
             space = True
             # A line break may end a statement, so it is kept.
-            if "\n" in token and before != "\n":
-                before = "\n"
-                yield before
+            if "\n" in token and previous != "\n":
+                previous = "\n"
+                yield previous
             continue
-        if space and _needs_space(before[-1], token[0]):
+        if space and _needs_space(previous[-1], token[0]):
             yield " "
-        before, space = token, False
+        previous, space = token, False
         yield token
 
 
 def _template_end(javascript: str, start: int) -> int:
     """Return the end of the template literal that begins at `start`, with nested literals."""
-    at = start + 1
-    while javascript[at] != "`":
-        if javascript[at] == "\\":
-            at += 1
-        elif javascript.startswith("${", at):
+    position = start + 1
+    while javascript[position] != "`":
+        if javascript[position] == "\\":
+            position += 1
+        elif javascript.startswith("${", position):
             depth = 0
             while True:
-                at += 1
-                if javascript[at] == "`":
-                    at = _template_end(javascript, at) - 1
-                depth += {"{": 1, "}": -1}.get(javascript[at], 0)
+                position += 1
+                if javascript[position] == "`":
+                    position = _template_end(javascript, position) - 1
+                depth += {"{": 1, "}": -1}.get(javascript[position], 0)
                 if not depth:
                     break
-        at += 1
-    return at + 1
+        position += 1
+    return position + 1
 
 
 def _needs_space(before: str, after: str) -> bool:

@@ -67,11 +67,12 @@ class _Handler(SimpleHTTPRequestHandler):
 
         The path of a folder stands for its ``index.html``.
         """
-        folder, real = os.path.realpath(self.directory), os.path.realpath(path)
-        if os.path.isdir(real):
-            real = os.path.join(real, "index.html")
+        folder, real_path = os.path.realpath(self.directory), os.path.realpath(path)
+        if os.path.isdir(real_path):
+            real_path = os.path.join(real_path, "index.html")
         return (
-            os.path.isfile(real) and os.path.commonpath([folder, os.path.realpath(real)]) == folder
+            os.path.isfile(real_path)
+            and os.path.commonpath([folder, os.path.realpath(real_path)]) == folder
         )
 
     def log_message(self, format: str, *args: object) -> None:

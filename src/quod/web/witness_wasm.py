@@ -194,6 +194,6 @@ def _constant_result(sections: dict[int, memoryview], function: int | None) -> i
     body = reader.bytes()
     if body[:2] != bytes([0, _I32_CONST]) or body[-1] != _END:
         return None
-    value = _Reader(body[2:-1])
-    number = value.number()
-    return number if value.at == len(body) - 3 else None
+    constant_reader = _Reader(body[2:-1])
+    number = constant_reader.number()
+    return number if constant_reader.at == len(body) - 3 else None

@@ -55,9 +55,9 @@ class ViewingKey:
         return ivk
 
     def address(self, diversifier: bytes) -> PaymentAddress:
-        """Return the address of a diversifier of 11 bytes; InputError if it has no point.
+        """Return the address of a diversifier of 11 bytes.
 
-        A diversifier has a point if it hashes to one, as half of them do.
+        Raises InputError if it does not hash to a point; half of them do.
         """
         return incoming_address(self.incoming, diversifier)
 

@@ -113,6 +113,7 @@ def import_response(
     keys_start = HASH_BYTES + sum(
         point_section.count(power) * sizes[point_section.degree] for point_section in SECTIONS
     )
+    # P, s*P and s*Q are uncompressed: two coordinates each.
     key_bytes = len(NAMES) * (4 * sizes[1] + 2 * sizes[2])
     if len(data) != keys_start + key_bytes:
         raise InputError(

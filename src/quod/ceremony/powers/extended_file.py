@@ -1,4 +1,4 @@
-"""Writing of a file with a further contribution, whose response is hashed meanwhile."""
+"""Writing of a file with a further contribution; its response is hashed at the same time."""
 
 from __future__ import annotations
 

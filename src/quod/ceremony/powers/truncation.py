@@ -49,19 +49,19 @@ def truncate(
     file = PowersOfTau.open(source)
     power = check_smaller_power(file, power)
     curve = file.curve_parameters
-    parts = [(section.id, section.nbytes(curve, power)) for section in SECTIONS]
-    parts.append((CONTRIBUTIONS, file.contributions_section().remaining))
+    copied_sections = [(section.id, section.nbytes(curve, power)) for section in SECTIONS]
+    copied_sections.append((CONTRIBUTIONS, file.contributions_section().remaining))
     if file.prepared:
         for lagrange in LAGRANGE:
             lagrange.points(file)
-        parts += [(lagrange.id, lagrange.nbytes(curve, power)) for lagrange in LAGRANGE]
+        copied_sections += [(lagrange.id, lagrange.nbytes(curve, power)) for lagrange in LAGRANGE]
 
     def write(output: BinaryIO) -> None:
-        writer = PtauWriter(output, curve, 1 + len(parts))
+        writer = PtauWriter(output, curve, 1 + len(copied_sections))
         writer.section(1, header_data(curve, power, file.ceremony_power))
-        for number, (identifier, length) in enumerate(parts, start=1):
+        for number, (identifier, length) in enumerate(copied_sections, start=1):
             writer.copy(file, identifier, length)
-            stage.progress(number, len(parts))
+            stage.progress(number, len(copied_sections))
         file.file.check_unchanged()
 
     with timeline.stage(f"2**{power} powers") as stage:

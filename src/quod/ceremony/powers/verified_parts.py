@@ -45,7 +45,7 @@ class VerifiedParts:
         check_function("report", report)
         self._name, self._files = files[0].path, files
         self._cache = CompileCache()
-        # The mark identifies the files; the key of each part has the digest of its content.
+        # The run's key identifies the files; the key of each part has the digest of its content.
         file_descriptions = repr([(os.path.abspath(file.path), file.size) for file in files])
         self._run_key = key_of("a verification", sources.digest(), file_descriptions)
         self._is_resumed = resume and self._cache.get(self._run_key) is not None

@@ -52,8 +52,8 @@ def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
 class _Compiling:
     """A recorder of compilation as stages of a timeline.
 
-    Called with the numbers of kernels done and in all. The stages belong to no thread, as several
-    threads compile and others wait.
+    Called with the number of kernels compiled so far and in total. The stages belong to no thread,
+    as several threads compile and others wait.
     """
 
     def __init__(

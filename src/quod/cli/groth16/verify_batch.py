@@ -35,17 +35,17 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
             claims.append((key, values, proof_or_error))
     verdicts = {index: Verdict(False, error) for index, error in errors.items()}
     verdicts |= dict(zip(claim_indices, verify_batch(claims), strict=True))
-    bad = sorted(index for index, verdict in verdicts.items() if not verdict)
-    for index in bad:
+    invalid = sorted(index for index, verdict in verdicts.items() if not verdict)
+    for index in invalid:
         if (error := verdicts[index].error) is not None:
             warn(f"proof {index} is malformed: {error}")
-    if bad:
-        indices_text = ", ".join(map(str, bad[:_MAX_NAMED])) + (
-            ", ..." if len(bad) > _MAX_NAMED else ""
+    if invalid:
+        indices_text = ", ".join(map(str, invalid[:_MAX_NAMED])) + (
+            ", ..." if len(invalid) > _MAX_NAMED else ""
         )
         raise VerificationError(
-            f"{proof}: {len(bad)} of {len(proofs)} proofs are not valid for their public inputs "
-            f"and this key (counted from 0: {indices_text}); do not accept them"
+            f"{proof}: {len(invalid)} of {len(proofs)} proofs are not valid for their public "
+            f"inputs and this key (counted from 0: {indices_text}); do not accept them"
         )
     all_proofs = "the proof is" if len(proofs) == 1 else f"all {len(proofs)} proofs are"
     show_valid(quiet=quiet, what=f"{all_proofs} valid")

@@ -56,12 +56,12 @@ def bench(
     numbers = _numbers(name, without_structs(kernel.definition.parameters), sizes)
     with open_device(device_name) as device:
         run: Launcher[Any] = kernel.definition.on(device, **kernel.static)
-        random = None if zeros else np.random.default_rng(1)
+        generator = None if zeros else np.random.default_rng(1)
         arrays = {
             parameter: _array(
                 type_,
                 whole_number(f"{parameter}, a number of elements,", numbers[parameter], 0),
-                random,
+                generator,
             )
             for parameter, type_ in without_structs(run.kernel.parameters).items()
             if isinstance(type_, PointerType)
@@ -107,20 +107,20 @@ def _numbers(
     return {parameter: values[parameter] for parameter in parameters}
 
 
-def _array(pointer: PointerType, count: int, random: np.random.Generator | None) -> Any:
+def _array(pointer: PointerType, count: int, generator: np.random.Generator | None) -> Any:
     element: Type = pointer.element
     dtype = np.dtype(NUMPY_TYPES[element])
-    if random is None:
+    if generator is None:
         return np.zeros(count, dtype)
     if element is types.bf16:
-        return (random.standard_normal(count).astype(np.float32).view(np.uint32) >> 16).astype(
+        return (generator.standard_normal(count).astype(np.float32).view(np.uint32) >> 16).astype(
             dtype
         )
     if element.kind == "float":
-        return random.standard_normal(count).astype(dtype)
+        return generator.standard_normal(count).astype(dtype)
     if element.kind == "bool":
-        return random.integers(0, 2, count).astype(dtype)
-    return np.frombuffer(random.bytes(count * dtype.itemsize), dtype).copy()
+        return generator.integers(0, 2, count).astype(dtype)
+    return np.frombuffer(generator.bytes(count * dtype.itemsize), dtype).copy()
 
 
 def _times(

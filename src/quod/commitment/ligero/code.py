@@ -1,6 +1,6 @@
 """Reed-Solomon codes on a chain of two-to-one maps.
 
-A message c of 2**k elements is encoded as the values at 2**m points of
+A message c of 2**k elements is encoded as a codeword (a "word"), the values at 2**m points of
 
     f = sum over all j of c_j * t_0**bit 0 of j * t_1**bit 1 of j * ...
 
@@ -61,19 +61,19 @@ class Code:
     def values_at(self, message: Sequence[int], indices: Sequence[int]) -> list[int]:
         """Return the elements of a message's word at some indices, in the order of the indices."""
         p, table = self.modulus.value, self.twiddles()
-        parts = {index >> self.log_message: list(message) for index in indices}
+        coefficients_of = {index >> self.log_message: list(message) for index in indices}
         for level in reversed(range(self.log_message)):
             half, first = 1 << level, 1 << (self.log_length - level)
-            next_parts = {}
+            next_coefficients = {}
             for index in {index >> level for index in indices}:
-                parent = parts[index >> 1]
-                t = table[(first + index) >> 1]
-                factor = p - t if index & 1 else t
-                next_parts[index] = [
+                parent = coefficients_of[index >> 1]
+                twiddle = table[(first + index) >> 1]
+                factor = p - twiddle if index & 1 else twiddle
+                next_coefficients[index] = [
                     (low + factor * high) % p for low, high in zip(parent[:half], parent[half:])
                 ]
-            parts = next_parts
-        return [parts[index][0] for index in indices]
+            coefficients_of = next_coefficients
+        return [coefficients_of[index][0] for index in indices]
 
 
 def max_log_length(modulus: Modulus) -> int:
@@ -95,6 +95,7 @@ def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
     first = circle_generator(modulus)
     for _ in range(max_log_length(modulus) - log_length):
         first = times(p, first, first)
+    # The powers first**(1 + 4 * i), and their opposites (x, -y), which are the inverses.
     step = times(p, first, first)
     step = times(p, step, step)
     coset = [first]
@@ -115,9 +116,10 @@ def _twiddles(modulus: Modulus, log_length: int) -> tuple[int, ...]:
         pairs = [point for point in even_points if isinstance(point, tuple)]
         levels = [[y for _, y in pairs], [x for x, _ in pairs][::2]]
         on_circle = 1
+    # The next level has 2 * x**2 - 1 on the circle, x**2 for roots of unity.
     while len(levels[-1]) > 1:
         levels.append([((1 + on_circle) * x * x - on_circle) % p for x in levels[-1][::2]])
-    return (0, *(t for level in reversed(levels[:log_length]) for t in level))
+    return (0, *(twiddle for level in reversed(levels[:log_length]) for twiddle in level))
 
 
 def times(p: int, a: Point, b: Point) -> Point:

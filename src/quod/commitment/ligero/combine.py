@@ -79,7 +79,7 @@ def gather_columns(
     *,
     modulus: Modulus,
 ) -> None:
-    """Copy the columns with the indices `places`, `count` elements in all, to a message."""
+    """Copy the columns with the indices `places`, `count` elements in total, to a message."""
     f: Any = prime_field(k, modulus)
     index = k.global_id()
     with k.if_(index < count):

@@ -1,4 +1,4 @@
-"""Encoding of a matrix's rows, one tile of a code word at a time, in shared memory.
+"""Encoding of a matrix's rows, one tile of a codeword ("word") at a time, in shared memory.
 
 A workgroup computes the levels above a tile while it reads the message: each element is a weighted
 sum of message elements, one per tile of the message, and all elements of a tile have the same
@@ -19,6 +19,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 
 MAX_LOG_TILE = 12
+# The number of levels that are computed between two barriers.
 _STEP = 3
 # The number of banks of shared memory, and of instances that access it at the same time.
 _BANKS = 32
@@ -111,8 +112,10 @@ class _Tile:
         f = self.f
         weights: list[Any] = []
         for level in range(self.log_folded):
-            t = f.load(self.twiddles, self.node >> (level + 1))
-            factor = f.carried(f.select(((tile >> level) & 1) != 0, f.carried(-t), f.carried(t)))
+            twiddle = f.load(self.twiddles, self.node >> (level + 1))
+            factor = f.carried(
+                f.select(((tile >> level) & 1) != 0, f.carried(-twiddle), f.carried(twiddle))
+            )
             weights += [factor, *(f.carried(weight * factor) for weight in weights)]
         return weights
 
@@ -132,6 +135,7 @@ class _Tile:
     def _compute_levels(
         self, start: int, levels: int, high: Value, low: Value, read: Callable[[Value], Any]
     ) -> None:
+        """Compute levels on 2**levels elements, which are 2**start apart in the tile."""
         f = self.f
         base = (high << (start + levels)) + low
         indices = [base + (number << start) for number in range(1 << levels)]

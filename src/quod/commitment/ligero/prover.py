@@ -47,6 +47,7 @@ _CPU_COMBINING_INSTANCES = 1 << 10
 
 
 _Point = tuple[Buffer, Buffer, Buffer]
+"""The buffers of a claim: the upper coordinates and lower coordinates of its point, its factor."""
 
 
 def _skipped_entries(size: int) -> int:
@@ -89,26 +90,26 @@ class LigeroCommitter:
     def __init__(self, device: AnyDevice, shape: LigeroShape) -> None:
         self._device, self._shape = device, shape
         code, field = shape.code, shape.field
-        matrix = shape.rows * code.length * code.modulus.bytes
-        tree = 8 * STATE_WORDS * code.length
-        element = 4 * field.words
-        sums = (self._parts + 8) * code.message * element
-        device.check_budget("a commitment", matrix + tree + sums)
-        if matrix > device.largest_buffer:
+        matrix_bytes = shape.rows * code.length * code.modulus.bytes
+        tree_bytes = 8 * STATE_WORDS * code.length
+        element_bytes = 4 * field.words
+        sum_bytes = (self._parts + 8) * code.message * element_bytes
+        device.check_budget("a commitment", matrix_bytes + tree_bytes + sum_bytes)
+        if matrix_bytes > device.largest_buffer:
             raise DeviceError(
-                f"the words of 2^{shape.log2_size} entries take {bytes_text(matrix)}, "
+                f"the words of 2^{shape.log2_size} entries take {bytes_text(matrix_bytes)}, "
                 f"and {device.name} allows {bytes_text(device.largest_buffer)} a "
                 "buffer; use a smaller table, or a device with larger buffers"
             )
         self._twiddles = device.upload(from_integers(code.modulus, list(code.twiddles())))
-        self._matrix = device.allocate(matrix)
-        self._tree = device.allocate(tree)
+        self._matrix = device.allocate(matrix_bytes)
+        self._tree = device.allocate(tree_bytes)
         self._lower, self._upper = (
-            device.allocate((_skipped_entries(size) + eq_table_entries(size, size)) * element)
+            device.allocate((_skipped_entries(size) + eq_table_entries(size, size)) * element_bytes)
             for size in (code.log_message, shape.log_rows)
         )
-        self._partial = device.allocate(self._parts * code.message * element)
-        self._combination = device.allocate(code.message * element)
+        self._partial = device.allocate(self._parts * code.message * element_bytes)
+        self._combination = device.allocate(code.message * element_bytes)
         self._committing: _RecordedCommit | None = None
 
     @property
@@ -139,7 +140,7 @@ class LigeroCommitter:
     def _record_commitment(self, table: Buffer) -> Recording:
         """Record the encoding of all rows and the Merkle tree over the columns."""
         shape, code, device = self._shape, self._shape.code, self._device
-        # The sentinel is not a digest, so missing writes are detected.
+        # Mark nodes 0 and 1, the root: the sentinel is no digest, so a missing write is detected.
         recording = device.stream("commitment").record()
         recording.fill(self._tree.slice(0, 8 * STATE_WORDS), UNWRITTEN)
         log_tile = fitting_log_tile(device, code, self._lanes)
@@ -170,16 +171,16 @@ class LigeroCommitter:
         shape, code = self._shape, self._shape.code
         if self._committing is None:
             raise InputError("open needs a commitment; call commit first")
-        checked, factors, total = shape.combine(writer.transcript, claims)
-        key = (len(checked), writer.transcript.hash)
+        checked_claims, factors, total = shape.combine(writer.transcript, claims)
+        key = (len(checked_claims), writer.transcript.hash)
         opening = self._committing.openings.get(key)
         if opening is None:
             opening = self._record_opening(self._committing.table, *key)
             self._committing.openings[key] = opening
-        for claim, factor, point in zip(checked, factors, opening.points, strict=True):
-            index = shape.log_rows
+        for claim, factor, point in zip(checked_claims, factors, opening.points, strict=True):
+            row_variables = shape.log_rows
             for elements, target in zip(
-                (claim.point[:index], claim.point[index:], [factor.coefficients]),
+                (claim.point[:row_variables], claim.point[row_variables:], [factor.coefficients]),
                 point,
                 strict=True,
             ):
@@ -195,13 +196,13 @@ class LigeroCommitter:
         combination = self._elements("the combination of rows", self._combination)
         writer.encoded(Label.OPENING, shape.field, combination.tobytes())
 
-        places = shape.places(writer.transcript)
-        nodes = [code.length + place for place in places]
-        nodes += siblings(code.log_length, places)
-        columns, digests = self._gather(places, nodes, timeline)
-        leaves = digests[: len(places)].tobytes()
+        column_indices = shape.places(writer.transcript)
+        nodes = [code.length + column_index for column_index in column_indices]
+        nodes += siblings(code.log_length, column_indices)
+        columns, digests = self._gather(column_indices, nodes, timeline)
+        leaves = digests[: len(column_indices)].tobytes()
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
-        writer.message(Label.OPENING, digests[len(places) :].tobytes())
+        writer.message(Label.OPENING, digests[len(column_indices) :].tobytes())
 
     def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
         """Record the part of an opening before columns are drawn; points are uploaded later."""
@@ -283,18 +284,18 @@ class LigeroCommitter:
         )  # fmt: skip
 
     def _gather(
-        self, places: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
+        self, column_indices: Sequence[int], nodes: Sequence[int], timeline: Timeline | None
     ) -> tuple[Words, Words]:
         """Return the opened columns as canonical integers, and tree nodes, a row per node."""
         shape, code, device = self._shape, self._shape.code, self._device
-        entries = len(places) * shape.rows
+        entries = len(column_indices) * shape.rows
         columns = device.allocate(entries * code.modulus.bytes)
         digests = device.allocate(len(nodes) * 4 * STATE_WORDS)
         recording = device.stream("columns").record()
         recording.fill(columns, UNWRITTEN)
         self._launch(
             recording, gather_columns, entries, entries, shape.log_rows, code.length,
-            self._matrix, device.upload(np.array(places, np.uint32)), columns,
+            self._matrix, device.upload(np.array(column_indices, np.uint32)), columns,
             modulus=code.modulus,
         )  # fmt: skip
         self._launch(

@@ -2,7 +2,7 @@
 
 Ames, Hazay, Ishai and Venkitasubramaniam, "Ligero", CCS 2017, as a commitment to multilinear
 polynomials. A claim's sum over the upper variables is reduced by a sumcheck to one combination of
-the rows, which the prover sends. The verifier compares the combination's code word with randomly
+the rows, which the prover sends. The verifier compares the combination's codeword with randomly
 drawn columns. The first round of Ligerito (Novakovic and Angeris, eprint 2025/1187) does the same,
 but commits to the combination instead of sending it.
 """
@@ -37,7 +37,7 @@ _LOG_ASPECT = 4
 class Ligero:
     """The Ligero scheme, over primes below 2**64 whose field or circle has enough points.
 
-    log_blowup: code words are 2**log_blowup times as long as rows.
+    log_blowup: codewords ("words") are 2**log_blowup times as long as rows.
     column_bits: the number of opened columns is chosen so that a wrong word passes all of them with
         probability below 2**-column_bits; by default 162 or 163 columns of a long word.
     """

@@ -80,6 +80,7 @@ class LigeroShape:
             digest = transcript.draw()
             for index in range(0, DIGEST_BYTES, _NUMBER_BYTES):
                 number = int.from_bytes(digest[index : index + _NUMBER_BYTES], "little")
+                # The length is a power of two, so the remainder is uniform.
                 if len(indices) < self.opened:
                     indices.add(number % self.code.length)
         return sorted(indices)
@@ -94,22 +95,22 @@ class LigeroShape:
         (`Transcript.check_bound`).
         """
         transcript.check_bound()
-        checked = check_claims(self.field, self.log2_size, claims)
-        if len(checked) > MAX_CLAIMS:
+        claim_list = check_claims(self.field, self.log2_size, claims)
+        if len(claim_list) > MAX_CLAIMS:
             raise InputError(
-                f"{len(checked)} claims are too many for one opening; the limit is {MAX_CLAIMS}"
+                f"{len(claim_list)} claims are too many for one opening; the limit is {MAX_CLAIMS}"
             )
         field = self.field
-        for claim in checked:
+        for claim in claim_list:
             transcript.absorb_elements(Label.POINT, field, claim.point)
             transcript.absorb_elements(Label.CLAIM, field, [claim.value])
-        factors, total = [PlainElement.one(field)], PlainElement(field, checked[0].value)
-        if len(checked) > 1:
+        factors, total = [PlainElement.one(field)], PlainElement(field, claim_list[0].value)
+        if len(claim_list) > 1:
             challenge = PlainElement(field, transcript.challenge(field))
-            for claim in checked[1:]:
+            for claim in claim_list[1:]:
                 factors.append(factors[-1] * challenge)
                 total += factors[-1] * PlainElement(field, claim.value)
-        return checked, factors, total
+        return claim_list, factors, total
 
 
 def coordinates(elements: Sequence[Plain]) -> list[tuple[int, ...]]:

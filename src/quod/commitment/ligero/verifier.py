@@ -34,21 +34,21 @@ class LigeroCommitment:
         bytes.
         """
         shape, field = self.shape, self.shape.field
-        checked, factors, total = shape.combine(reader.transcript, claims)
+        checked_claims, factors, total = shape.combine(reader.transcript, claims)
         last_claim, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
         combination = reader.elements(Label.OPENING, field, shape.code.message)
         expected = PlainElement.zero(field)
-        for claim, factor in zip(checked, factors, strict=True):
+        for claim, factor in zip(checked_claims, factors, strict=True):
             upper, lower = claim.point[: shape.log_rows], claim.point[shape.log_rows :]
             weight = factor * equality(field, upper, r)
             expected += weight * value_at(field, combination, lower)
         if expected != last_claim:
             raise VerificationError("the combination of rows does not match the claims")
-        places = shape.places(reader.transcript)
-        columns = self._read_columns(reader, places)
-        self._check_columns(places, columns, r, combination)
+        column_indices = shape.places(reader.transcript)
+        columns = self._read_columns(reader, column_indices)
+        self._check_columns(column_indices, columns, r, combination)
 
-    def _read_columns(self, reader: ProofReader, places: list[int]) -> list[list[int]]:
+    def _read_columns(self, reader: ProofReader, column_indices: list[int]) -> list[list[int]]:
         """Read the opened columns; raise VerificationError unless the root binds them."""
         shape, modulus = self.shape, self.shape.code.modulus
         size, start = shape.rows * modulus.bytes, reader.offset
@@ -59,26 +59,30 @@ class LigeroCommitment:
             leaves.extend(leaves_of(shape.hash, [data[index : index + size] for index in starts]))
             return b"".join(leaves)
 
-        data = reader.message(Label.OPENING, size * len(places), absorbed=leaf_digests)
+        data = reader.message(Label.OPENING, size * len(column_indices), absorbed=leaf_digests)
         entries = [entry for (entry,) in decode(modulus, data, offset=start)]
-        count = len(siblings(shape.code.log_length, places))
+        count = len(siblings(shape.code.log_length, column_indices))
         digests = reader.message(Label.OPENING, DIGEST_BYTES * count)
         others = [
             digests[index : index + DIGEST_BYTES] for index in range(0, len(digests), DIGEST_BYTES)
         ]
-        if root(shape.hash, shape.code.log_length, places, leaves, others) != self.root:
+        if root(shape.hash, shape.code.log_length, column_indices, leaves, others) != self.root:
             raise VerificationError("the opened columns do not match the commitment")
         return [entries[index : index + shape.rows] for index in range(0, len(entries), shape.rows)]
 
     def _check_columns(
-        self, places: list[int], columns: list[list[int]], r: list[Plain], combination: list[Plain]
+        self,
+        column_indices: list[int],
+        columns: list[list[int]],
+        r: list[Plain],
+        combination: list[Plain],
     ) -> None:
         """Check that each column, combined like the rows, equals its element of the word."""
         field, code = self.shape.field, self.shape.code
         weights = coordinates(coefficients_of(equalities(field, r)))
-        for weight, part in zip(weights, coordinates(combination), strict=True):
-            word = code.values_at(part, places)
-            for value, column in zip(word, columns, strict=True):
+        for weight, coefficient_row in zip(weights, coordinates(combination), strict=True):
+            codeword_values = code.values_at(coefficient_row, column_indices)
+            for value, column in zip(codeword_values, columns, strict=True):
                 if (sum(map(mul, weight, column)) - value) % code.modulus.value:
                     raise VerificationError("an opened column does not match the combination")
 

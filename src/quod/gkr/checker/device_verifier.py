@@ -119,10 +119,10 @@ class Verifier:
         """
         for number, error in enumerate(self.errors(publics, proofs, timeline=timeline)):
             if error is not None:
-                named = type(error)(f"proof {number}: {error}")
-                if isinstance(error, InputError) and isinstance(named, InputError):
-                    named.offset = error.offset
-                raise named
+                numbered_error = type(error)(f"proof {number}: {error}")
+                if isinstance(error, InputError) and isinstance(numbered_error, InputError):
+                    numbered_error.offset = error.offset
+                raise numbered_error
 
     def errors(
         self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
@@ -173,15 +173,15 @@ class Verifier:
             commitment = key.commitment.read(reader, key.field, size, allow_bits=0)
         except (InputError, VerificationError) as error:
             return error
-        start, each = reader.offset, element_bytes(key.field)
-        stop = start + messages.elements * each
+        start, bytes_each = reader.offset, element_bytes(key.field)
+        stop = start + messages.elements * bytes_each
         if len(proof) < stop:
             message = next(
                 candidate for candidate in messages.of_elements.values()
-                if start + (candidate.first + candidate.count) * each > len(proof)
+                if start + (candidate.first + candidate.count) * bytes_each > len(proof)
             )  # fmt: skip
             return truncation_error(
-                proof, elements_text(key.field, message.count), start + message.first * each
+                proof, elements_text(key.field, message.count), start + message.first * bytes_each
             )
         if self._plan.evaluates_inputs and len(proof) > stop:
             return trailing_bytes_error(proof, stop)
@@ -194,7 +194,7 @@ class Verifier:
         if not readings:
             return []
         plan, device = self._plan, self.device
-        # A random multiple of four for each run.
+        # A random multiple of four, so that records of earlier runs are no verdicts.
         ticket = 4 * secrets.randbelow(1 << 29)
         self._upload([*readings, *[readings[-1]] * (plan.batch - len(readings))], ticket)
         records = np.full((plan.batch, plan.record_words), UNWRITTEN, np.uint32)
@@ -283,8 +283,8 @@ class Verifier:
             for point, value in zip(
                 claims.points, words_to_elements(field, claimed[number]), strict=True
             ):
-                drawn = challenges[number, [*point.coordinates, *claims.instance_point]]
-                input_claims.append(Claim(tuple(words_to_elements(field, drawn)), value))
+                coordinates = challenges[number, [*point.coordinates, *claims.instance_point]]
+                input_claims.append(Claim(tuple(words_to_elements(field, coordinates)), value))
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
             reader = ProofReader(reading.proof, self.key.transcript(state))
             reader.offset = reading.stop
@@ -312,6 +312,6 @@ class _Reading:
 
     def elements(self, field: FieldSpec, message: Message) -> list[Plain]:
         """Return the elements of a message; raise InputError if they are not canonical."""
-        each = element_bytes(field)
-        start = self.start + message.first * each
-        return decode(field, self.proof[start : start + message.count * each], offset=start)
+        bytes_each = element_bytes(field)
+        start = self.start + message.first * bytes_each
+        return decode(field, self.proof[start : start + message.count * bytes_each], offset=start)

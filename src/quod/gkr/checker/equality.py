@@ -49,10 +49,10 @@ def expand_factors(
         hypercube_point = loop.index
         with k.range(0, count, carry=initial) as bits:
             (challenge_index,) = k.load(coordinates, first + bits.index)
-            w = f.carried(f.load(challenges.entries, challenges_start + challenge_index))
+            coordinate = f.carried(f.load(challenges.entries, challenges_start + challenge_index))
             bit = (hypercube_point >> (count - 1 - bits.index)) & 1
-            chosen = f.select(bit != 0, w, f.carried(1 - w))
-            bits.next(f.carried(bits.carried * chosen))
+            factor = f.select(bit != 0, coordinate, f.carried(1 - coordinate))
+            bits.next(f.carried(bits.carried * factor))
         f.store(factors.entries, proof * factors.stride + out + hypercube_point, bits.results)
     with k.if_(k.local_id() == 0):
         k.store(tile_tickets.entries, proof * tile_tickets.stride + tile, *k.load(run_start, 0))

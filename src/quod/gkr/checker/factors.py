@@ -25,7 +25,10 @@ class Factors:
         self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
     def of(self, point: Point, min_log_low: int | None = None) -> tuple[int, int, int]:
-        """Return log2 of the size of the lower table, and the first entries of both tables."""
+        """Return log2 of the size of the lower table, and the first entries of both tables.
+
+        The lower table has half of the coordinates, and at least `min_log_low` (by default 7).
+        """
         size = len(point.coordinates)
         least = _MIN_LOG_LOW if min_log_low is None else min_log_low
         log_low = min(size, max(-(-size // 2), least))

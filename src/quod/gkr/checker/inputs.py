@@ -44,15 +44,15 @@ def evaluate_tables(
     zeros = tuple(f.carried(f.zero()) for _ in range(claims))
     with k.range(start, stop, carry=zeros) as outer:
         with k.range(k.local_id(), size, k.workgroup_size, carry=zeros) as inner:
-            place = (proof << log_size) + (outer.index << log_low) + inner.index
-            value = base.carried(base.load(values, place))
+            value_index = (proof << log_size) + (outer.index << log_low) + inner.index
+            value = base.carried(base.load(values, value_index))
             lowers = [
                 f.load(factors.entries, factors_start + row[2 + 2 * n] + inner.index)
                 for n in range(claims)
             ]
-            parts_of = [mixed.multiply(f.carried(lower), value) for lower in lowers]
+            products = [mixed.multiply(f.carried(lower), value) for lower in lowers]
             inner.next(
-                tuple(f.carried(a + b) for a, b in zip(inner.carried, parts_of, strict=True))
+                tuple(f.carried(a + b) for a, b in zip(inner.carried, products, strict=True))
             )
         uppers = [
             f.load(factors.entries, factors_start + row[1 + 2 * n] + outer.index)
@@ -68,8 +68,8 @@ def evaluate_tables(
     totals = [f.carried(of_integer(f, total)) for total in sums.totals(list(outer.results))]
     with k.if_(k.local_id() == 0):
         for n, total in enumerate(totals):
-            place = proof * parts.stride + row[7 + n]
-            f.store(parts.words, place, total)
+            part_index = proof * parts.stride + row[7 + n]
+            f.store(parts.words, part_index, total)
             tag = parts.tags + proof * parts.stride + row[7 + n]
             k.store(parts.words, tag, *k.load(parts.run_start, 0))
 
@@ -97,12 +97,12 @@ def check_claims(
     with k.if_(i < n):
         proof, claim = i // claims, i % claims
         (ticket,) = k.load(parts.run_start, 0)
-        value, claim_first, claim_stop, table_first, table_stop = k.load(
+        element_index, claim_first, claim_stop, table_first, table_stop = k.load(
             rows, claim * CLAIM_ROW, CLAIM_ROW
         )
         sums = SumReader(k, f, parts, proof, ticket)
-        is_sent = value != NONE
-        element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, value, 0))
+        is_sent = element_index != NONE
+        element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, element_index, 0))
         element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
         claim_value = f.carried(sums.sum(claim_first, claim_stop) + element)
         verdict = k.constant(PASSED, u32)

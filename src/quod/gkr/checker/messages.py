@@ -116,8 +116,8 @@ class Messages(ABC):
 
     @property
     def most_words(self) -> int:
-        """The number of 32-bit words of the longest message."""
-        return max((start & 0xFFFFFF) // 4 for start, *_ in self.rows)
+        """The number of 32-bit words of the longest message; a header's low 24 bits are bytes."""
+        return max((header_word & 0xFFFFFF) // 4 for header_word, *_ in self.rows)
 
     @abstractmethod
     def _all_layers(self, outputs: Point, instance_point: tuple[int, ...]) -> InputClaims:
@@ -171,8 +171,8 @@ class Messages(ABC):
 
     def _append(self, label: Label, words: int, first_word: int, *, is_digest: bool = False) -> int:
         """Append a message, and return its index."""
-        start = int.from_bytes(header(label, 4 * words), "little")
-        self.rows.append((start, first_word, int(is_digest)))
+        header_word = int.from_bytes(header(label, 4 * words), "little")
+        self.rows.append((header_word, first_word, int(is_digest)))
         self._is_drawn = False
         return len(self.rows) - 1
 
@@ -190,8 +190,8 @@ class Messages(ABC):
             self.runs.append((first + index, min(RUN_ELEMENTS, count - index), digest))
         number = len(self.rows)
         for _ in range(messages_of(count)):
-            place = DIGEST_WORDS * self.digests
-            number = self._append(label, DIGESTS_EACH * DIGEST_WORDS, place, is_digest=True)
+            word = DIGEST_WORDS * self.digests
+            number = self._append(label, DIGESTS_EACH * DIGEST_WORDS, word, is_digest=True)
             self.digests += DIGESTS_EACH
         self.of_elements[number] = Message(first, count)
         return number

@@ -40,7 +40,9 @@ from quod.transcript.runs import RUN_ELEMENTS
 
 Words = NDArray[np.uint32]
 
+# The kernel instances that read one proof together, on a GPU.
 _READ_LANES = 32
+# Kernels index 32-bit words by 32-bit numbers.
 _MAX_BYTES = 4 << 32
 
 
@@ -81,9 +83,9 @@ class CheckPlan(ABC):
 
     def _allocate(self) -> None:
         device, schedule, batch, messages = self.device, self._schedule, self.batch, self.messages
-        modulus, element = self.circuit.field, 4 * self.field.words
-        integers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
-        numbers = from_integers(modulus, integers)
+        modulus, element_bytes = self.circuit.field, 4 * self.field.words
+        fixed_integers = [c if isinstance(c, int) else 0 for c in self.circuit.coefficients] or [0]
+        fixed_coefficients = from_integers(modulus, fixed_integers)
         public_count = self.circuit.public << messages.log_instances
         rows: dict[str, list[Row]] = {
             "messages": messages.rows, "layers": schedule.layer_rows, "run_rows": messages.runs,
@@ -106,14 +108,14 @@ class CheckPlan(ABC):
             "sent": 4
             * (self._first_digest + batch * messages.digests * DIGEST_WORDS + padding_words),
             "checked": 4 * batch * len(messages.runs),
-            "challenges": batch * len(messages.rows) * element,
-            "factors": batch * schedule.factors.entries * element,
-            "tables": batch * schedule.table_entries * element,
+            "challenges": batch * len(messages.rows) * element_bytes,
+            "factors": batch * schedule.factors.entries * element_bytes,
+            "tables": batch * schedule.table_entries * element_bytes,
             "tile_tickets": 4 * batch * schedule.tiles,
-            "partial": batch * schedule.parts * (element + 4),
-            "claimed": batch * len(schedule.claim_rows) * element,
+            "partial": batch * schedule.parts * (element_bytes + 4),
+            "claimed": batch * len(schedule.claim_rows) * element_bytes,
             "records": 4 * batch * self.record_words,
-            "coefficients": numbers.nbytes + batch * public_count * modulus.bytes,
+            "coefficients": fixed_coefficients.nbytes + batch * public_count * modulus.bytes,
             "inputs": batch * inputs,
         }
         if max(sizes.values()) > _MAX_BYTES:
@@ -129,8 +131,8 @@ class CheckPlan(ABC):
         """Tables of inputs, integers below p."""
         # The integer coefficients; other coefficients are 0 here.
         coefficients = self._memory["coefficients"]
-        device.upload(numbers, into=coefficients.slice(0, numbers.nbytes))
-        self.public = coefficients.slice(numbers.nbytes, coefficients.nbytes)
+        device.upload(fixed_coefficients, into=coefficients.slice(0, fixed_coefficients.nbytes))
+        self.public = coefficients.slice(fixed_coefficients.nbytes, coefficients.nbytes)
         """The public inputs of each proof; for each input, its values in all instances."""
         # The digests that pad a message are 0, and no kernel writes them.
         digests = self._memory["sent"].slice(4 * self._first_digest, self._memory["sent"].nbytes)
@@ -209,6 +211,7 @@ class CheckPlan(ABC):
                 memory["run_start"], memory["checked"], field=self.field, hash=self._hash,
             )  # fmt: skip
         lanes, alone = 1 if device.host_memory else _READ_LANES, False
+        # On a CPU a large batch fills the lanes of a vector with one proof each.
         if device.host_memory and self.batch >= device.lanes > 1:
             lanes, alone = device.lanes, True
         compiled = device.compile(

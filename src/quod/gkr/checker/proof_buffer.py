@@ -15,6 +15,7 @@ class SumReader:
     def __init__(self, k: Builder, f: Any, sums: PartialSums, proof: Value, ticket: Value) -> None:
         self._k, self._f, self._sums, self._ticket = k, f, sums, ticket
         self._start = proof * sums.stride
+        # A kernel value that is always true.
         self.fresh = ticket == ticket
         """True if all tags read so far equal the run's ticket."""
 
@@ -74,6 +75,8 @@ class ProofBuffer:
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
         """Compute the claim after the rounds of a sumcheck.
 
+        A round's message has the coefficients of t from degree 1 up. The claim, which is
+        (1 - w) * t(0) + w * t(1) for an eq coordinate w, determines the constant one.
         sumcheck: the number of rounds, their degree, the element of the first coefficient, and the
             first challenge.
         weights: the number of variables with the eq coordinate 1/2; whether eq weights the
@@ -81,35 +84,36 @@ class ProofBuffer:
             Without eq, the claim of a round is t(0) + t(1).
         """
         k, f, half = self._k, self._f, self._half
-        rounds, degree, first, step = sumcheck
+        rounds, degree, first, first_challenge = sumcheck
         halves, has_eq, first_coordinate = weights
         is_weighted = has_eq != 0
+        # eq at 1/2 is 1/2 for both bits, a factor of the whole sum.
         with k.range(0, halves, carry=claim) as halving:
             halving.next(f.carried(halving.carried * half))
         one_half = f.carried(f.one() * half)
         with k.range(0, rounds, carry=halving.results) as loop:
             round_index, coefficients_start = loop.index, first + loop.index * degree
-            x = self.challenge(step + round_index)
+            x = self.challenge(first_challenge + round_index)
             leading = self.element(coefficients_start + degree - 1)
             with k.range(1, degree, carry=(leading, leading)) as inner:
-                total, higher_sum = inner.carried
+                horner_sum, higher_sum = inner.carried
                 coefficient = self.element(coefficients_start + degree - 1 - inner.index)
                 inner.next(
-                    (f.carried(total * x + coefficient), f.carried(higher_sum + coefficient))
+                    (f.carried(horner_sum * x + coefficient), f.carried(higher_sum + coefficient))
                 )
-            total, higher_sum = inner.results
+            horner_sum, higher_sum = inner.results
             uses_challenge = is_weighted & (round_index >= halves)
             coordinate = self.challenge(
-                k.select(uses_challenge, first_coordinate + round_index - halves, step)
+                k.select(uses_challenge, first_coordinate + round_index - halves, first_challenge)
             )
             weight = f.select(uses_challenge, coordinate, one_half)
             scaled_claim = f.select(is_weighted, loop.carried, f.carried(loop.carried * half))
             constant = f.carried(scaled_claim - weight * higher_sum)
-            loop.next(f.carried(total * x + constant))
+            loop.next(f.carried(horner_sum * x + constant))
         return loop.results
 
 
 def of_integer(f: Any, element: Any) -> Any:
-    """Convert an integer that was loaded as an element to the element of that value."""
+    """Convert an integer that was loaded as if in Montgomery form to the element it denotes."""
     radix = f.modulus.montgomery_radix
     return element if radix == 1 else element * (radix % f.modulus.value)

@@ -102,17 +102,19 @@ def read_messages(
         state = k.load(run_start, proof * STATE_WORDS + 1, STATE_WORDS)
         with k.range(0, messages, carry=(state, messages)) as loop:
             state, first_wrong = loop.carried
-            begin, first_word, of_digests = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
-            length, is_digest = (begin & 0xFFFFFF) >> 2, of_digests != 0
+            header_word, first_word, of_digests = k.load(
+                rows, loop.index * MESSAGE_ROW, MESSAGE_ROW
+            )
+            length, is_digest = (header_word & 0xFFFFFF) >> 2, of_digests != 0
             base = k.select(
                 is_digest, sent.first_digest + proof * sent.digests * DIGEST_WORDS,
                 proof * sent.elements * field.words,
             )  # fmt: skip
             message = k.load(sent.words, base + first_word, most_words)
-            state = chain.absorbed_prefix(state, begin, message, length)
-            drawn = f.carried(challenge(f, field, state))
+            state = chain.absorbed_prefix(state, header_word, message, length)
+            challenge_element = f.carried(challenge(f, field, state))
             with k.if_(stores):
-                f.store(challenges.entries, proof * messages + loop.index, drawn)
+                f.store(challenges.entries, proof * messages + loop.index, challenge_element)
             is_valid = is_digest | _all_below(k, field.modulus, message, length)
             first_wrong = k.select(is_valid | (first_wrong != messages), first_wrong, loop.index)
             loop.next((state, first_wrong))
@@ -134,6 +136,7 @@ def _all_below(
 ) -> Value:
     """Return whether the integers in all words, or in the first `length` words, are below p."""
     length = k.constant(len(words), u32) if length is None else length
+    # A kernel value that is always true.
     all_below = length == length
     for index in range(0, len(words) - modulus.words + 1, modulus.words):
         below = length <= index

@@ -135,6 +135,7 @@ class Schedule:
         log_low = factors[0][0]
         chunks = list(tiles(1 << (len(points[0].coordinates) - log_low), max(1, _ROWS >> log_low)))
         for chunk_index, (start, stop) in enumerate(chunks):
+            # Rows have two partial sums; a kernel for one claim ignores the second.
             parts = [first + chunk_index + len(chunks) * claim for claim in range(2)]
             factor_starts = [*factors[0][1:], *factors[-1][1:]]
             self.evaluation_rows.append((log_low, *factor_starts, start, stop, *parts))

@@ -55,8 +55,8 @@ class PartialSums(Struct):
 class GateTables(Struct):
     """Gates as columns of `total` entries, the rows of the partial sums, and the coefficients.
 
-    `coefficients` has the `numbers` of the circuit, then the public inputs of all proofs, `public`
-    a proof, each for 2**log_instances instances.
+    `numbers` is the number of the circuit's coefficients. `coefficients` begins with them; the
+    public inputs of all proofs follow, `public` per proof, each for 2**log_instances instances.
     """
 
     total: U32

@@ -180,8 +180,8 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
     flat = plain_array("the inputs", table).reshape(-1, words)
     if not canonical(circuit.field, flat).all():
         raise InputError(f"inputs must be elements of {circuit.field.name}, below its prime")
-    numbers = to_integers(circuit.field, flat)
-    return [numbers[index : index + size] for index in range(0, len(numbers), size)]
+    integers = to_integers(circuit.field, flat)
+    return [integers[index : index + size] for index in range(0, len(integers), size)]
 
 
 def _texts(what: str, values: object) -> list[Any]:
@@ -297,9 +297,9 @@ def _of_witness(view: memoryview, name: str, circuit: LayeredCircuit) -> Circuit
     witness = Circuit6Witness.parse(view, name)
     data = witness.public.astype("<u4").tobytes()
     size = field.bytes
-    numbers = [
+    public_values = [
         int.from_bytes(data[index : index + size], "little") for index in range(0, len(data), size)
     ]
     width = circuit.public
-    public = [numbers[index * width : (index + 1) * width] for index in range(len(witness))]
+    public = [public_values[index * width : (index + 1) * width] for index in range(len(witness))]
     return CircuitInputs(circuit, witness.private, public)

@@ -73,7 +73,7 @@ def count_below(
 ) -> None:
     """Count the integers of `words` words below a bound.
 
-    The first `each` of every `stride` integers are counted, `entries` in all. Kernel instance i
+    The first `each` of every `stride` integers are read, `entries` in total. Kernel instance i
     counts every `counters`-th of them and stores counts[i].
     """
     i = k.global_id()
@@ -82,6 +82,7 @@ def count_below(
             proof = loop.index // each
             index = proof * stride + loop.index - proof * each
             number = k.load(data, index * words, words)
+            # False and true as values of the kernel.
             below, equal = number[0] != number[0], number[0] == number[0]
             for limb in reversed(range(words)):
                 word = k.constant(bound >> (32 * limb) & 0xFFFFFFFF, u32)

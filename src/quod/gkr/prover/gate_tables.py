@@ -52,7 +52,7 @@ class Constants:
 
 
 class GateTables(ABC, Generic[L]):
-    """A circuit in device memory for a field of challenges.
+    """A circuit in device memory for a field of challenges; L is a reduction's record of a layer.
 
     It has the coefficients, and for each layer the tables of gates that a reduction reads.
     """

@@ -48,7 +48,7 @@ class LayerSizes(Struct):
 
 
 class GateTable(Struct):
-    """The gates of a layer in memory, and their coefficients.
+    """The gates of a layer in memory, and their coefficients; `public` counts public inputs.
 
     starts, gates: the gates as runs; see `added_gates`.
     coefficients: the fixed coefficients and, from `first_public` on, the public inputs of all
@@ -95,16 +95,16 @@ class Coefficients:
         """Load the coefficient with a code; it is in the prime field unless `has_random`."""
         form, mixed, gates = self._form, self.mixed, self._gates
         k = mixed.base.k
-        tag, payload = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
-        index = payload
+        tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
+        index = number
         if form.has_public:
-            public_index = ((proof * gates.public + payload) << gates.log_rows) + instance
-            index = k.select(tag == PUBLIC_TAG, gates.first_public + public_index, payload)
+            public_index = ((proof * gates.public + number) << gates.log_rows) + instance
+            index = k.select(tag == PUBLIC_TAG, gates.first_public + public_index, number)
         if not form.has_random:
             return mixed.base.carried(mixed.base.load(gates.coefficients, index))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
-            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + payload)))
+            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
         with branch.otherwise():
             branch.yield_(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
         return branch.results
@@ -143,9 +143,9 @@ def added_gates(
     for kind_index, kind in enumerate(kinds):
         start = wire + kind_index * (wires + 1)
         width = KINDS[kind] + 1
-        with k.range(table.starts[start], table.starts[start + 1], width, carry=total) as run:
-            product = gate_term(kind, *k.load(table.gates, run.index, width))
+        with k.range(table.starts[start], table.starts[start + 1], width, carry=total) as loop:
+            product = gate_term(kind, *k.load(table.gates, loop.index, width))
             product = mixed.embedded(product) if f is mixed.extended else product
-            run.next(f.carried(run.carried + product))
-        total = run.results
+            loop.next(f.carried(loop.carried + product))
+        total = loop.results
     return total

@@ -62,8 +62,8 @@ def corner_weights(
             bit = (lower_bits >> (upper_variables - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (points.first, points.second), strict=False):
-                w = coordinate(start, loop.index + log_each)
-                eq_factor = f.select(bit != 0, w, f.carried(1 - w))
+                coordinate_value = coordinate(start, loop.index + log_each)
+                eq_factor = f.select(bit != 0, coordinate_value, f.carried(1 - coordinate_value))
                 products.append(f.carried(product * eq_factor))
             loop.next(tuple(products))
         totals: list[Any] = []
@@ -113,8 +113,8 @@ def collapse_instances(
         proof = wire // places
         with k.range(start, count, step, carry=f.carried(f.zero())) as loop:
             value = value_field.load(values, first + (wire << log_instances) + loop.index)
-            share = f.load(shares, (proof << log_instances) + loop.index)
-            loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
+            weight = f.load(shares, (proof << log_instances) + loop.index)
+            loop.next(f.carried(loop.carried + mixed.multiply(weight, value)))
         return loop.results
 
     if by_workgroup:

@@ -132,12 +132,12 @@ class PipelineSlot:
         submitted.wait()
         if not self.boundary.outputs_are_zero():
             self._refuse_outputs(len(self._writers), first)
-        plan, field, sent = self._plan, self.key.field, self._sent
-        sent[:, -1] = UNWRITTEN
-        self.device.download(plan.sent, sent)
-        if not all_canonical(field.modulus, sent):
+        plan, field, messages = self._plan, self.key.field, self._sent
+        messages[:, -1] = UNWRITTEN
+        self.device.download(plan.sent, messages)
+        if not all_canonical(field.modulus, messages):
             raise not_written(self.device, "a proof")
-        rows = sent.astype("<u4", copy=False)
+        rows = messages.astype("<u4", copy=False)
         if self._raw is not None:
             self._raw.end()
             # A raw commitment has no opening, so the device's messages end the proof.
@@ -203,12 +203,12 @@ class PipelineSlot:
         value = to_integers(circuit.field, outputs[proof, output, instance, : circuit.field.words])[
             0
         ]
-        owner = f" of instance {instance}" if self._instances > 1 else ""
-        owner += f" of proof {first + proof}" if first is not None else ""
+        suffix = f" of instance {instance}" if self._instances > 1 else ""
+        suffix += f" of proof {first + proof}" if first is not None else ""
         # A user cannot interpret an element of the extension.
         fault = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
-        further = f", and {len(nonzero) - 1} more are not" if len(nonzero) > 1 else ""
-        raise InputError(f"output {output} of the circuit{owner} {fault}{further}")
+        others = f", and {len(nonzero) - 1} more are not" if len(nonzero) > 1 else ""
+        raise InputError(f"output {output} of the circuit{suffix} {fault}{others}")
 
 
 def _writer(statement: Statement, before: Transcript) -> ProofWriter:

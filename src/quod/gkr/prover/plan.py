@@ -134,8 +134,8 @@ class BatchPlan(ABC):
         """The prover states, in the layout of `layout`."""
         self.coefficients = self.memory["coefficients"]
         """The circuit's coefficients, then the public inputs by proof, input and instance."""
-        numbers = self.gates.integer_coefficients
-        device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
+        coefficients = self.gates.integer_coefficients
+        device.upload(coefficients, into=self.coefficients.slice(0, coefficients.nbytes))
 
     @property
     def first_public(self) -> int:

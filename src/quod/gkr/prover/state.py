@@ -67,7 +67,7 @@ class StateLayout:
     """The layout of prover states: offsets in elements within the state of a proof.
 
     batch: the number of proofs.
-    log_places: log2 of the largest number of values of a layer or of the inputs.
+    log_places: log2 of the largest number of wires of a layer or of the inputs.
     log_instances: log2 of the number of instances of the circuit.
     """
 

@@ -53,26 +53,28 @@ def begin_proofs(
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
     prover_state = StateMemory(f, states, proof, sizes)
-    points = log_outputs + sizes.log_instances
+    coordinate_count = log_outputs + sizes.log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
     with k.range(1 - k.minimum(randoms, 1), 2, carry=prover_state.load_transcript(chain)) as phases:
         is_second = phases.index > 0
         with k.range(0, chain_length, carry=phases.carried) as loop:
             loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
-        with k.range(0, k.select(is_second, points, randoms), carry=loop.results) as draws:
+        with k.range(
+            0, k.select(is_second, coordinate_count, randoms), carry=loop.results
+        ) as draws:
             index = draws.index
             state = next_state(k, chain, draws.carried, index > 0)
-            coordinate = f.carried(challenge(f, field, state))
+            challenge_element = f.carried(challenge(f, field, state))
             with k.if_((local == 0) & (phases.index == 0)):
-                f.store(challenges, proof * randoms + index, coordinate)
+                f.store(challenges, proof * randoms + index, challenge_element)
             with k.if_((local == 0) & is_second):
                 offset = k.select(
                     index < log_outputs,
                     index + FIRST_POINT,
                     prover_state.instance_point + index - log_outputs,
                 )
-                prover_state.store(offset, coordinate)
+                prover_state.store(offset, challenge_element)
             draws.next(state)
         phases.next(draws.results)
     k.barrier()
@@ -137,6 +139,7 @@ class _Constants:
     def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
         self._has_public, self._proof, self._constants = form.has_public, proof, constants
         zero = k.constant(0, constants.public.type)
+        # Public inputs are read from `collapsed`, so this table has none, and no runs of gates.
         fixed_form = GateForm(form.field, (), False, form.has_random, form.below_is_base)
         gate_table = GateTable(
             zero, zero, constants.randoms, zero, constants.gates, constants.gates,

@@ -46,12 +46,12 @@ class DataParallelVerifier:
     ) -> None:
         """Draw a point, and combine values of some wires into one claim at the point."""
         self.point = self.messages.challenges(point)
-        weights = eq_table(self.field, self.point)
+        eq_weights = eq_table(self.field, self.point)
         self.claim = PlainElement.zero(self.field)
-        self.weights = [self.claim] * len(weights)
+        self.weights = [self.claim] * len(eq_weights)
         for wire, value in zip(wires, values, strict=True):
-            self.weights[wire] = weights[wire]
-            self.claim += weights[wire] * value
+            self.weights[wire] = eq_weights[wire]
+            self.claim += eq_weights[wire] * value
 
     def _layer(self, layer: Layer) -> None:
         """Reduce a claim about a layer to a claim about the layer below it."""
@@ -74,8 +74,8 @@ class DataParallelVerifier:
             if kind == "constant":
                 continue
             exponent = POWERS.get(kind, 1)
-            for output, coefficient, *inputs in self.gates.rows(layer_index, kind):
-                term = self.weights[output] * self.gates.coefficient(coefficient)
+            for output, coefficient_index, *inputs in self.gates.rows(layer_index, kind):
+                term = self.weights[output] * self.gates.coefficient(coefficient_index)
                 for wire in inputs:
                     term *= values[wire] ** exponent
                 total += term

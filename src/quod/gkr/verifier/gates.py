@@ -39,8 +39,8 @@ class LayerGates:
     ) -> PlainElement:  # fmt: skip
         """Subtract a layer's constants from a claim about its weighted values."""
         constants = self._constants(number, instance_point)
-        for output, coefficient in self.rows(number, "constant"):
-            claim -= weights[output] * constants[coefficient]
+        for output, coefficient_index in self.rows(number, "constant"):
+            claim -= weights[output] * constants[coefficient_index]
         return claim
 
     def _constants(
@@ -51,7 +51,7 @@ class LayerGates:
         indices = {index for _, index in self.rows(number, "constant")}
         has_public = any(isinstance(coefficients[index], Public) for index in indices)
         # One eq value per instance.
-        shares = eq_table(self.field, instance_point) if has_public else []
+        eq_weights = eq_table(self.field, instance_point) if has_public else []
         constants: dict[int, PlainElement | int] = {}
         for index in indices:
             coefficient = coefficients[index]
@@ -59,8 +59,8 @@ class LayerGates:
                 constants[index] = self.coefficient(index)
                 continue
             total = PlainElement.zero(self.field)
-            for share, row in zip(shares, self.statement.padded, strict=True):
-                total += share * row[coefficient.number]
+            for weight, row in zip(eq_weights, self.statement.padded, strict=True):
+                total += weight * row[coefficient.number]
             constants[index] = total
         return constants
 

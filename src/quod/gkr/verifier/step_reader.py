@@ -30,8 +30,8 @@ class StepReader:
     def challenges(self, step: Challenges) -> list[PlainElement]:
         """Draw challenges."""
         self._order.take(step)
-        drawn = self._reader.transcript.challenges(self._field, step.count)
-        return PlainElement.from_coefficients(self._field, drawn)
+        coefficients = self._reader.transcript.challenges(self._field, step.count)
+        return PlainElement.from_coefficients(self._field, coefficients)
 
     def rounds(
         self, step: Rounds, claim: PlainElement, point: Sequence[PlainElement] | None = None

@@ -44,13 +44,15 @@ class TwoPhaseVerifier:
     def _layer(self, layer: Layer) -> None:
         """Reduce the claims about a layer to claims about the layer below it."""
         circuit, messages, number = self.circuit, self.messages, layer.number
-        first, *products = layer.sumchecks
+        first, *second_sumchecks = layer.sumchecks
         weights, claim = self._combined()
         if number == len(circuit.layers) - 1:
             weights[circuit.zeros :] = [self.zero] * (len(weights) - circuit.zeros)
         claim = self.gates.without_constants(number, claim, weights, self.instance_point)
 
         x, last_claim = self._first_rounds(first.rounds, claim)
+        # With products, the rounds end at slope * value + powers: the proof sends the slope, which
+        # is the sum of linear gates plus that of products, for the second sumcheck to check.
         value, *slopes = messages.values(first.values)
         at_x = eq_table(self.field, x)
         linear = self._weighted(number, "add", weights, at_x)
@@ -62,17 +64,19 @@ class TwoPhaseVerifier:
         if expected != last_claim:
             raise VerificationError(first.failure)
         self.points, self.values = [x], [value]
-        if not products:
+        if not second_sumchecks:
             return
 
-        (second,) = products
+        (second,) = second_sumchecks
         last_claim, y = messages.rounds(second.rounds, slope - linear)
         (second_value,) = messages.values(second.values)
         at_y = eq_table(self.field, y)
         product_sum = self.zero
-        for output, coefficient, left_input, right_input in self.gates.rows(number, "multiply"):
+        for output, coefficient_index, left_input, right_input in self.gates.rows(
+            number, "multiply"
+        ):
             product = weights[output] * at_x[left_input] * at_y[right_input]
-            product_sum += product * self.gates.coefficient(coefficient)
+            product_sum += product * self.gates.coefficient(coefficient_index)
         if product_sum * second_value != last_claim:
             raise VerificationError(second.failure)
         self.points.append(y)
@@ -111,6 +115,6 @@ class TwoPhaseVerifier:
     ) -> PlainElement:
         """Return the sum over gates of one input: coefficient * output weight * eq of the input."""
         total = self.zero
-        for output, coefficient, wire in self.gates.rows(layer_index, kind):
-            total += weights[output] * at_x[wire] * self.gates.coefficient(coefficient)
+        for output, coefficient_index, wire in self.gates.rows(layer_index, kind):
+            total += weights[output] * at_x[wire] * self.gates.coefficient(coefficient_index)
         return total

@@ -5,8 +5,8 @@ u32 length and its bytes: the protocol, which names the field of challenges unle
 of `FIELDS`, and the commitment; the u32 number of widths and the widths as u32; the u32 bits of the
 table; the root of the weights' commitment in 32 bytes, and the digest of the key
 (`VerifyingKey.digest`) in as many. The second has the biases of all layers as i32, the third the
-multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the proof that
-the weights are of eight bits.
+multipliers of the hidden layers as u32. The fourth has the proof that the weights have eight bits,
+preceded by its SHA3-256.
 
 A prover needs only the perceptron's file in addition to the key.
 """
@@ -89,20 +89,22 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     """Parse a key as `read_verifying_key`, from bytes; `name` is their source in errors."""
     file, header, field, widths, table_bits = _head_of(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
-    index = header.offset
+    digest_start = header.offset
     digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
     header.finish()
     biases = tuple(_rows(file.section(2, "biases"), widths[1:], "<i4"))
     multipliers = tuple(_rows(file.section(3, "multipliers"), widths[1:-1], "<u4"))
     section = file.section(4, "weights proof")
     start = section.offset
-    of_proof = bytes(section.take(_DIGEST_BYTES, "the digest of the proof"))
+    stated_digest = bytes(section.take(_DIGEST_BYTES, "the digest of the proof"))
     proof = bytes(section.remainder("the proof"))
-    if hashlib.sha3_256(proof).digest() != of_proof:
+    if hashlib.sha3_256(proof).digest() != stated_digest:
         section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
     key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof, field)
     if key.digest != digest:
-        header.fail("the key is not of this digest; the file is damaged, copy it again", index)
+        header.fail(
+            "the key is not of this digest; the file is damaged, copy it again", digest_start
+        )
     return key
 
 
@@ -153,12 +155,12 @@ def _number(header: SectionReader, what: str, least: int, most: int) -> int:
 
 
 def _rows(section: SectionReader, widths: tuple[int, ...], dtype: str) -> Iterator[tuple[int, ...]]:
-    """One number of 32 bits for each of a layer's outputs, a row a layer; those below 2^31."""
+    """Yield a row per layer: a 32-bit number per output, below 2^31."""
     for layer, width in enumerate(widths):
         start = section.offset
         values = section.words(width, what=f"the row of layer {layer}").view(dtype).astype(np.int64)
-        if (large := np.flatnonzero(values >= 1 << 31)).size:
-            place = int(large[0])
-            section.fail(f"a multiplier is {values[place]}, not below 2^31", start + 4 * place)
+        if (too_large := np.flatnonzero(values >= 1 << 31)).size:
+            index = int(too_large[0])
+            section.fail(f"a multiplier is {values[index]}, not below 2^31", start + 4 * index)
         yield tuple(values.tolist())
     section.finish()

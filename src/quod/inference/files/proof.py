@@ -2,8 +2,8 @@
 
 Version 1 has three sections, all integers little-endian. The first has the digest of the key in 32
 bytes, the u64 number of images and the u32 number of logits of each. The second has the logits as
-i32, a row an image; the third the bytes of the proof. The images are not in it: a verifier has its
-own, and so it has its own key.
+i32, a row per image; the third the bytes of the proof. The file contains neither the images nor the
+key: a verifier has its own.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> 
 
 def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
     """Return a function that writes logits and their proof to an open file."""
-    checked = check_logits(key, logits)
+    checked_logits = check_logits(key, logits)
     data = exact_bytes("the proof", proof)
-    shape = len(checked).to_bytes(8, "little") + little_u32(checked.shape[1])
-    parts: list[list[Buffer]] = [[key.digest, shape], [checked.astype("<i4")], [data]]
+    shape = len(checked_logits).to_bytes(8, "little") + little_u32(checked_logits.shape[1])
+    parts: list[list[Buffer]] = [[key.digest, shape], [checked_logits.astype("<i4")], [data]]
     return iden3_writer(KIND, VERSION, enumerate(parts, 1))
 
 
@@ -109,8 +109,8 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
     start = section.offset
     words = section.words(images, outputs, what="the logits").view("<i4").astype(np.int64)
     section.finish()
-    if (small := np.flatnonzero(words == -(1 << 31))).size:
-        section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
+    if (too_small := np.flatnonzero(words == -(1 << 31))).size:
+        section.fail("a logit is not above -2^31", start + 4 * int(too_small[0]))
     section = file.section(3, "proof")
     start = section.offset
     proof = section.remainder("the proof")
@@ -124,7 +124,7 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
     file.check_sections(1, 2, 3)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
-    index = header.offset
+    shape_start = header.offset
     images = header.u64("the number of images")
     outputs = header.u32("the number of logits")
     header.finish()
@@ -132,6 +132,6 @@ def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
         header.fail(
             f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
             "copy it again",
-            index,
+            shape_start,
         )
     return file, digest, images, outputs

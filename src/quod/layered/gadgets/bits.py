@@ -43,6 +43,7 @@ def number_from_bits(program: Program, bits: Sequence[Wire]) -> Wire:
 def number_from_signs(program: Program, signs: Sequence[Wire]) -> Wire:
     """Return the number with these bits, given as signs, lowest first."""
     signs = wires_of("signs", program, signs)
+    # A bit is (1 - sign) / 2.
     half, ones = pow(2, -1, program.field.value), (1 << len(signs)) - 1
     weights = [-half << index for index in range(len(signs))]
     return program.sum(signs, weights) + half * ones

@@ -30,9 +30,9 @@ def keccak_f(
         size.
     """
     values = wires_of("the state of Keccak", program, state, STATE)
-    every = whole_number_or_none("committed_every", committed_every, 1, ROUNDS)
+    rounds_per_group = whole_number_or_none("committed_every", committed_every, 1, ROUNDS)
     for number, constant in enumerate(round_constants()):
-        if every and number and number % every == 0:
+        if rounds_per_group and number and number % rounds_per_group == 0:
             with program.scope(f"round[{number}]"):
                 values = program.committed(values)
         values = _round(program, values, constant)
@@ -77,7 +77,7 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     # Theta multiplies a bit by the ten bits of two columns. The first four rows of a column are a
     # product of two pairs; the last rows of both columns are multiplied separately. So theta takes
     # four layers instead of five: (bit * last * last) * (four * four).
-    fours, changed = list[list[Wire]](), list[Wire]()
+    fours, after_theta = list[list[Wire]](), list[Wire]()
     for x in range(5):
         fours.append([])
         for z in range(LANE):
@@ -95,12 +95,12 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
     ]
     for index, value in enumerate(state):
         four, last = columns[index // LANE % 5][index % LANE]
-        changed.append(((value * last) * four).as_value())
+        after_theta.append(((value * last) * four).as_value())
     # Rho and pi move bits.
     rotated = [program.constant(1)] * STATE
     for lane, bits, target in moves():
         for z in range(LANE):
-            rotated[LANE * target + (z + bits) % LANE] = changed[LANE * lane + z]
+            rotated[LANE * target + (z + bits) % LANE] = after_theta[LANE * lane + z]
     # Chi: not b and c, as a sign, is (1 - b + c + b * c) / 2.
     half, result = pow(2, -1, program.field.value), list[Wire]()
     weights = [half, -half, half, half]

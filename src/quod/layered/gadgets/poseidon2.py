@@ -59,6 +59,7 @@ class Poseidon2(Poseidon2Parameters):
         return [value % self.field.value for value in values]
 
     def _permuted(self, program: Program, state: list[Wire]) -> list[Wire]:
+        """Apply all rounds; a round with a single constant is an internal one."""
         state = self._external(program, state)
         for constants in self.round_constants:
             if len(constants) == 1:
@@ -78,6 +79,7 @@ class Poseidon2(Poseidon2Parameters):
         return state
 
     def _external(self, program: Program, state: list[Wire]) -> list[Wire]:
+        """Apply the external linear layer: `_BLOCK` to each four values, plus sums over blocks."""
         products = [
             program.sum(state[start : start + 4], row)
             for start in range(0, self.width, 4)

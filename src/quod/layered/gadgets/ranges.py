@@ -59,6 +59,7 @@ def limbs_of_number(
             *upper_limbs,
         ]
         table, missing_bits = _numbers(limb), limb - (count - offsets[-1])
+        # If the product below could wrap around modulo p, the last limb is checked by its bits.
         if missing_bits and (1 << limb) - 1 << missing_bits >= program.field.value:
             bits_of_number(program, limbs[-1], limb - missing_bits, "last")
             missing_bits, looked_up = 0, limbs[:-1]

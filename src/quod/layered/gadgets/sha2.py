@@ -77,6 +77,7 @@ def _compress(program: Program, state: list[Word], block: list[Word]) -> list[Wo
     for index, constant in enumerate(round_constants()):
         with program.scope(f"round[{index}]"):
             sigma_1 = _xor(*(_rotated(e, rotation) for rotation in (6, 11, 25)))
+            # With signs: y if x is -1, else z.
             choice = [
                 half * program.sum([y, z, x * z, -x * y]) for x, y, z in zip(e, f, g, strict=True)
             ]
@@ -84,6 +85,7 @@ def _compress(program: Program, state: list[Word], block: list[Word]) -> list[Wo
             new_e = _sum(program, [d, *t1_summands])
             # FIPS's T1 is new_e - d; -d is the complement of d plus 1.
             sigma_0 = _xor(*(_rotated(a, rotation) for rotation in (2, 13, 22)))
+            # With signs: the sign of x + y + z.
             majority = [
                 half * program.sum([x, y, z, -((x * y).as_value() * z)])
                 for x, y, z in zip(a, b, c, strict=True)

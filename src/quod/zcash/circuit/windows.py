@@ -88,6 +88,7 @@ def _select_point(
         constant_part = weighted(
             system, [(True, k[0]), (second, k[2]), (third, k[4]), (product, k[6])]
         )
+        # The coordinate is constant_part + factor * the first bit.
         system.enforce(factor, selector, wire - constant_part)
     return EdwardsPoint(system, *coordinates)
 
@@ -122,7 +123,7 @@ def pedersen(
     message: Sequence[Boolean],
     generators: bytes,
 ) -> EdwardsPoint:
-    """Sapling's Pedersen hash (specification, 5.4.1.7).
+    """Return the point that is Sapling's Pedersen hash (specification, 5.4.1.7).
 
     personalisation: six bits, which precede the message.
     generators: the personalisation, 8 bytes, of the group hashes to the segments' generators.
@@ -167,5 +168,6 @@ def _select_signed_point(
         return weighted(system, [(True, k[0]), (first, k[1]), (second, k[2]), (product, k[3])])
 
     unsigned_y = coordinate(y)
+    # 2 * y * sign = y - signed y: the signed y is y or -y.
     system.enforce(2 * unsigned_y, scaled(system, sign, 1), unsigned_y - signed_y)
     return MontgomeryPoint(system, coordinate(x), signed_y)

@@ -2,8 +2,9 @@
 
 A proof contains canonical integers. A kernel loads them as elements in memory form, that is,
 divided by the Montgomery radix. In a comparison both sides have this factor, or one side is
-multiplied by the radix. A verdict is a record that only a check writes: the ticket of its run plus
-`PASSED` or `FAILED`.
+multiplied by the radix. A verdict is the run's ticket, a random number, plus `PASSED` or `FAILED`;
+so memory that this run has not written has no verdict. `f.carried` propagates carries between an
+element's limbs, and `loop.carried` is the value that a loop carries.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PASSED, FAILED = 1, 2
 """Verdicts of checks; each is stored as its sum with the run's ticket, a multiple of four."""
 
 NODE_ROW = 3
+"""The number of words of a row: the indices of two children and of their parent."""
 NONE = 0xFFFFFFFF
 """The index of a missing node in a row of a level."""
 
@@ -53,9 +55,11 @@ def expand_corners(
     f, hypercube_point = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(hypercube_point < n):
         with k.range(0, log_size, carry=f.carried(f.one())) as loop:
-            w = f.carried(f.load(points, first + loop.index))
+            coordinate = f.carried(f.load(points, first + loop.index))
             bit = (hypercube_point >> (log_size - 1 - loop.index)) & 1
-            loop.next(f.carried(loop.carried * f.select(bit != 0, w, f.carried(1 - w))))
+            loop.next(
+                f.carried(loop.carried * f.select(bit != 0, coordinate, f.carried(1 - coordinate)))
+            )
         f.store(corners, out + hypercube_point, loop.results)
 
 
@@ -74,28 +78,33 @@ def expand_places(
 ) -> None:
     """Compute the coefficients of the code at each opened column.
 
-    A word's element is the sum of message elements times coefficients. The coefficient of message
-    element h * 2**log_low + l is the product of factors for l and h; `factors` has per column the
-    factors of all l, then the factors of all h. `twiddles` is the table of the code
-    (`quod.commitment.ligero.code`).
+    places: the indices of the opened columns.
+    factors: per column, the factors of all l, then the factors of all h.
+    twiddles: the table of the code (`quod.commitment.ligero.code`).
+
+    An element of a codeword is the sum of message elements times coefficients. The coefficient of
+    message element h * 2**log_low + l is the factor of l times the factor of h. log_low is at most
+    log_high, and a low index has no bits from log_low on.
     """
     f: Any = prime_field(k, modulus)
     one, i = k.constant(1, u32), k.global_id()
     with k.if_(i < n):
         log_high = log_message - log_low
         column_factors = (one << log_low) + (one << log_high)
-        (place,) = k.load(places, i // column_factors)
+        (column_index,) = k.load(places, i // column_factors)
         entry = i % column_factors
         is_high = entry >= one << log_low
         bits = k.select(is_high, entry - (one << log_low), entry)
-        begin = k.select(is_high, log_low, k.constant(0, u32))
+        first_level = k.select(is_high, log_low, k.constant(0, u32))
         with k.range(0, log_high, carry=f.carried(f.one())) as loop:
-            level = k.minimum(begin + loop.index, log_message - 1)
-            level_index = place >> level
-            t = f.carried(f.load(twiddles, ((one << (log_length - level)) + level_index) >> 1))
-            t = f.select((level_index & 1) != 0, f.carried(-t), t)
+            level = k.minimum(first_level + loop.index, log_message - 1)
+            level_index = column_index >> level
+            twiddle = f.carried(
+                f.load(twiddles, ((one << (log_length - level)) + level_index) >> 1)
+            )
+            twiddle = f.select((level_index & 1) != 0, f.carried(-twiddle), twiddle)
             is_set = ((bits >> loop.index) & 1) != 0
-            product = f.carried(loop.carried * t)
+            product = f.carried(loop.carried * twiddle)
             loop.next(f.select(is_set, product, loop.carried))
         f.store(factors, i, loop.results)
 
@@ -124,22 +133,24 @@ def check_claims(
     f = field_arithmetic(k, field, inlined=True)
     sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
     one = k.constant(1, u32)
-    lows, highs = one << log_low, one << log_high
-    with k.range(0, claims, carry=zero) as each:
-        first = each.index * (highs + lows)
+    low_count, high_count = one << log_low, one << log_high
+    with k.range(0, claims, carry=zero) as claim_loop:
+        first = claim_loop.index * (high_count + low_count)
 
-        def corner(at: Value) -> Any:
-            return f.carried(f.load(corners, at))
+        def corner(index: Value) -> Any:
+            return f.carried(f.load(corners, index))
 
         total = _by_halves(
-            k, f, log_low, highs, lambda high: corner(first + high),
-            lambda low: corner(first + highs + low), combination,
+            k, f, log_low, high_count, lambda high: corner(first + high),
+            lambda low: corner(first + high_count + low), combination,
             lambda element, factor: element * factor,
         )  # fmt: skip
-        each.next(f.carried(each.carried + f.carried(f.load(weights, each.index)) * total))
-    (claimed_sum,) = sums.totals([each.results])
-    claimed_sum = f.carried(_of_integer(f, claimed_sum))
-    _write_verdict(k, f, claimed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
+        claim_loop.next(
+            f.carried(claim_loop.carried + f.carried(f.load(weights, claim_loop.index)) * total)
+        )
+    (computed_sum,) = sums.totals([claim_loop.results])
+    computed_sum = f.carried(_of_integer(f, computed_sum))
+    _write_verdict(k, f, computed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
 
 
 @kernel
@@ -157,7 +168,7 @@ def check_columns(
     *,
     field: FieldSpec,
 ) -> None:
-    """Check that each opened column's weighted sum is the element of the combination's word.
+    """Check that each opened column's weighted sum is its element of the combination's codeword.
 
     One workgroup checks one column, and writes the verdict to the record with the column's index.
     """
@@ -165,14 +176,14 @@ def check_columns(
     f, base = mixed.extended, mixed.base
     sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
     one, column = k.constant(1, u32), k.workgroup_id()
-    lows, highs = one << log_low, one << log_high
-    first = column * (lows + highs)
+    low_count, high_count = one << log_low, one << log_high
+    first = column * (low_count + high_count)
 
-    def factor(at: Value) -> Any:
-        return base.carried(base.load(factors, at))
+    def factor(index: Value) -> Any:
+        return base.carried(base.load(factors, index))
 
-    word = _by_halves(
-        k, f, log_low, highs, lambda high: factor(first + lows + high),
+    codeword_element = _by_halves(
+        k, f, log_low, high_count, lambda high: factor(first + low_count + high),
         lambda low: factor(first + low),
         combination, mixed.multiply,
     )  # fmt: skip
@@ -180,7 +191,7 @@ def check_columns(
         entry = base.carried(base.load(columns, column * rows + loop.index))
         weight = f.carried(f.load(weights, loop.index))
         loop.next(f.carried(loop.carried + mixed.multiply(weight, entry)))
-    (difference,) = sums.totals([f.carried(word - loop.results)])
+    (difference,) = sums.totals([f.carried(codeword_element - loop.results)])
     _write_verdict(k, f, difference, ticket, records, column)
 
 
@@ -188,7 +199,10 @@ def _by_halves(
     k: Builder, f: Any, log_low: Value, highs: Value, high: Callable[[Value], Any],
     low: Callable[[Value], Any], combination: Value, multiply: Callable[[Any, Any], Any],
 ) -> Any:  # fmt: skip
-    """Return this instance's part of the sum of high factor * low factor * combination element."""
+    """Return this instance's part of the sum of high factor * low factor * combination element.
+
+    highs: the number of high factors.
+    """
     zero = f.carried(f.zero())
     with k.range(0, highs, carry=zero) as outer:
         start = outer.index << log_low
@@ -238,7 +252,8 @@ def hash_level(
 ) -> None:  # fmt: skip
     """Hash one level of the Merkle paths.
 
-    A row has the indices of both children and of their parent in `nodes`; `NONE` is no node.
+    A row has the indices of both children and of their parent in `nodes`. A row of `NONE` is
+    padding.
     """
     digest, node = RunHash(k, hash), k.global_id()
     with k.if_(node < count):
@@ -246,16 +261,16 @@ def hash_level(
         with k.if_(left != NONE):
             children = [
                 word
-                for at in (left, right)
-                for word in k.load(nodes, at * STATE_WORDS, STATE_WORDS)
+                for child in (left, right)
+                for word in k.load(nodes, child * STATE_WORDS, STATE_WORDS)
             ]
 
-            def load(at: Value, size: int) -> Sequence[Value]:
-                begin = at.constant
+            def load(offset: Value, size: int) -> Sequence[Value]:
+                begin = offset.constant
                 if isinstance(begin, int) or size == len(children):
                     return children[int(begin or 0) :][:size]
                 # A block of a hash over a field is the digest of one child.
-                half = k.select(at < STATE_WORDS, left, right)
-                return k.load(nodes, half * STATE_WORDS + at % STATE_WORDS, size)
+                half = k.select(offset < STATE_WORDS, left, right)
+                return k.load(nodes, half * STATE_WORDS + offset % STATE_WORDS, size)
 
             k.store(nodes, out * STATE_WORDS, *digest(load, len(children), _NODE))

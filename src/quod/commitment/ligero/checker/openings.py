@@ -54,20 +54,21 @@ class OpeningChecker:
         self._paths = Paths(code.log_length, shape.opened)
         self._log_low = code.log_message // 2
         self._log_high = code.log_message - self._log_low
+        # The entries of two tables, of the lower and of the upper half of the variables.
         self._halves = (1 << self._log_low) + (1 << self._log_high)
-        element = 4 * field.words
+        element_bytes = 4 * field.words
         self._sizes = {
             "begun": 4,
             "twiddles": code.length * code.modulus.bytes,
             "places": 4 * shape.opened,
-            "points": MAX_CLAIMS * max(1, code.log_message) * element,
-            "r": max(1, shape.log_rows) * element,
-            "weights": (MAX_CLAIMS + 1) * element,
-            "combination": code.message * element,
+            "points": MAX_CLAIMS * max(1, code.log_message) * element_bytes,
+            "r": max(1, shape.log_rows) * element_bytes,
+            "weights": (MAX_CLAIMS + 1) * element_bytes,
+            "combination": code.message * element_bytes,
             "columns": shape.opened * shape.rows * code.modulus.bytes,
             "rows": sum(self._paths.widths) * 12,
-            "corners": MAX_CLAIMS * self._halves * element,
-            "upper": shape.rows * element,
+            "corners": MAX_CLAIMS * self._halves * element_bytes,
+            "upper": shape.rows * element_bytes,
             "factors": shape.opened * self._halves * code.modulus.bytes,
             "nodes": self._paths.nodes * DIGEST_BYTES,
             "records": 4 * (shape.opened + 1),
@@ -99,17 +100,17 @@ class OpeningChecker:
     ) -> bool:  # fmt: skip
         shape, field, modulus = self._shape, self._shape.field, self._shape.code.modulus
         try:
-            checked, factors, total = shape.combine(reader.transcript, claims)
+            checked_claims, factors, total = shape.combine(reader.transcript, claims)
             last_claim, r = read_rounds(
                 reader, field, degree=2, variables=shape.log_rows, claim=total
             )
             combination = reader.element_words(Label.OPENING, field, shape.code.message)
-            places = shape.places(reader.transcript)
+            column_indices = shape.places(reader.transcript)
             columns = self._words(
                 reader, modulus.words * shape.opened * shape.rows, absorbed=self._leaves
             )
-            rows, count = self._paths.rows(places)
-            siblings = self._words(reader, STATE_WORDS * count)
+            rows, sibling_count = self._paths.rows(column_indices)
+            siblings = self._words(reader, STATE_WORDS * sibling_count)
         except (InputError, VerificationError):
             return False
         arrays = [columns, siblings] if shape.hash.is_algebraic else [columns]
@@ -117,9 +118,9 @@ class OpeningChecker:
             return False
         weights = [
             factor * equality(field, claim.point[: shape.log_rows], r)
-            for claim, factor in zip(checked, factors, strict=True)
+            for claim, factor in zip(checked_claims, factors, strict=True)
         ]
-        lower_coordinates = [c for claim in checked for c in claim.point[shape.log_rows :]]
+        lower_coordinates = [c for claim in checked_claims for c in claim.point[shape.log_rows :]]
         weights_and_sum = coefficients_of([*weights, last_claim])
         for name, elements in (
             ("points", lower_coordinates),
@@ -129,20 +130,20 @@ class OpeningChecker:
             if elements:
                 self._upload(name, elements_to_words(field, elements))
         self._upload("combination", combination)
-        self._upload("places", np.array(places, np.uint32))
+        self._upload("places", np.array(column_indices, np.uint32))
         self._upload("rows", rows)
         if len(siblings):
             first = shape.opened * DIGEST_BYTES
             self._upload("nodes", siblings, first)
-        return self._run(commitment, len(checked), timeline)
+        return self._run(commitment, len(checked_claims), timeline)
 
     def _words(self, reader: ProofReader, count: int, **absorbed: Any) -> Words:
         """Read a message of the opening, as 32-bit words."""
         return np.frombuffer(reader.message(Label.OPENING, 4 * count, **absorbed), "<u4")
 
-    def _upload(self, name: str, words: Words, first: int = 0) -> None:
-        """Upload words to a buffer, from byte `first` on."""
-        target = self._memory[name].slice(first, first + words.nbytes)
+    def _upload(self, name: str, words: Words, start: int = 0) -> None:
+        """Upload words to a buffer, from byte `start` on."""
+        target = self._memory[name].slice(start, start + words.nbytes)
         self.device.upload(np.ascontiguousarray(words, np.uint32), into=target)
 
     # --- on the device
@@ -188,8 +189,8 @@ class OpeningChecker:
         verdicts = records - np.uint32(ticket)
         if not ((verdicts == PASSED) | (verdicts == FAILED)).all():
             raise not_written(device, "the check of an opening")
-        is_root = root.astype("<u4").tobytes() == commitment.root
-        return is_root and bool((verdicts == PASSED).all())
+        root_matches = root.astype("<u4").tobytes() == commitment.root
+        return root_matches and bool((verdicts == PASSED).all())
 
     def _recorded(self, claims: int) -> Recording:
         """Record all launches after the hashing of leaves, for `claims` claims."""

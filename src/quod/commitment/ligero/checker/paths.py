@@ -13,7 +13,7 @@ Rows = NDArray[np.uint32]
 
 @frozen
 class Paths:
-    """The layout of nodes for `opened` of 2**log_leaves leaves.
+    """The layout of nodes in memory, for a tree of which `opened` of 2**log_leaves leaves are open.
 
     The leaves come first, then the digests of a proof, then the computed nodes level by level, each
     level padded to its largest possible number of nodes.
@@ -51,7 +51,7 @@ class Paths:
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
         node_indices = np.arange(len(nodes))
-        first, next_sibling, out = 0, self.opened, self.opened + self.max_others
+        first_row, next_sibling, first_parent = 0, self.opened, self.opened + self.max_others
         for width in self.widths:
             siblings = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
             level_nodes = np.concatenate([nodes, siblings])
@@ -61,9 +61,9 @@ class Paths:
             ]
             next_sibling += len(siblings)
             nodes = level_nodes[order][::2] >> 1
-            node_indices = out + np.arange(len(nodes))
-            rows[first : first + len(nodes)] = np.stack(
+            node_indices = first_parent + np.arange(len(nodes))
+            rows[first_row : first_row + len(nodes)] = np.stack(
                 [memory_index[::2], memory_index[1::2], node_indices], axis=1
             )
-            first, out = first + width, out + width
+            first_row, first_parent = first_row + width, first_parent + width
         return rows, next_sibling - self.opened

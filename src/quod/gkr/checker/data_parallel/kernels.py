@@ -2,7 +2,9 @@
 
 The values are elements of a proof, so no kernel copies them to a table. A wire's coordinates are
 split into upper and lower ones, each with an eq table. The wires of a partial sum have the same
-upper coordinates, so one product multiplies the whole partial sum by the upper factor.
+upper coordinates, so one product multiplies the whole partial sum by the upper factor. In the
+kernels `sent` has the elements of the proofs, `tables` their eq tables, and `parts` the partial
+sums. A tile is one partial sum of one proof.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def add_values(
 
     A row has the index of the upper coordinates' entry of eq, the first entry of the lower
     coordinates' table, the first element, an unused number, the first index in `places`, the number
-    of values, and the index of the partial sum. `places` are the lower coordinates of wires.
+    of values, and the index of the partial sum. `places` has the lower coordinates of each wire.
     """
     f = field_arithmetic(k, field, inlined=True)
     sums = WorkgroupSums(k, f, 1)
@@ -58,6 +60,7 @@ def add_values(
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
+        # Each product has one factor that was loaded as an integer; the sum is converted once.
         total = of_integer(
             f, f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
         )
@@ -108,6 +111,7 @@ def add_gates(
                 f.carried(f.load(tables.entries, table_start + instances + gate.instance))
             ]
         if form.inputs == 1:
+            # A power of the input: `_sum_of_products` multiplies by the last factor.
             with k.range(1, factors, carry=weight) as power:
                 power.next(f.carried(power.carried * input_values[0]))
             weight = power.results
@@ -118,6 +122,7 @@ def add_gates(
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
         total = f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
+        # Each product has `factors` factors that were loaded as integers.
         with k.range(0, factors, carry=total) as integers:
             integers.next(f.carried(of_integer(f, integers.carried)))
         f.store(parts.words, proof * parts.stride + part, integers.results)
@@ -127,7 +132,7 @@ def add_gates(
 def _sum_of_products(
     k: Builder, f: Any, count: Value, pair: Callable[[Value], tuple[Any, Any]]
 ) -> Any:
-    """Sum the products of the pairs, of `count` in all, that this kernel instance adds."""
+    """Sum this kernel instance's share of `count` products; `pair(i)` has the factors of one."""
     size, local = k.workgroup_size, k.local_id()
     unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
     with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:

@@ -57,22 +57,30 @@ class DataParallelMessages(Messages):
             layer = self._layer(steps, values, instance_point)
             self.layers.append(layer)
             values = layer.below
-            rounds, _, _, step, *_ = layer.row
-            instance_point = tuple(range(step, step + rounds)) if rounds else instance_point
+            round_count, _, _, first_challenge, *_ = layer.row
+            instance_point = (
+                tuple(range(first_challenge, first_challenge + round_count))
+                if round_count
+                else instance_point
+            )
         return InputClaims((values.point,), instance_point)
 
     def _layer(
         self, layer: Layer, above: LayerValues, instance_point: tuple[int, ...]
     ) -> LayerMessages:
         (sumcheck,) = layer.sumchecks
-        rounds, drawn, run = sumcheck.rounds, self._rounds(sumcheck.rounds), len(self.runs)
+        rounds, challenge_indices, first_run = (
+            sumcheck.rounds,
+            self._rounds(sumcheck.rounds),
+            len(self.runs),
+        )
         last_message = self._values(sumcheck.values)
         # The first check is that the values are valid elements, the second compares them.
         record = 2 * len(self.layers)
         self.checks.append(Check(record, last_message, None))
         self.checks.append(Check(record + 1, last_message, sumcheck.failure))
-        places, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
-        below = LayerValues(places, sumcheck.values.first, Point(point))
-        first_row = (rounds.variables, rounds.degree, rounds.first, drawn.start)
-        row = (*first_row, instance_point[0] if instance_point else 0, run, len(self.runs))
+        wires, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
+        below = LayerValues(wires, sumcheck.values.first, Point(point))
+        first_row = (rounds.variables, rounds.degree, rounds.first, challenge_indices.start)
+        row = (*first_row, instance_point[0] if instance_point else 0, first_run, len(self.runs))
         return LayerMessages(layer.number, above, below, instance_point, row)

@@ -27,9 +27,9 @@ class DataParallelSchedule(Schedule):
         for layer in messages.layers:
             self._layer(layer)
         weights = self._weights(messages.layers[-1].below.point)
-        claimed = self.parts
+        first_part = self.parts
         self._add_values(messages.layers[-1].below, weights)
-        self._claim_inputs([(NONE, claimed, self.parts)])
+        self._claim_inputs([(NONE, first_part, self.parts)])
 
     def _layer(self, layer: LayerMessages) -> None:
         weights = self._weights(layer.above.point)
@@ -49,8 +49,8 @@ class DataParallelSchedule(Schedule):
 
         The upper table's first entry comes before the lower table's.
         """
-        index = max(0, len(point.coordinates) - _LOG_LOW)
-        upper, lower = point.coordinates[:index], point.coordinates[index:]
+        upper_count = max(0, len(point.coordinates) - _LOG_LOW)
+        upper, lower = point.coordinates[:upper_count], point.coordinates[upper_count:]
         return len(lower), self._table(upper), self._table(lower)
 
     def _table(self, coordinates: tuple[int, ...]) -> int:

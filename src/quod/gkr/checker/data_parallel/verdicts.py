@@ -38,7 +38,7 @@ def check_layers(
     with k.if_(i < n):
         proof, layer = i // layers, i % layers
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
-        rounds, degree, element, step, first_coordinate, first_run, stop_run = row[:7]
+        rounds, degree, element, first_challenge, first_coordinate, first_run, stop_run = row[:7]
         claim, constants, gates, stop = row[7:]
         (ticket,) = k.load(parts.run_start, 0)
         sums = SumReader(k, f, parts, proof, ticket)
@@ -49,6 +49,7 @@ def check_layers(
         with k.range(first_run, stop_run, carry=(zero, zero)) as loop:
             (tag,) = k.load(checked.entries, proof * checked.stride + loop.index)
             stale, wrong = loop.carried
+            # A ticket is a multiple of four: a tag of this run differs only in its verdict.
             verdict = tag ^ ticket
             loop.next((stale | (verdict >> 2), wrong | verdict))
         stale, wrong = loop.results
@@ -56,7 +57,9 @@ def check_layers(
         last_claim = f.carried(sums.sum(claim, constants) - sums.sum(constants, gates))
         buffer = ProofBuffer(k, f, sent, challenges, proof)
         last_claim = buffer.rounds(
-            last_claim, (rounds, degree, element, step), (zero, zero + 1, first_coordinate)
+            last_claim,
+            (rounds, degree, element, first_challenge),
+            (zero, zero + 1, first_coordinate),
         )
         difference = f.carried(sums.sum(gates, stop) - last_claim)
         fresh = sums.fresh & (read_ticket == ticket) & (stale == 0)
@@ -65,5 +68,5 @@ def check_layers(
                 ticket + k.select(passes, k.constant(PASSED, u32), FAILED)
                 for passes in (wrong == PASSED, f.is_zero(difference))
             ]
-            place = proof * records.stride + records.first + 2 * layer
-            k.store(records.words, place, *verdicts)
+            record = proof * records.stride + records.first + 2 * layer
+            k.store(records.words, record, *verdicts)

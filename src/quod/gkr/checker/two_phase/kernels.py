@@ -27,8 +27,7 @@ def add_gates(
 
     A row has the first entries of the tables of the weights and of both inputs, the first gate, the
     number of gates (`by_instance`: of pairs of a gate and an instance), and the index of the
-    partial sum. `gates` has columns
-    of outputs, inputs and coefficients.
+    partial sum. `gates` has columns of outputs, inputs and coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended

@@ -23,7 +23,10 @@ class Claims:
 
     @property
     def row(self) -> Row:
-        """The number of values, the elements of both, and the challenge that combines them."""
+        """The number of values (at most 2), their elements, and the challenge that combines them.
+
+        Absent elements are 0.
+        """
         scale = self.points[-1].scale if len(self.values) == 2 else 0
         first, second, *_ = (*self.values, 0, 0)
         return len(self.values), first, second, scale
@@ -63,19 +66,19 @@ class TwoPhaseMessages(Messages):
         return InputClaims(claims.points, claims.instance_point)
 
     def _layer(self, layer: Layer, above: Claims) -> LayerMessages:
-        first, *products = layer.sumchecks
+        first, *second_sumchecks = layer.sumchecks
         rounds, challenge_indices = first.rounds, self._sumcheck(first)
         points, values = [Point(tuple(challenge_indices[: rounds.wires]))], [first.values.first]
-        instance_point, weights = above.instance_point, (0, 0, 0)
+        instance_point, eq_row = above.instance_point, (0, 0, 0)
         if rounds.instances:
-            instance_point, weights = (
+            instance_point, eq_row = (
                 tuple(challenge_indices[rounds.wires :]),
                 (rounds.wires, 1, above.instance_point[0]),
             )
         first_row = (rounds.variables, rounds.degree, rounds.first, challenge_indices.start)
         second_row: Row = (0, 0, 0)
         points_of_products = []
-        for second in products:
+        for second in second_sumchecks:
             challenge_indices = self._sumcheck(second, is_second=True)
             second_row = (second.rounds.variables, second.rounds.first, challenge_indices.start)
             points_of_products.append(tuple(challenge_indices))
@@ -83,7 +86,7 @@ class TwoPhaseMessages(Messages):
         (scale,) = self._challenges(layer.challenges) or (NONE,)
         points += [Point(point, scale) for point in points_of_products]
         claims = Claims(tuple(points), instance_point, tuple(values))
-        row = (*above.row, *first_row, *weights, *second_row)
+        row = (*above.row, *first_row, *eq_row, *second_row)
         return LayerMessages(layer.number, above, claims, row)
 
     def _sumcheck(self, sumcheck: Sumcheck, *, is_second: bool = False) -> range:

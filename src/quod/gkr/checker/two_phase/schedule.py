@@ -46,14 +46,15 @@ class TwoPhaseSchedule(Schedule):
 
     def _layer(self, layer: LayerMessages) -> None:
         circuit, instance_point = self.circuit, layer.above.instance_point
-        gate_layer, below = circuit.layers[layer.number], circuit.log_below(layer.number)
+        gate_layer, log_below = circuit.layers[layer.number], circuit.log_below(layer.number)
         varies = self._is_public[gate_layer.gates["constant"].coefficient] & bool(instance_point)
         has_varying = bool(varies.any())
-        entries = (1 << gate_layer.log_size) + (len(layer.below.points) << below)
+        entries = (1 << gate_layer.log_size) + (len(layer.below.points) << log_below)
         chunk = self._chunk(entries + (has_varying << len(instance_point)))
+        # Only the outputs that must be 0 are claimed; the others have weight 0.
         is_top = layer.number == len(circuit.layers) - 1
-        zeros = circuit.zeros if is_top else 1 << gate_layer.log_size
-        weights = self._table(chunk, layer.above.points, zeros)
+        nonzero_count = circuit.zeros if is_top else 1 << gate_layer.log_size
+        weights = self._table(chunk, layer.above.points, nonzero_count)
         inputs = [self._table(chunk, (Point(p.coordinates),)) for p in layer.below.points]
         instances = self._table(chunk, (Point(instance_point),)) if has_varying else 0
         starts = []
@@ -91,7 +92,7 @@ class TwoPhaseSchedule(Schedule):
         return first
 
     def _sum(self, chunk: Chunk, form: SumForm, tables: Row, columns: Words) -> None:
-        """Partial sums of a sum over gates, given by outputs, inputs and coefficients."""
+        """Append the partial sums over gates, whose columns are outputs, inputs, coefficients."""
         if not columns.shape[1]:
             return
         rows = self._add_parts(form, tables, columns)

@@ -179,12 +179,12 @@ def term_weights(
     with k.if_(i < n):
         proof, term = i // terms, i % terms
         start, end = k.load(gates.starts, term, 2)
-        with k.range(start, end, 2, carry=f.carried(f.zero())) as run:
-            output, code = k.load(gates.gates, run.index, 2)
+        with k.range(start, end, 2, carry=f.carried(f.zero())) as loop:
+            output, code = k.load(gates.gates, loop.index, 2)
             weight = f.carried(f.load(weights, (proof << log_size) + output))
             coefficient = coefficients.load(code, proof, k.constant(0, u32))
-            run.next(f.carried(run.carried + mixed.multiply(weight, coefficient)))
-        f.store(sums, i, run.results)
+            loop.next(f.carried(loop.carried + mixed.multiply(weight, coefficient)))
+        f.store(sums, i, loop.results)
 
 
 @kernel
@@ -213,6 +213,7 @@ def evaluate_columns(
     variables = sizes.log_size - round_number - form.depth
     lanes = Lanes(k, variables, chunks, narrow=form.narrow)
     table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
+    # In a single round the first point is 1 instead of 0 if eq's coordinate is 0 (`RoundEnd`).
     coordinate = PointCoordinates(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
     at_one = f.is_zero(coordinate) if form.depth == 1 else None
     totals = [f.carried(f.zero())] * len(points)
@@ -228,13 +229,15 @@ def evaluate_columns(
             mixed.extended if mixed.is_extended(factor_value) else mixed.base
             for factor_value in values
         ]
-        values = [arithmetic.carried(each) for arithmetic, each in zip(fields, values, strict=True)]
+        values = [
+            arithmetic.carried(element) for arithmetic, element in zip(fields, values, strict=True)
+        ]
         if kind == "multiply":
             return mixed.multiply(*values)
         return power(fields[0], values[0], POWERS.get(kind, 1))
 
     for kind_index, kind in enumerate(form.kinds):
-        first_term, end = k.load(terms.bounds, kind_index, 2)
+        first_term, end_term = k.load(terms.bounds, kind_index, 2)
         # Terms of lower degree add nothing to the leading coefficient.
         has_full_degree = degree_by_columns(frozenset((kind,))) == form.degree
         point_indices = [
@@ -242,12 +245,13 @@ def evaluate_columns(
         ]
         start = tuple(totals[index] for index in point_indices)
         with k.range(
-            first_term + lanes.first, end, lanes.step * _TERMS_PER_REDUCTION, carry=start
+            first_term + lanes.first, end_term, lanes.step * _TERMS_PER_REDUCTION, carry=start
         ) as loop:
             products: list[list[tuple[Any, Any]]] = [[] for _ in point_indices]
             for step in range(_TERMS_PER_REDUCTION):
                 term = loop.index + lanes.step * step
-                exists = term < end
+                # Past the last term, load the first one with weight 0.
+                exists = term < end_term
                 term = k.select(exists, term, first_term)
                 weight = f.carried(f.load(terms.weights, lanes.proof * terms.count + term))
                 weight = f.select(exists, weight, f.carried(f.zero()))
@@ -303,8 +307,8 @@ def fold_columns(
     fold_challenges: list[Any] = []
     for offset in range(form.folds):
         if form.by == "round":
-            progress = ProverState(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
-            fold_challenges.append(progress.challenge(number + offset))
+            rounds_state = ProverState(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
+            fold_challenges.append(rounds_state.challenge(number + offset))
         else:
             prover_state = StateMemory(f, challenges, lanes.proof, sizes)
             fold_challenges.append(prover_state.load(prover_state.instance_point + number + offset))

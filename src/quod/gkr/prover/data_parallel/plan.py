@@ -44,6 +44,7 @@ _LANES = 128
 # The number of 32-bit words of a CPU's widest vector.
 _CPU_LANES = 16
 _GROUPS_PER_THREAD = 4
+# Columns of 2**5 entries or more are padded by 16 entries on CPUs; see `DataParallelPlan.stride`.
 _MIN_LOG_PADDED, _PADDING = 5, 16
 
 
@@ -148,9 +149,9 @@ class DataParallelPlan(BatchPlan):
 
     def _allocate_columns(self) -> None:
         plans = [p for p in map(self.sumcheck, range(len(self.layers))) if p]
-        element = self.element_bytes
-        positions = max(layer.positions for layer in self.layers)
-        folded_bytes = self.batch * positions * element
+        element_bytes = self.element_bytes
+        max_columns = max(layer.positions for layer in self.layers)
+        folded_bytes = self.batch * max_columns * element_bytes
         partial_counts = [
             self.groups(variables, self.chunks(variables, layer.terms.count))
             * len(evaluated(self.rounds(index).degree, depth))
@@ -159,14 +160,15 @@ class DataParallelPlan(BatchPlan):
             for variables in [self.log_instances - first - depth]
         ]
         sizes = {
-            "terms": max(1, self.batch * max(layer.terms.count for layer in self.layers)) * element,
+            "terms": max(1, self.batch * max(layer.terms.count for layer in self.layers))
+            * element_bytes,
             "ends": folded_bytes,
             # Folds alternate between these two buffers.
             "folded": folded_bytes * self.stride(max(0, self.log_instances - 1)),
             "folded again": folded_bytes * self.stride(max(0, self.log_instances - 2)),
-            "points": max(1, self.batch * self.log_instances) * element,
-            "partial": self.batch * max([1, *partial_counts]) * element,
-            "digests": 4 * self.batch * DIGESTS_EACH * messages_of(positions) * STATE_WORDS,
+            "points": max(1, self.batch * self.log_instances) * element_bytes,
+            "partial": self.batch * max([1, *partial_counts]) * element_bytes,
+            "digests": 4 * self.batch * DIGESTS_EACH * messages_of(max_columns) * STATE_WORDS,
             **{
                 name: max([4, *(getattr(plan, f"{name}_bytes") for plan in plans)])
                 for name in ("equality", "progress", "proof")
@@ -316,8 +318,8 @@ class _LayerRecorder:
         plan, layer = self._plan, self._layer
         variables = plan.log_instances - first_round - depth
         # Two buffers alternate; the last fold has its own.
-        is_in_first = columns is self._memory["folded"]
-        name = "ends" if variables == 0 else "folded again" if is_in_first else "folded"
+        is_in_folded = columns is self._memory["folded"]
+        name = "ends" if variables == 0 else "folded again" if is_in_folded else "folded"
         target, chunks = self._memory[name], plan.chunks(variables, layer.positions)
         plan.over_columns(
             self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,

@@ -1,7 +1,8 @@
 """Kernels between the sumchecks of a data-parallel proof: messages and challenges.
 
 `states` are the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a
-sumcheck (`quod.sumcheck.memory`). A layer's reduction ends with `positions` values per proof.
+sumcheck (`quod.sumcheck.memory`). A layer's reduction ends with `positions` values per proof: those
+of the wires that the layer's gates read.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def end_layer(
         k.store(memory.sent, target.start(proof) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         prover_state.store(prover_state.instance_point + loop.index, progress.challenge(loop.index))
-    # If no layer has rounds, the buffer of their progress is too small to read.
+    # A loop of at most one pass: with rounds the state comes from their progress. If no layer has
+    # rounds, the buffer of progress is too small to read.
     with k.range(
         0, k.minimum(rounds, 1), carry=tuple(prover_state.load_transcript(chain))
     ) as transcript:

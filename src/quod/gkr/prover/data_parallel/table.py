@@ -37,16 +37,18 @@ class Table:
         if not self._in_planes:
             return self._f.carried(self._f.load(self._memory, self._element_index(row, 0, entry)))
         base = self._mixed.base
-        parts = [
+        coefficients = [
             base.load(self._memory, self._element_index(row, plane, entry))
             for plane in range(self._planes)
         ]
-        return self._f.carried(self._f.from_coefficients(*parts))
+        return self._f.carried(self._f.from_coefficients(*coefficients))
 
     def store(self, row: Value, entry: Value, element: Any) -> None:
         """Store an element as an entry of a column."""
         if not self._in_planes:
             self._f.store(self._memory, self._element_index(row, 0, entry), element)
             return
-        for plane, part in enumerate(element.coefficients):
-            self._mixed.base.store(self._memory, self._element_index(row, plane, entry), part)
+        for plane, coefficient in enumerate(element.coefficients):
+            self._mixed.base.store(
+                self._memory, self._element_index(row, plane, entry), coefficient
+            )

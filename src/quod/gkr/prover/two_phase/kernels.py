@@ -1,7 +1,10 @@
 """Kernels over the gates of a layer: its values, and the sumcheck tables of both phases.
 
 Entries are ordered by proof, then by wire of the layer, then by instance of the circuit: entry
-(((proof << log_size) + wire) << log_instances) + instance.
+(((proof << log_size) + wire) << log_instances) + instance. In the second phase the instance
+variables are bound already, so entries have no instance. `f.carried` propagates carries between the
+limbs of an element. Weights are the combined eq weights of the claims about the layer: one per
+proof and output wire.
 """
 
 from __future__ import annotations
@@ -80,7 +83,8 @@ def first_phase(
     """Compute the table of the first phase: n entries, stored from entry `first` of `table` on.
 
     The entry of wire x is a sum over the gates whose first input is x: the gate's coefficient times
-    the weight of its output, in products also times the value of the second input.
+    the weight of its output and, for a product gate, the value of its second input. The input of a
+    power gate is raised in the rounds, not here.
     """
     coefficients = Coefficients(k, form, gates)
     mixed, f = coefficients.mixed, coefficients.mixed.extended
@@ -124,8 +128,8 @@ def second_phase(
 ) -> None:
     """Compute the table of the second phase: n entries, stored from entry `first` of `table` on.
 
-    The entry of wire y is a sum over the products whose second input is y: the gate's coefficient
-    times the weight of its output times `at_x` of its first input.
+    The entry of wire y is a sum over the product gates whose second input is y: the gate's
+    coefficient times the weight of its output times `at_x` of its first input.
     at_x: the eq table of the first sumcheck's point, 2**log_below elements per proof.
     """
     i, size = k.global_id(), k.constant(1, u32) << log_below
@@ -138,6 +142,7 @@ def second_phase(
             output, first_input, code = row
             weight = f.load(weights, (proof << log_size) + output)
             product = f.carried(weight * f.load(at_x, (proof << log_below) + first_input))
+            # Public inputs that are factors are the same in all instances (`Statement`).
             return mixed.multiply(product, coefficients.load(code, proof, k.constant(0, u32)))
 
         f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, wire, size, gate_term))

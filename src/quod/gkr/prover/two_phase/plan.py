@@ -82,7 +82,7 @@ class TwoPhasePlan(BatchPlan):
         ]
         polynomials = SumOfProducts(tuple(terms)), SumOfProducts.product(2)
         sumchecks = self.protocol.layer(number).sumchecks
-        # A layer without products has one sumcheck and does not use the second polynomial.
+        # zip stops early: a layer without products has no second sumcheck.
         return [
             self._sumcheck_plan(number, sumcheck.rounds, polynomial)
             for sumcheck, polynomial in zip(sumchecks, polynomials, strict=False)

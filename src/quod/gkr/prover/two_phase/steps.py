@@ -137,20 +137,21 @@ class _SumcheckEnd:
         self.f, self._chain, self.number = f, Chain(k, hash), k.workgroup_id()
         self._memory, self._batch = memory, batch
         self.progress = ProverState(f, memory.progress, batch, self.number, rounds)
-        elements = rounds * degree
-        self._words, self._first_value = elements * field.words, batch * elements
+        round_elements = rounds * degree
+        self._words, self._first_value = round_elements * field.words, batch * round_elements
         self.state: Words = ()
 
     def sent(self, prover_state: StateMemory, target: MessageRange, count: int) -> list[Any]:
         """Copy the rounds and the values of `count` tables to `sent`, and absorb the values.
 
+        In the sumcheck's buffer `proof` the rounds of all proofs precede the values of each table.
         Returns the values. `self.state` is the transcript's state afterwards.
         """
         f, k, proof, sent = self.f, self.f.k, self._memory.proof, self._memory.sent
         start = target.start(self.number)
-        source = self.number * self._words
+        proof_start = self.number * self._words
         with k.range(k.local_id(), self._words, k.workgroup_size) as loop:
-            k.store(sent, start + loop.index, proof[source + loop.index])
+            k.store(sent, start + loop.index, proof[proof_start + loop.index])
         values: list[Any] = []
         message: list[Value] = []
         for table in range(count):
