@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
@@ -55,8 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors become one line on standard error."""
+    return exit_code_of(lambda: _dispatch(arguments))
+
+
+def exit_code_of(work: Callable[[], int]) -> int:
+    """Call a function that returns an exit code; its errors become one line on standard error."""
     try:
-        code = _dispatch(arguments)
+        code = work()
         sys.stdout.flush()
         return code
     except (BrokenPipeError, StdoutClosed):
