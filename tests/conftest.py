@@ -68,6 +68,8 @@ _SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 if _SWIFTSHADER.exists():
     os.environ.setdefault("VK_ADD_DRIVER_FILES", str(_SWIFTSHADER))
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+# The user's helper has the user's environment, and no test is for it.
+os.environ.pop("QUOD_RESIDENT", None)
 
 
 @pytest.fixture(scope="module", params=present("emulated", "cuda"))

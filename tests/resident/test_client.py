@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket
 import errno
+import fcntl
 import os
 import resource
 import socket
@@ -204,9 +205,7 @@ def test_other_commands_start_no_helper(words: list[str], folder: Folder) -> Non
     assert not folder.runtime.exists()
 
 
-def test_limited_processes_start_no_helper(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limited_processes_start_no_helper(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 40, 1 << 40))
     assert client.run(WORDS) is None
     assert not folder.runtime.exists()
@@ -229,7 +228,7 @@ def test_a_helper_that_cannot_be_started_is_one_warning(
 
         monkeypatch.setattr(_socket, "socket", Socket)
     else:
-        monkeypatch.setattr(listener.fcntl if name == "flock" else os, name, fail)
+        monkeypatch.setattr(fcntl if name == "flock" else os, name, fail)
     assert client.run(WORDS) is None
     warning = capfd.readouterr().err
     assert warning.count("\n") == 1

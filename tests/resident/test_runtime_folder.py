@@ -141,9 +141,8 @@ def test_only_its_own_socket_is_removed(runtime: Path) -> None:
 def test_the_lock_is_waited_for(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = open_folder(create=True)
     monkeypatch.setattr(listener, "_LOCK_SECONDS", 0.05)
-    with listener.locked(folder), pytest.raises(BlockingIOError):
-        with listener.locked(folder):
-            pass
+    with listener.locked(folder), pytest.raises(BlockingIOError), listener.locked(folder):
+        pass
     monkeypatch.setattr(listener, "_LOCK_SECONDS", 60)
     taken, release = threading.Event(), threading.Event()
 

@@ -21,7 +21,6 @@ from quod.formats.target_path import follow
 from quod.resident.frames import Request
 from quod.resident.keys import HelperKeys
 from quod.resident.output import Output
-from quod.resident.surroundings import difference, surroundings
 
 MEMORY_VARIABLE = "QUOD_RESIDENT_MEMORY"
 _MEMORY_SHARE = 0.5
@@ -44,16 +43,12 @@ class CommandRunner:
 
     def __init__(self) -> None:
         self.keys = HelperKeys(memory_bound())
-        self._surroundings = surroundings()
 
     def run(self, request: Request, output: Output) -> int:
         """Run a command and return its exit code.
 
         Raises `Declined` if the client must run it.
         """
-        name = difference(request.surroundings, self._surroundings)
-        if name:
-            raise Declined(f"was started with another {name}; `quod resident stop` ends it")
         command = _COMMANDS.get(tuple(request.words[:2]))
         if command is None:
             raise Declined("")

@@ -25,6 +25,7 @@ from quod.resident import frames, listener
 from quod.resident.frames import FrameError, FrameReader, Request
 from quod.resident.output import Output
 from quod.resident.runtime_folder import check_peer
+from quod.resident.surroundings import difference, surroundings
 
 if TYPE_CHECKING:
     from quod.resident.commands import CommandRunner
@@ -93,7 +94,7 @@ class Server:
     ) -> None:  # fmt: skip
         self._accepting, self._folder, self._make_runner = accepting, folder, make_runner
         self._idle_seconds = idle_seconds
-        self._identity = listener.identity(folder)
+        self._identity, self._surroundings = listener.identity(folder), surroundings()
         self._runner: CommandRunner | None = None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -197,6 +198,10 @@ class Server:
     def _answer(self, connection: socket.socket, kind: int, payload: bytes) -> None:
         if kind == frames.RUN:
             job = _Job(Request.decode(payload), connection)
+            name = difference(job.request.surroundings, self._surroundings)
+            if name:
+                job.decline(f"was started with another {name}; `quod resident stop` ends it")
+                return
             self._jobs.put(job)
             self._watch(job, connection)
         elif kind in (frames.STATUS, frames.STOP):
