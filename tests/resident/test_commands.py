@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quod.errors import InputError
+from quod.errors import DeviceError
 from quod.formats.source import read_file
 from quod.groth16 import ProvingKey
 from quod.resident import commands, keys
@@ -186,9 +186,10 @@ def test_the_memory_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "available_memory_bytes", lambda: 1000)
     monkeypatch.delenv("QUOD_RESIDENT_MEMORY", raising=False)
     assert memory_bound() == 500
-    monkeypatch.setenv("QUOD_RESIDENT_MEMORY", "4096")
-    assert memory_bound() == 4096
-    for text in ("4 GiB", "-1", "٣", "9" * 30):
+    for text, expected in (("4096", 4096), ("2G", 2 << 30), ("1.5k", 1536)):
         monkeypatch.setenv("QUOD_RESIDENT_MEMORY", text)
-        with pytest.raises(InputError, match="must be a number of bytes"):
+        assert memory_bound() == expected
+    for text in ("4 GiB", "-1", "0", "G"):
+        monkeypatch.setenv("QUOD_RESIDENT_MEMORY", text)
+        with pytest.raises(DeviceError, match="QUOD_RESIDENT_MEMORY is a number above zero"):
             memory_bound()

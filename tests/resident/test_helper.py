@@ -197,9 +197,9 @@ def test_the_command_finishes_without_a_helper_that_ends(
 def test_a_helper_of_other_surroundings_is_one_warning(folder: Folder) -> None:
     cold = folder.prove()
     code, stdout, stderr = folder.prove(env=os.environ | {"CUDA_VISIBLE_DEVICES": "7"})
-    first, _, rest = stderr.partition("\n")
+    first, _, remaining_text = stderr.partition("\n")
     assert "was started with another CUDA_VISIBLE_DEVICES" in first
-    assert (code, stdout, rest) == cold
+    assert (code, stdout, remaining_text) == cold
 
 
 def test_hostile_frames_do_not_end_the_helper(folder: Folder) -> None:
@@ -232,18 +232,19 @@ def test_hostile_frames_do_not_end_the_helper(folder: Folder) -> None:
     assert folder.helper() == helper
 
 
-def test_an_interrupted_command_leaves_no_file(folder: Folder) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_leaves_no_file(number: signal.Signals, folder: Folder) -> None:
     folder.prove()
     folder.outputs  # noqa: B018
     helper = folder.helper()
     os.kill(helper, signal.SIGSTOP)
     command = folder.start(*prove_words("--resident"))
     time.sleep(1.0)
-    command.send_signal(signal.SIGINT)
+    command.send_signal(number)
     time.sleep(0.2)
     os.kill(helper, signal.SIGCONT)
     _, stderr = command.communicate(timeout=60)
-    assert command.returncode == 130
+    assert command.returncode == 128 + number
     assert stderr.startswith("quod: interrupted")
     assert not (folder.path / "proof.json").exists()
     # The next command has a helper, this one or another.

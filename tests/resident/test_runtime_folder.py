@@ -112,25 +112,25 @@ def test_the_socket_of_another_user_is_refused(
 
 
 def test_the_process_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = _socket.socketpair()
-    runtime_folder.check_peer(one)
+    first, second = _socket.socketpair()
+    runtime_folder.check_peer(first)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(ForeignError, match="belongs to user"):
-        runtime_folder.check_peer(other)
+        runtime_folder.check_peer(second)
     monkeypatch.setattr(runtime_folder, "_PEER", None)
     with pytest.raises(ForeignError, match="does not report"):
-        runtime_folder.check_peer(other)
+        runtime_folder.check_peer(second)
 
 
 def test_only_its_own_socket_is_removed(runtime: Path) -> None:
     folder = open_folder(create=True)
     with listener.locked(folder):
         first = listener.listen(folder)
-        own = listener.identity(folder)
+        identity = listener.identity(folder)
         # The first file exists still, so the second has another inode.
         (runtime / "helper.socket").rename(runtime / "first")
         second = listener.listen(folder)
-    listener.remove(folder, own)
+    listener.remove(folder, identity)
     assert (runtime / "helper.socket").exists()
     listener.remove(folder, listener.identity(folder))
     assert listener.identity(folder) is None

@@ -5,6 +5,9 @@ tests/test_import_time.py limits the modules that it loads.
 
 from __future__ import annotations
 
+# These modules in C load without the enumerations of `signal` and `socket`, which take as long to
+# import as Python to start.
+import _signal  # type: ignore[import-not-found]
 import _socket
 import os
 import sys
@@ -20,6 +23,8 @@ COMMANDS = (["groth16", "prove"], ["groth16", "verify"])
 
 HANG_SECONDS = 10.0
 """The time without a byte of the helper, which sends one each second, after which it hangs."""
+START_SECONDS = 60.0
+"""The time in which a helper that this process starts greets it."""
 
 VARIABLE, OPTION, NO_OPTION = "QUOD_RESIDENT", "--resident", "--no-resident"
 
@@ -84,23 +89,40 @@ def _connect_or_start() -> _socket.socket:
     except (FileNotFoundError, ConnectionRefusedError):
         from quod.resident.listener import start
 
-        return start(HANG_SECONDS)
+        return start(START_SECONDS)
+
+
+class _Signal(KeyboardInterrupt):
+    """The request of a signal to end the command."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _terminate(number: int, _frame: object) -> None:
+    raise _Signal(number)
 
 
 def _answer(connection: _socket.socket, request: Request) -> int | None:
     """Send a request and relay the answer; see `run`."""
     reader = FrameReader(connection.recv)
     try:
+        _signal.signal(_signal.SIGTERM, _terminate)
+        if _signal.getsignal(_signal.SIGHUP) != _signal.SIG_IGN:
+            _signal.signal(_signal.SIGHUP, _terminate)
         connection.sendall(frames.GREETING + frames.frame(frames.RUN, request.encode()))
         reader.greet()
+        connection.settimeout(HANG_SECONDS)
         return _relay(reader)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # The helper notices the end of the requests, and removes partial files.
+        code = interrupt.number + 128 if isinstance(interrupt, _Signal) else 130
         try:
             connection.shutdown(_socket.SHUT_WR)
-            return _relay(reader)
+            _relay(reader)
         except (OSError, FrameError):
-            raise KeyboardInterrupt from None
+            _write(2, b"quod: interrupted\n")
+        return code
     except (OSError, FrameError) as error:
         _warn(f"failed ({_reason(error)})")
         return None

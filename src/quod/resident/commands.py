@@ -16,7 +16,8 @@ from quod.cli.groth16 import commands
 from quod.cli.groth16.key_opening import opening_with
 from quod.cli.parameters import WrongUsage
 from quod.device.host import available_memory_bytes
-from quod.errors import DeviceError, InputError
+from quod.environment import number_from_environment
+from quod.errors import DeviceError
 from quod.formats.target_path import follow
 from quod.resident.frames import Request
 from quod.resident.keys import HelperKeys
@@ -86,14 +87,9 @@ class CommandRunner:
 def memory_bound() -> int:
     """Return the bound on the memory of keys in bytes: of QUOD_RESIDENT_MEMORY, or the default.
 
-    Raises InputError for a malformed variable.
+    Raises DeviceError for a malformed variable.
     """
-    text = os.environ.get(MEMORY_VARIABLE, "")
-    if not text:
-        return int(available_memory_bytes() * _MEMORY_SHARE)
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise InputError(f"{MEMORY_VARIABLE} must be a number of bytes, not {text!r}")
-    return int(text)
+    return int(number_from_environment(MEMORY_VARIABLE, available_memory_bytes() * _MEMORY_SHARE))
 
 
 def _is_shared(value: object) -> bool:

@@ -88,10 +88,10 @@ def identity(folder: int) -> tuple[int, int] | None:
     return None
 
 
-def remove(folder: int, own: tuple[int, int] | None) -> None:
+def remove(folder: int, socket_identity: tuple[int, int] | None) -> None:
     """Remove the socket if it still has this identity."""
     with locked(folder):
-        if own is not None and identity(folder) == own:
+        if socket_identity is not None and identity(folder) == socket_identity:
             os.unlink(SOCKET, dir_fd=folder)
 
 

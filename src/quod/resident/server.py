@@ -159,9 +159,9 @@ class Server:
         with contextlib.suppress(OSError):
             listener.remove(self._folder, self._identity)
         end = time.monotonic() + HEARTBEAT_SECONDS / 2
-        while (left := end - time.monotonic()) > 0:
+        while (seconds := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                job = self._jobs.get(timeout=left)
+                job = self._jobs.get(timeout=seconds)
                 if job is not None:
                     job.decline("")
 
