@@ -8,6 +8,7 @@ Ctrl-C does. Interrupted code may leave locks and caches in any state, so the he
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import select
@@ -37,6 +38,8 @@ HEARTBEAT_SECONDS = 1.0
 _CLIENT_SECONDS = 5.0
 """The time in which a client sends its request, and takes each frame of the answer."""
 _MAX_CONNECTIONS = 64
+_QUIET_SECONDS = 1.0
+"""The time without a command after which garbage is collected."""
 _INTERRUPTED, _TERMINATED = 130, 143
 
 
@@ -109,7 +112,7 @@ class Server:
         threading.Thread(target=self._accept, name="accept", daemon=True).start()
         try:
             while not self._is_ending:
-                job = self._jobs.get(timeout=self._idle_seconds)
+                job = self._next_job()
                 if job is None:
                     break
                 self._run(job)
@@ -118,6 +121,15 @@ class Server:
         self._end()
 
     # --- the main thread
+
+    def _next_job(self) -> _Job | None:
+        """Wait for a job; None if the helper was stopped. Raises queue.Empty once it is idle."""
+        quiet_seconds = min(_QUIET_SECONDS, self._idle_seconds)
+        with contextlib.suppress(queue.Empty):
+            return self._jobs.get(timeout=quiet_seconds)
+        # Proofs leave cycles of objects with arrays; between proofs a collection delays nobody.
+        gc.collect()
+        return self._jobs.get(timeout=self._idle_seconds - quiet_seconds)
 
     def _run(self, job: _Job) -> None:
         from quod.resident.commands import Declined

@@ -13,8 +13,8 @@ import quod
 
 # Variables that change what Quod, Python, loaders of libraries and drivers do.
 _PREFIXES = (
-    "CUDA", "HOME", "LD_", "LLVM", "NVIDIA", "OMP_", "OPENBLAS", "PYTHON", "QUOD_", "VK_", "WGPU",
-    "XDG_CACHE_HOME",
+    "CUDA", "HOME", "LD_", "LLVM", "NVIDIA", "OMP_", "OPENBLAS", "PYTHONHOME", "PYTHONPATH",
+    "PYTHONWARNINGS", "QUOD_", "VK_", "WGPU", "XDG_CACHE_HOME",
 )  # fmt: skip
 # The first decides whether a helper is used; the next is set for all commands.
 _IGNORED = ("QUOD_RESIDENT", "OPENBLAS_NUM_THREADS")
