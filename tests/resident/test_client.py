@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import resource
+import signal
 import socket
 import threading
 import time
@@ -98,8 +99,10 @@ def test_the_command_runs_without_a_helper_that_fails(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(client, "HANG_SECONDS", 0.3)
+    handler = signal.getsignal(signal.SIGTERM)
     with helper(behave):
         assert client.run(WORDS) is None
+    assert signal.getsignal(signal.SIGTERM) == handler
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("quod: warning: the resident helper ")

@@ -106,10 +106,12 @@ def _terminate(number: int, _frame: object) -> None:
 def _answer(connection: _socket.socket, request: Request) -> int | None:
     """Send a request and relay the answer; see `run`."""
     reader = FrameReader(connection.recv)
+    handlers = {number: _signal.getsignal(number) for number in (_signal.SIGTERM, _signal.SIGHUP)}
     try:
-        _signal.signal(_signal.SIGTERM, _terminate)
-        if _signal.getsignal(_signal.SIGHUP) != _signal.SIG_IGN:
-            _signal.signal(_signal.SIGHUP, _terminate)
+        for number, handler in handlers.items():
+            # As under nohup.
+            if handler != _signal.SIG_IGN:
+                _signal.signal(number, _terminate)
         connection.sendall(frames.GREETING + frames.frame(frames.RUN, request.encode()))
         reader.greet()
         connection.settimeout(HANG_SECONDS)
@@ -126,6 +128,9 @@ def _answer(connection: _socket.socket, request: Request) -> int | None:
     except (OSError, FrameError) as error:
         _warn(f"failed ({_reason(error)})")
         return None
+    finally:
+        for number, handler in handlers.items():
+            _signal.signal(number, handler)
 
 
 def _relay(reader: FrameReader) -> int | None:
