@@ -106,7 +106,9 @@ def test_the_command_runs_without_a_helper_that_fails(
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("quod: warning: the resident helper ")
-    assert reason in captured.err or "reset by peer" in captured.err
+    # The system may report the end of the connection first.
+    endings = (reason, "reset by peer", "Broken pipe")
+    assert any(ending in captured.err for ending in endings)
     assert captured.err.endswith("; this command runs without it\n")
     assert captured.err.count("\n") == 1
 

@@ -109,8 +109,8 @@ def _answer(connection: _socket.socket, request: Request) -> int | None:
     handlers = {number: _signal.getsignal(number) for number in (_signal.SIGTERM, _signal.SIGHUP)}
     try:
         for number, handler in handlers.items():
-            # As under nohup.
-            if handler != _signal.SIG_IGN:
+            # Ignored as under nohup, or of code in C.
+            if handler not in (_signal.SIG_IGN, None):
                 _signal.signal(number, _terminate)
         connection.sendall(frames.GREETING + frames.frame(frames.RUN, request.encode()))
         reader.greet()
@@ -130,7 +130,8 @@ def _answer(connection: _socket.socket, request: Request) -> int | None:
         return None
     finally:
         for number, handler in handlers.items():
-            _signal.signal(number, handler)
+            if handler is not None:
+                _signal.signal(number, handler)
 
 
 def _relay(reader: FrameReader) -> int | None:
