@@ -40,7 +40,7 @@ class Folder:
     def run(self, *words: str, **settings: object) -> tuple[int, str, str]:
         """Run a command; return its exit code and the text of both streams, without times."""
         process = self.start(*words, **settings)
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = process.communicate(timeout=300)
         return process.returncode, stdout, _comparable(stderr)
 
     def run_here(self, *words: str) -> tuple[int, str, str]:

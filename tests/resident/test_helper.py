@@ -107,7 +107,7 @@ def test_outputs_to_descriptors_and_pipes_come_from_the_own_process(folder: Fold
             "groth16", "verify", "verification_key.json", "public.json", "/dev/stdin",
             "--resident", stdin=subprocess.PIPE,
         )  # fmt: skip
-        out, _ = process.communicate(stdout, timeout=60)
+        out, _ = process.communicate(stdout, timeout=300)
         assert (process.returncode, out) == (0, "OK: the proof is valid.\n")
         os.symlink("/dev/stdout", folder.path / "link")
         words = [sys.executable, "-m", "quod", "groth16", "prove", *FILES[:2], "link",
@@ -152,7 +152,7 @@ def test_two_commands_at_once_share_one_helper(folder: Folder) -> None:
     outputs = folder.outputs
     started = [folder.start(*prove_words("--resident")) for _ in range(4)]
     for process in started:
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=300)
         assert process.returncode == 0
         assert "warning: the resident" not in stderr
     assert folder.outputs == outputs
@@ -180,7 +180,7 @@ def test_the_command_finishes_without_a_helper_that_ends(
     if number != signal.SIGSTOP:
         os.kill(helper, number)
         os.kill(helper, signal.SIGCONT)
-    _, stderr = command.communicate(timeout=120)
+    _, stderr = command.communicate(timeout=300)
     with contextlib.suppress(ProcessLookupError):
         os.kill(helper, signal.SIGKILL)
     warnings = [line for line in stderr.splitlines() if "the resident helper" in line]
@@ -243,7 +243,7 @@ def test_an_interrupted_command_leaves_no_file(number: signal.Signals, folder: F
     command.send_signal(number)
     time.sleep(0.2)
     os.kill(helper, signal.SIGCONT)
-    _, stderr = command.communicate(timeout=60)
+    _, stderr = command.communicate(timeout=300)
     assert command.returncode == 128 + number
     assert stderr.startswith("quod: interrupted")
     assert not (folder.path / "proof.json").exists()
