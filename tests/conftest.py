@@ -18,13 +18,13 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from quod.device.backends import backend, backends
 from quod.device.cache.cache import default_folder
-from quod.device.cache.private_folder import NotOwnError
 from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import SubmittedStream
+from quod.private_folder import NotOwnError
 from tests.support.browser import Browser, why_no_browser
 from tests.support.devices import KINDS, absent_kinds, is_present, present
 from tests.support.selection import runs_all
@@ -69,6 +69,8 @@ _SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 if _SWIFTSHADER.exists():
     os.environ.setdefault("VK_ADD_DRIVER_FILES", str(_SWIFTSHADER))
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+# The user's helper has the user's environment, and no test is for it.
+os.environ.pop("QUOD_RESIDENT", None)
 
 
 @pytest.fixture(scope="module", params=present("emulated", "cuda"))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import resource
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import quod
+from quod.resident import frames
+from quod.resident.listener import listen, locked
+from quod.resident.runtime_folder import open_folder
 from tests.zcash.test_output import NOTE
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
@@ -21,8 +26,8 @@ UNUSED = (
     "quod.device.export", "quod.device.webgpu", "quod.formats.gguf", "quod.gkr", "quod.inference",
     "quod.groth16.encodings", "quod.groth16.gpu", "quod.groth16.phase2", "quod.kernel.analysis",
     "quod.kernel.interpreter", "quod.kernel.verifier", "quod.layered", "quod.lookup",
-    "quod.msm.gpu", "quod.ntt.gpu", "quod.r1cs", "quod.service", "quod.sumcheck", "quod.tensor",
-    "quod.transcript", "quod.web", "quod.witness", "quod.zcash",
+    "quod.msm.gpu", "quod.ntt.gpu", "quod.r1cs", "quod.resident", "quod.service", "quod.sumcheck",
+    "quod.tensor", "quod.transcript", "quod.web", "quod.witness", "quod.zcash",
 )  # fmt: skip
 PROVER = ("quod.groth16.host", "quod.groth16.prover", "quod.ntt")
 """Packages that a verification does not need."""
@@ -144,6 +149,43 @@ def test_unknown_names_are_attribute_errors() -> None:
 
 def test_dir_lists_the_public_names() -> None:
     assert set(quod.__all__) <= set(dir(quod))
+
+
+def test_a_command_that_finds_a_helper_loads_only_its_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quod").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = open_folder(create=False)
+    with locked(folder):
+        listening = listen(folder)
+    accepting = socket.socket(fileno=listening.detach())
+    accepting.settimeout(60)
+    answer = frames.GREETING + frames.frame(frames.ENDED, b"\0")
+
+    def serve() -> None:
+        connection, _ = accepting.accept()
+        with connection:
+            connection.sendall(answer)
+            connection.recv(1 << 20)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    words = ["groth16", "prove", "a.zkey", "b.wtns", "proof.json", "public.json", "--resident"]
+    # `main` ends the process with the exit code of the helper.
+    loaded = loaded_by(
+        "import os, sys\nos._exit = lambda code: (print(code, *sys.modules), sys.exit())\n"
+        f"from quod.cli import main; main({words})"
+    )
+    thread.join()
+    accepting.close()
+    assert "0" in loaded
+    assert loaded.isdisjoint({*HEAVY, *LIBRARIES, "json", "re", "socket", "typing"})
+    assert within(("quod",), loaded) == {
+        "quod", "quod.cli", "quod.errors", "quod.lazy", "quod.private_folder", "quod.resident",
+        "quod.resident.client", "quod.resident.frames", "quod.resident.runtime_folder",
+        "quod.resident.surroundings",
+    }  # fmt: skip
 
 
 @pytest.mark.thorough

@@ -11,8 +11,6 @@ The public names below are imported on first use (PEP 562), so that ``import quo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from quod.errors import DeviceError as DeviceError
 from quod.errors import InputError as InputError
 from quod.errors import InsecureKeyError as InsecureKeyError
@@ -24,6 +22,9 @@ from quod.errors import ServiceError as ServiceError
 from quod.errors import TryAgainError as TryAgainError
 from quod.errors import VerificationError as VerificationError
 from quod.lazy import lazy_names
+
+# Not the name of `typing`, whose import takes as long as the start of Python.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from quod import msm as msm

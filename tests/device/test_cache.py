@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from quod.device.cache import cache as cache_module
 from quod.device.cache.cache import CacheWarning, CompileCache, default_folder, key_of
-from quod.device.cache.private_folder import NotOwnError
+from quod.private_folder import NotOwnError
 
 KEY = key_of("some", "key")
 CONTENT = bytes(range(256)) * 4

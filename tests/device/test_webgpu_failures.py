@@ -26,9 +26,10 @@ from quod.device.webgpu.adapter import (
     select,
 )
 from quod.device.webgpu.compiler import KernelSource, KernelText
-from quod.device.webgpu.device import WebGpuDevice, _environment_number
+from quod.device.webgpu.device import WebGpuDevice
 from quod.device.webgpu.names import is_webgpu_name, parse_name
 from quod.device.webgpu.native import Native, WebGpuError, open_native, shortened
+from quod.environment import number_from_environment
 from quod.errors import DeviceError, KernelError
 from tests.device import kernels
 from tests.support.thorough import one_and_others
@@ -150,14 +151,14 @@ def test_invalid_environment_variables_are_reported(
 ) -> None:
     monkeypatch.setenv("QUOD_WEBGPU_MEMORY", text)
     with pytest.raises(DeviceError, match="QUOD_WEBGPU_MEMORY is a number above zero"):
-        _environment_number("QUOD_WEBGPU_MEMORY", 1.0)
+        number_from_environment("QUOD_WEBGPU_MEMORY", 1.0)
 
 
 def test_numeric_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _environment_number("QUOD_WEBGPU_WATCHDOG", 5.0) == 5.0
+    assert number_from_environment("QUOD_WEBGPU_WATCHDOG", 5.0) == 5.0
     for text, number in (("8", 8), ("2k", 2048), ("1.5M", 1.5 * 2**20), (" 8G ", 8 << 30)):
         monkeypatch.setenv("QUOD_WEBGPU_WATCHDOG", text)
-        assert _environment_number("QUOD_WEBGPU_WATCHDOG", 5.0) == number
+        assert number_from_environment("QUOD_WEBGPU_WATCHDOG", 5.0) == number
 
 
 def test_messages_are_shortened() -> None:

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from quod import bench
-from quod.cli import devices, export_web, gkr, inspect, jobs, keys, r1cs, sapling, serve, wtns
+from quod.cli import (
+    devices,
+    export_web,
+    gkr,
+    inspect,
+    jobs,
+    keys,
+    r1cs,
+    resident,
+    sapling,
+    serve,
+    wtns,
+)
 from quod.cli.ceremony import powersoftau, solidity, zkey
 from quod.cli.groth16 import commands as groth16
 from quod.cli.groth16 import fullprove
@@ -117,6 +129,10 @@ COMMANDS = Group(
                 "evict": keys.evict,
                 "resume": keys.resume,
             },
+        ),
+        "resident": Group(
+            "The process that keeps opened keys for commands with --resident.",
+            {"status": resident.status, "stop": resident.stop},
         ),
         "devices": devices.devices,
         "kernel": Group(

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
@@ -62,8 +62,13 @@ def run(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
     owns_process: whether nothing but this command runs in the process.
     """
+    return exit_code_of(lambda: _dispatch(arguments, owns_process))
+
+
+def exit_code_of(work: Callable[[], int]) -> int:
+    """Call a function that returns an exit code; its errors become one line on standard error."""
     try:
-        code = _dispatch(arguments, owns_process)
+        code = work()
         sys.stdout.flush()
         return code
     except (BrokenPipeError, StdoutClosed):

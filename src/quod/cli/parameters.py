@@ -75,6 +75,14 @@ InsecureTestKey = Annotated[
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Print nothing but results, warnings and errors.")
 ]
+Resident = Annotated[
+    bool,
+    Option(
+        help="Have a process run the command that keeps opened keys; start it if there is none. "
+        "QUOD_RESIDENT=1 sets this for all commands.",
+    ),
+]
+"""The option of commands that a resident helper runs; `quod.cli.main` obeys it."""
 Resume = Annotated[bool, Option(help="Resume an interrupted run.")]
 Seed = Annotated[
     int | None,

@@ -18,8 +18,8 @@ from pathlib import Path
 import wasmtime
 
 from quod.device.cache.cache import CompileCache, default_folder, key_of
-from quod.device.cache.private_folder import NotOwnError
 from quod.errors import InputError
+from quod.private_folder import NotOwnError
 from quod.witness.compile_child import REFUSED
 from quod.witness.engine import CONFIGURATION, engine
 from quod.witness.errors import WitnessLimitError

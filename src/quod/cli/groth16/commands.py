@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show_or_note, show_timings, show_valid, warn
+from quod.cli.groth16.key_opening import open_zkey
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
@@ -23,6 +24,7 @@ from quod.cli.parameters import (
     InsecureTestKey,
     Option,
     Quiet,
+    Resident,
     Resume,
     Seed,
     SelfCheck,
@@ -57,6 +59,7 @@ def prove(
     self_check: SelfCheck = True,
     timings: Timings = False,
     trace: Trace = None,
+    resident: Resident = False,
     quiet: Quiet = False,
 ) -> None:
     """Prove that the witness satisfies the circuit of the key.
@@ -72,7 +75,7 @@ def prove(
         from quod.groth16 import ProvingKey
 
         if bellman is None:
-            return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+            return open_zkey(zkey, device, timeline)
         return ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
 
     def encode_proof(zk_proof: Proof) -> bytes:
@@ -163,6 +166,7 @@ def verify(
         ),
     ] = None,
     insecure_test_key: InsecureTestKey = False,
+    resident: Resident = False,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not.

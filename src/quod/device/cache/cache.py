@@ -27,7 +27,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from quod.device.cache.private_folder import NotOwnError, open_base, open_within, read_own
+from quod.private_folder import NotOwnError, open_base, open_within, read_own
 
 _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32

@@ -8,7 +8,7 @@ other sources are never found. An entry has a seal over its facts and a digest o
 either does not match, the kernel is compiled instead, after a warning.
 
 Code from the folder runs with the user's rights, so the folder is checked as the cache is: see
-`quod.device.cache.private_folder`.
+`quod.private_folder`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from quod import shallow_json
 from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning
 from quod.device.cache.compiled_code import CompiledCode, KernelFacts, trace_key, uses_of
-from quod.device.cache.private_folder import open_base, read_own
 from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
+from quod.private_folder import open_base, read_own
 
 FORMAT = "quod-kernels-1"
 MANIFEST = "manifest.json"

@@ -40,6 +40,7 @@ from quod.device.webgpu.probe import probe
 from quod.device.webgpu.program import Programs
 from quod.device.webgpu.session import Session
 from quod.device.webgpu.submission import WebGpuSubmission
+from quod.environment import number_from_environment
 from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
@@ -120,12 +121,12 @@ class WebGpuDevice(OpenedDevice):
         if synchronous is None:
             synchronous = os.environ.get("QUOD_WEBGPU_SYNCHRONOUS", "0") not in ("", "0")
         if watchdog is None:
-            watchdog = _environment_number(
+            watchdog = number_from_environment(
                 "QUOD_WEBGPU_WATCHDOG",
                 _SOFTWARE_WATCHDOG_SECONDS if self.properties.is_software else _WATCHDOG_SECONDS,
             )
         self.memory_budget = memory_budget or int(
-            _environment_number("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
+            number_from_environment("QUOD_WEBGPU_MEMORY", self.properties.default_budget)
         )
         self._lock = threading.Lock()
         self._cache = cache or CompileCache()
@@ -383,21 +384,6 @@ class WebGpuDevice(OpenedDevice):
         _leaked_devices.append(gpu)
         for handle in (gpu, gpu.queue):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
-
-
-def _environment_number(variable: str, default: float) -> float:
-    """Return a number from the environment; suffixes K, M, G multiply by 2**10, 2**20, 2**30."""
-    text = os.environ.get(variable, "").strip()
-    if not text:
-        return default
-    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1].upper(), 1)
-    try:
-        number = float(text[:-1] if factor > 1 else text) * factor
-    except ValueError:
-        number = 0.0
-    if not number > 0:
-        raise DeviceError(f"{variable} is a number above zero, such as 8 or 8G, not {text!r}")
-    return number
 
 
 if TYPE_CHECKING:

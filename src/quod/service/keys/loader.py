@@ -1,9 +1,10 @@
-"""Loads Groth16 keys from a repository to a device."""
+"""Loads Groth16 keys from a repository, or another source, to a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.formats import Zkey
@@ -12,8 +13,7 @@ from quod.formats.zkey.file import KIND, VERSION
 from quod.groth16 import ProvingKey
 from quod.groth16.memory_estimate import KeyCounts, device_parts, host_parts
 from quod.service.keys.needs import Needs, Tier
-from quod.service.keys.record import ZKEY
-from quod.service.keys.repository import KeyRepository
+from quod.service.keys.record import ZKEY, KeyRecord
 
 # A key may use half of the budget for memory that only makes proofs faster, so that other keys fit.
 _BUDGET_DIVISOR = 2
@@ -23,6 +23,16 @@ _SMALL_DOMAIN = 1 << 17
 DEFAULT_LANES = 2
 # The name, in a memory estimate, of the part for concurrent proofs after the first.
 _LANES_PART = "lanes"
+
+
+class KeySource(Protocol):
+    """The source of keys by identity, such as a `KeyRepository`."""
+
+    def record(self, key: str) -> KeyRecord:
+        """Return the counts of a key and the length of its file."""
+
+    def read_zkey(self, key: str, stop: Callable[[], None]) -> memoryview:
+        """Read a zkey into memory; `stop` is called regularly and may raise."""
 
 
 class Groth16Loader:
@@ -37,19 +47,19 @@ class Groth16Loader:
 
     def __init__(
         self,
-        repository: KeyRepository,
+        source: KeySource,
         device: AnyDevice,
         device_bytes: int,
         lanes: int | None = None,
         max_batch: int | None = None,
     ) -> None:
-        self._repository, self._lanes, self._max_batch = repository, lanes, max_batch
+        self._source, self._lanes, self._max_batch = source, lanes, max_batch
         self._device = device
         self._device_bytes = device_bytes
 
     def needs(self, key: str) -> Needs:
         """Return upper bounds on the bytes that a key takes when held and when ready."""
-        record = self._repository.record(key)
+        record = self._source.record(key)
         held_parts = {"file": record.files[ZKEY].bytes}
         counts = KeyCounts(
             record.curve, record.variables, record.public, record.domain, record.entries
@@ -74,7 +84,7 @@ class Groth16Loader:
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
         """Read and validate the zkey. `stop` raises an error if the load was cancelled."""
-        data = self._repository.read_zkey(key, stop)
+        data = self._source.read_zkey(key, stop)
         stop()
         zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
         zkey.check_points()

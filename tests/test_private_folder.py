@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quod.device.cache.cache import CacheWarning, CompileCache, key_of
-from quod.device.cache.private_folder import NotOwnError, open_base
+from quod.private_folder import NotOwnError, open_base
 
 KEY = key_of("some", "key")
 CONTENT = bytes(range(256)) * 4
