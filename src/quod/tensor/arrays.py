@@ -110,12 +110,12 @@ def words(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def _described(
-    device: AnyDevice, name: str, value: Given, kind: Callable[[np.dtype[Any]], Type | None],
+    device: AnyDevice, name: str, value: Given, element_of: Callable[[np.dtype[Any]], Type | None],
     expected: str,
 ) -> Tensor:  # fmt: skip
     memory = _memory(device, name, value)
     dtype, shape = _dtype_and_shape(name, memory)
-    element = kind(dtype)
+    element = element_of(dtype)
     if element is None:
         raise InputError(f"{name} is of {dtype}; {expected}")
     if not shape:
@@ -301,7 +301,7 @@ def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, 
 
 
 def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate an f32 result where `model` is, in the caller's library if it can make f32."""
+    """Allocate an f32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and model.element is f32:
         return make(shape)
@@ -311,7 +311,7 @@ def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int,
 
 
 def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate an int32 result where `model` is, in the caller's library if it can make int32."""
+    """Allocate an int32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and hasattr(argument, "int"):
         return make(shape).int()

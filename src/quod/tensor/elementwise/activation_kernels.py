@@ -73,9 +73,9 @@ def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
     exponent = k.constant(_TAIL[0], f32)
     for coefficient in _TAIL[1:]:
         exponent = exponent * t + coefficient
-    half = magnitude * magnitude * (-0.5 * LOG2_E)
-    tail = t * k.exp2(exponent + half)
-    return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(half)
+    bell_exponent = magnitude * magnitude * (-0.5 * LOG2_E)
+    tail = t * k.exp2(exponent + bell_exponent)
+    return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(bell_exponent)
 
 
 def gelu(k: Builder, x: Value) -> list[Value]:

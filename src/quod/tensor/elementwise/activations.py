@@ -65,7 +65,7 @@ def swiglu_backward(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the gradients of `gate` and `up`, where `gradient` is that of swiglu(gate, up).
 
-    The two of `out` may be the memory of two arguments.
+    The two tensors of `out` may occupy the memory of two of the arguments.
     """
     results("gate and up", 2, out)
     inputs = {"gradient": gradient, "gate": gate, "up": up}

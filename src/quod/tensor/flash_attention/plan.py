@@ -336,9 +336,11 @@ def plan_tiles(
         size = -(-head // lanes) * lanes
         return TilePlan(lanes, 1, rows, columns, size, size, columns, 1, held=False)
     vector = widest(element, head, _MAX_VECTOR)
-    is_limited = machine.has(Capability.SHORT_KERNELS)
+    needs_short_kernels = machine.has(Capability.SHORT_KERNELS)
     size = -(-head // _CHUNK) * _CHUNK
-    for lanes, across, rows, columns in _SMALL_TILES if is_limited else (*_TILES, *_SMALL_TILES):
+    for lanes, across, rows, columns in (
+        _SMALL_TILES if needs_short_kernels else (*_TILES, *_SMALL_TILES)
+    ):
         access_width = min(vector, _CHUNK // across)
         plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, access_width, held=True)
         shared_limit = device.machine(lanes).shared_bytes_limit

@@ -215,8 +215,8 @@ class Attention:
 
     def _loop(self, begin: Value, end: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
         with self._k.range(begin, end, carry=(state.tops, state.totals, state.sums)) as loop:
-            following = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
-            loop.next((following.tops, following.totals, following.sums))
+            new_state = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
+            loop.next((new_state.tops, new_state.totals, new_state.sums))
         return SoftmaxState(*loop.results)
 
     def _copy(self, step: Value) -> None:

@@ -271,9 +271,9 @@ class Tile:
                     k, row_weights, k.load(self._buffer, offset, width), totals
                 )
                 if mask is not None:
-                    seen = [mask.inside(row, line) for row in range(plan.rows)]
+                    visible = [mask.inside(row, line) for row in range(plan.rows)]
                     new_totals = tuple(
-                        k.select(seen[index // width], new, old)
+                        k.select(visible[index // width], new, old)
                         for index, (new, old) in enumerate(zip(new_totals, totals, strict=True))
                     )
                 totals = new_totals

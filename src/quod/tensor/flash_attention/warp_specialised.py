@@ -23,9 +23,11 @@ from quod.tensor.flash_attention.warpgroups import (
 from quod.tensor.rows.exponentials import LEAST
 
 _MULTIPLIERS = 2
+"""Warpgroups that multiply; one more copies."""
 _TURN_BARRIERS = (1, 2)
 """The named barrier of each multiplying warpgroup, at which it waits for its turn."""
 _IN_A_WARPGROUP = WARPGROUP // SUBGROUP
+"""Subgroups of a warpgroup."""
 
 
 class RoleAttention(WarpgroupAttention):
@@ -76,6 +78,7 @@ class RoleAttention(WarpgroupAttention):
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         last_tile = tiles - 1
         if self._plan.turns:
+            # The second multiplying warpgroup gives the first one the first turn.
             with k.if_(k.subgroup_id() >= 2 * _IN_A_WARPGROUP), k.if_(last_tile > 0):
                 self._arrive(0)
         self._queries.wait(0, 0)

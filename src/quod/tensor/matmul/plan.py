@@ -377,8 +377,8 @@ def _plan_cores(
 
 
 def _plan_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
-    is_limited = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
-    plan, small_plan = (_SHORT, _SHORT_SMALL) if is_limited else (_LARGE, _SMALL)
+    needs_short_kernels = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
+    plan, small_plan = (_SHORT, _SHORT_SMALL) if needs_short_kernels else (_LARGE, _SMALL)
     is_small = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
     return small_plan if is_small else plan
 

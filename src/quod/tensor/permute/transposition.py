@@ -56,15 +56,15 @@ def transpose(
     permutation = Permutation(source.shape, _order(axes, len(source.shape)))
     shape = permutation.result
     target = shaped(device, x, source, shape) if out is None else out
-    dest = words(device, "out", target)
-    if dest.dtype != source.dtype or dest.shape != shape:
+    out_tensor = words(device, "out", target)
+    if out_tensor.dtype != source.dtype or out_tensor.shape != shape:
         raise InputError(
-            f"out must be {source.dtype} of shape {shape} to go with x, not {dest.dtype} of shape "
-            f"{dest.shape}"
+            f"out must be {source.dtype} of shape {shape} to go with x, not "
+            f"{out_tensor.dtype} of shape {out_tensor.shape}"
         )
-    check_apart(dest, source)
+    check_apart(out_tensor, source)
     if math.prod(shape):
-        _launch(device, permutation.merged, source, dest)
+        _launch(device, permutation.merged, source, out_tensor)
     return target
 
 

@@ -231,10 +231,10 @@ class QuantisedMatrix:
         """Return the launches that multiply by `x` into `y`, in order.
 
         Each is a kernel, its workgroups and its arguments, for `device.launch(*launch)` or
-        `recording.launch(*launch)`. Without rows there are none. Without a `workspace` each product
-        has its own memory, which lasts as long as the recording; consecutive products may share
-        one. Batches that are not multiplied as vectors and not in device memory use fused weights.
-        Raises `InputError` as `multiply` does; `DeviceError` for such batches if `plan` is
+        `recording.launch(*launch)`. A batch without rows has none. Without a `workspace` each
+        product has its own memory, which lasts as long as the recording; consecutive products may
+        share one. Batches that are not multiplied as vectors and not in device memory use fused
+        weights. Raises `InputError` as `multiply` does; `DeviceError` for such batches if `plan` is
         "dequantised".
         """
         plan, workspace_buffer = (
@@ -377,10 +377,10 @@ class QuantisedMatrix:
             raise InputError(f"{name} must be a NumPy array or a buffer, not {shown_kind(value)}")
         array = plain_array(name, value)
         if array.dtype != np.float32 or array.shape != (count,):
-            rows = f"; rows of other types have two axes, as (1, {count})" if name == "x" else ""
+            hint = f"; rows of other types have two axes, as (1, {count})" if name == "x" else ""
             raise InputError(
                 f"{name} must be float32 of shape ({count},), not {array.dtype} of {array.shape}"
-                f"{rows}"
+                f"{hint}"
             )
         return array
 

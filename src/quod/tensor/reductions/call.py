@@ -161,7 +161,8 @@ def _launch(
     along = sizes.inner == 1 and sizes.length > 0
     length, inputs, input_type, first = sizes.length, [source.memory], source.element, True
     if not length:
-        inputs = [device.allocate(source.element.bytes, zero=True)]  # of which nothing is inputs
+        # Kernels do not read this memory, but memory must not be empty.
+        inputs = [device.allocate(source.element.bytes, zero=True)]
     parts = 0
     while parts != 1:
         plan: RowPlan | ColumnPlan

@@ -73,8 +73,8 @@ def cross_entropy(
         )
     gradient_tensor = None if gradient is None else like(device, "gradient", gradient, x)
     shape = target_classes.shape if reduction == "none" else (1,)
-    target = numbers(device, logits, x, shape) if out is None else out
-    out_tensor = of_numbers(device, "out", target, shape)
+    out_memory = numbers(device, logits, x, shape) if out is None else out
+    out_tensor = of_numbers(device, "out", out_memory, shape)
     check_apart(out_tensor, x, target_classes, gradient_tensor)
     if gradient_tensor is not None:
         check_apart(gradient_tensor, x, same=True)
@@ -97,7 +97,7 @@ def cross_entropy(
         plan = plan_rows(device, f32, width)
         compiled = device.compile(LOSS_TOTAL, lanes=plan.lanes, plan=plan)
         device.launch(compiled, 1, width // plan.vector, losses, counts, out_tensor.memory)
-    return target
+    return out_memory
 
 
 def _counts(

@@ -120,8 +120,8 @@ def _norm(
         launch_rows(device, rows_kernels[x_tensor.element], x_tensor, (epsilon,), memory, 2)
         memory = [gradient_tensor.memory, x_tensor.memory, *row_numbers, *partial_sums]
         _launch_columns(device, columns_kernels, x_tensor, x_tensor.element, x_tensor.rows, memory)
-    for out_part, out_vector in zip(partial_sums, out_vectors, strict=True):
-        _add_up(device, x_tensor, out_part, slab_count, out_vector.memory)
+    for slab_sums, out_vector in zip(partial_sums, out_vectors, strict=True):
+        _add_up(device, x_tensor, slab_sums, slab_count, out_vector.memory)
     return targets
 
 

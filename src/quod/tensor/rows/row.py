@@ -71,6 +71,7 @@ class Row:
         if plan.resident:
             k.resident_workgroups(plan.resident)
         self._row_accesses: list[Access] = []
+        # `_is_row` tells whether the instance has a row; it is None if all instances have one.
         row, self._lane, self._is_row = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
             row = row * (k.workgroup_size // plan.threads) + self._lane // plan.threads
@@ -89,10 +90,10 @@ class Row:
             remaining = count.cast(u64) - self._first
             self._width = k.minimum(remaining, width.cast(u64)).cast(u32)
         self._copies = self._allocate_buffers(plan.copied)
-        has_subgroups = plan.threads > k.subgroup_size
-        subgroup_count = -(-k.workgroup_size // k.subgroup_size) if has_subgroups else 0
+        spans_subgroups = plan.threads > k.subgroup_size
+        subgroup_count = -(-k.workgroup_size // k.subgroup_size) if spans_subgroups else 0
         self._shared = (
-            [k.shared(type_, subgroup_count) for type_ in shared] if has_subgroups else []
+            [k.shared(type_, subgroup_count) for type_ in shared] if spans_subgroups else []
         )
 
     @property
@@ -129,7 +130,7 @@ class Row:
         return self._accesses.load(pointer, at)
 
     def element(self, matrix: Value, place: Value) -> Value:
-        """Load one element of the row in a matrix."""
+        """Load element `place` of the row in a matrix."""
         return matrix[self._first * self._vector + place.cast(u64)]
 
     def own(self, vector: Value) -> Value:
@@ -145,7 +146,7 @@ class Row:
     # --- passes over the row
 
     def once(self, values_of: Callable[[Access], Values]) -> Callable[[Access], Values]:
-        """Cache the result of `values_of` for each access of a whole row, not of a looped one."""
+        """If one step covers the row, cache `values_of` by access: all passes share the accesses."""
         cache: dict[int, Values] = {}
 
         def cached(access: Access) -> Values:
@@ -203,7 +204,7 @@ class Row:
     def fold(
         self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
     ) -> Values:
-        """Fold the instance's accesses; `step` takes some accesses and the carried values."""
+        """Fold the instance's accesses; `step` folds a list of accesses into the carried values."""
         k = self._k
         if self.whole:
             accesses = self._whole_row(pointer)
@@ -294,7 +295,7 @@ def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *other_operands: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
-    """Yield `term` of each element and the other operands' at its index; zero beyond the row."""
+    """Yield `term` of each element and the elements of other operands; 0 beyond the row."""
     for access in accesses:
         for values in zip(
             access.values, *(operand(access) for operand in other_operands), strict=True

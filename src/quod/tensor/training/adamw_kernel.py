@@ -18,6 +18,7 @@ from quod.tensor.training.clipping_kernels import clip_factor
 
 _RATES = "decay rate root"
 _SCALARS = "epsilon keep_first add_first keep_second add_second scale"
+"""Kernel parameters; beta1 is `keep_first`, 1 - beta1 is `add_first`, and likewise for beta2."""
 
 
 def _adamw(

@@ -60,7 +60,7 @@ def clip_gradients(
     two tensors may share memory.
     """
     device = resolve_device(device)
-    max_norm_ = positive("max_norm", max_norm)
+    valid_max_norm = positive("max_norm", max_norm)
     gradient_tensors, originals = _tensors(device, gradients)
     for gradient_tensor in gradient_tensors:
         check_writable(gradient_tensor)
@@ -70,7 +70,7 @@ def clip_gradients(
     norm_memory = of_numbers(device, "out", norm, (1,)).memory
     for gradient_tensor in gradient_tensors:
         launch_flat(
-            device, CLIP[gradient_tensor.element], [max_norm_, norm_memory], [gradient_tensor]
+            device, CLIP[gradient_tensor.element], [valid_max_norm, norm_memory], [gradient_tensor]
         )
     return norm
 

@@ -149,13 +149,13 @@ def of_queries(
             block_slopes = []
             for position, (logit, slope) in enumerate(zip(*pair, strict=True)):
                 log, product = row_statistics[position // 2]
-                slope_ = work.weight(logit, log) * (slope - product)
+                logit_gradient = work.weight(logit, log) * (slope - product)
                 if masked:
                     visible = (
                         step_index * plan.keys + work.line(block, position) < counts[position // 2]
                     )
-                    slope_ = k.select(visible, slope_, zero)
-                block_slopes.append(slope_)
+                    logit_gradient = k.select(visible, logit_gradient, zero)
+                block_slopes.append(logit_gradient)
             logit_gradients.append(tuple(block_slopes))
         return work.add(logit_gradients, 0, stage, sums)
 
@@ -222,7 +222,9 @@ def of_keys(
                 block_slopes.append(block_weights[-1] * (slope - product))
             weights.append(tuple(block_weights))
             logit_gradients.append(tuple(block_slopes))
-        of_k, of_v = steps.carried
-        steps.next((work.add(logit_gradients, 0, stage, of_k), work.add(weights, 1, stage, of_v)))
-    of_k, of_v = steps.results
-    return rows[0], of_k, of_v
+        key_sums, value_sums = steps.carried
+        steps.next(
+            (work.add(logit_gradients, 0, stage, key_sums), work.add(weights, 1, stage, value_sums))
+        )
+    key_sums, value_sums = steps.results
+    return rows[0], key_sums, value_sums
