@@ -71,7 +71,9 @@ def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:
 def _product(wires: Sequence[int], coefficients: Sequence[int], values: list[int]) -> int:
     if len(wires) == 1:
         return values[wires[0]] * coefficients[0]
-    return sum([values[wire] * k for wire, k in zip(wires, coefficients, strict=True)])
+    return sum(
+        [values[wire] * coefficient for wire, coefficient in zip(wires, coefficients, strict=True)]
+    )
 
 
 def _shown(number: int) -> str:

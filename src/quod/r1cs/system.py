@@ -88,7 +88,7 @@ class ConstraintSystem:
         self.outputs = 0
         self.outputs_first = True
         self.private_inputs = 0
-        # Parent and name of each namespace; namespace 0 is the outermost.
+        # The index of the current namespace (0 is the outermost); parent and name of each.
         self.path = 0
         self.paths: list[tuple[int, str]] = [(-1, "")]
         self._path_numbers: dict[tuple[int, str], int] = {}

@@ -69,7 +69,10 @@ def _constraint_lints(system: ConstraintSystem) -> Iterator[Lint]:
     seen: dict[tuple[object, ...], int] = {}
     for row in range(len(system.row_paths)):
         sides = [
-            frozenset((wire, k % system.prime) for wire, k in zip(*system.row(matrix, row)))
+            frozenset(
+                (wire, coefficient % system.prime)
+                for wire, coefficient in zip(*system.row(matrix, row))
+            )
             for matrix in range(3)
         ]
         path = path_name(system, system.row_paths[row])

@@ -52,7 +52,7 @@ class Accepted:
 def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int) -> list[Accepted]:
     """Change `count` wires, chosen by the seed, and return the changes that the circuit accepts.
 
-    UnsatisfiedError if the unchanged witness fails already. See `Circuit.tamper`.
+    Raises UnsatisfiedError if the unchanged witness fails. See `Circuit.tamper`.
     """
     wire_values = input_values(system.inputs, inputs, system.prime)
     honest = replayed(system, wire_values)

@@ -205,6 +205,7 @@ class _Lowering:
             self.denominators[wire] = denominator
 
     def _solved(self, step: Solve) -> Fraction:
+        """Return the fraction of the wire that a row determines; its divisor is recorded."""
         system, prime = self.system, self.prime
         rows = [system.row(side, step.row) for side in range(3)]
         wires, coefficients = rows[step.side]
@@ -270,20 +271,21 @@ class _Lowering:
         open_wires = list(self.or_zero.items())
         guards += [(self.emit(Op.GUARD, register, 0), register) for _, register in open_wires]
         if guards:
+            # Montgomery's trick: invert the product of all guards, then multiply out each factor.
             prefixes = [guards[0][0]]
             for guard, _ in guards[1:]:
                 prefixes.append(self.emit(Op.MULTIPLY, prefixes[-1], guard))
             inverse = self.emit(Op.INVERT, prefixes[-1], 0)
-            inverses = []
+            reciprocals = []
             for index in reversed(range(1, len(guards))):
-                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
+                reciprocals.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
                 inverse = self.emit(Op.MULTIPLY, inverse, guards[index][0])
-            inverses.append(inverse)
-            inverses.reverse()
-            for divisor, reciprocal in zip(self.divisors, inverses, strict=False):
+            reciprocals.append(inverse)
+            reciprocals.reverse()
+            for divisor, reciprocal in zip(self.divisors, reciprocals, strict=False):
                 self.inverses[divisor] = reciprocal
             for (wire, register), reciprocal_or_zero in zip(
-                open_wires, inverses[len(self.divisors) :], strict=True
+                open_wires, reciprocals[len(self.divisors) :], strict=True
             ):
                 self._set(wire, self.emit(Op.UNLESS_ZERO, register, reciprocal_or_zero), _EMPTY)
         self.divisors.clear()
