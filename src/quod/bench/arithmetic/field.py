@@ -71,7 +71,7 @@ def field_products(
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
     """Yield a case for each field (default: `USUAL`) and number of threads.
 
-    names: of the fields.
+    names: the names of the fields.
     limbs: on WebGPU, the names of limb choices (see `LimbChoice.parse`); default: the device's
         choice.
     """

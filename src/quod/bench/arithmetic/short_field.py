@@ -251,12 +251,12 @@ def _check(
 ) -> None:
     """Check one iteration against integers."""
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
-    before = words_to_integers(modulus, stored)
+    inputs = words_to_integers(modulus, stored)
     launch(stored, 1)
     products = words_to_integers(modulus, stored)
     radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
     for start in range(0, len(products), chains + 1):
-        factor = pow(before[start] * radix_inverse, _UNROLLED, modulus.value)
-        expected = [x * factor % modulus.value for x in before[start + 1 : start + 1 + chains]]
+        factor = pow(inputs[start] * radix_inverse, _UNROLLED, modulus.value)
+        expected = [x * factor % modulus.value for x in inputs[start + 1 : start + 1 + chains]]
         if products[start + 1 : start + 1 + chains] != expected:
             raise QuodError(f"the product in {modulus.name} is wrong; please report it")

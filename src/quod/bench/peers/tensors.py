@@ -42,7 +42,13 @@ def peer_of(
     name: str | None, device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int,
     dtype: str, work: tuple[int, int], check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
-    """Create the peer of that name, empty for an unknown name."""
+    """Create the peer of that name, empty for an unknown name.
+
+    data: the tensors of each distinct call; the calls cycle through them.
+    work: the bytes that a call moves, and its arithmetic operations.
+    check: raises QuodError for a wrong result; takes its description, the result, and a factor on
+        the error bound.
+    """
     if name == "torch":
         return _torch(device, operation, data, calls, dtype, check)
     if name == "numpy":

@@ -68,7 +68,8 @@ class Permutation:
         """Return permutation `number` of the indices below `size`.
 
         Each number has another factor and shift, so that the wires of a row are not related. The
-        factor is the largest number coprime to `size` up to a fixed percentage, above one half.
+        factor is the largest number that is coprime to `size` and at most 50 + 7 * number percent
+        of it (or of `_MAX_FACTOR`, if that is less).
         """
         factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * number) // 100)
         while gcd(factor, size) != 1:

@@ -357,20 +357,26 @@ class _Slot:
                         recording, self._splits["B", 0], self._witness, key.staying[name], workspace
                     )
         with chain.step() as recording:
-            scalars = key.quotient.record(recording, self._witness)
+            quotient_scalars = key.quotient.record(recording, self._witness)
         for key_block in key.blocks:
             with chain.step(key_block) as recording, recording.part(f"MSM {key_block.name}"):
                 block_key = key_block.name, key_block.start
                 if key_block.name != "H":
-                    words = self._scalars(key_block.name, key_block.start, key_block.count)
+                    block_scalars = self._scalars(key_block.name, key_block.start, key_block.count)
                     msms[key_block.name] += block_msms[block_key].record(
-                        recording, self._splits[block_key], words, key_block.bases, workspace
+                        recording,
+                        self._splits[block_key],
+                        block_scalars,
+                        key_block.bases,
+                        workspace,
                     )
                     continue
                 size, plan = key.circuit.fr.bytes, plans[key_block.count]
-                words = scalars.slice(key_block.start * size, key_block.stop * size)
+                block_scalars = quotient_scalars.slice(
+                    key_block.start * size, key_block.stop * size
+                )
                 msms["H"].append(
-                    record_plain(recording, device, plan, words, key_block.bases, workspace)
+                    record_plain(recording, device, plan, block_scalars, key_block.bases, workspace)
                 )
         early = {name: msms[name] for name in ("A", "B1", "B2")}
         late = {name: msms[name] for name in ("C", "H")}

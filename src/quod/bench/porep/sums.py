@@ -124,11 +124,12 @@ class _Slot:
             self._witness = device.allocate(size, zero=False)
         else:
             self._witness = self._upload.buffer
-        words = self._witness
+        values = self._witness
+        # C has no bases for the first wires; a value has 32 bytes.
         self._vectors = {
-            "A": words,
-            "B": words,
-            "C": words.slice(WIRES_BEFORE_BLOCKS * 32, words.nbytes),
+            "A": values,
+            "B": values,
+            "C": values.slice(WIRES_BEFORE_BLOCKS * 32, values.nbytes),
         }
         self._splits = {
             split_name: self._split(name) for name, split_name in TAIL.items() if name != "B2"
@@ -181,7 +182,7 @@ class _Slot:
         early = {name: recorded[name] for name in _EARLY}
         late = {"C": recorded["C"], "H": [self._h]}
         circuit = key.circuit
-        msms = tuple(msm for split_name in recorded.values() for msm in split_name)
+        msms = tuple(msm for recorded_msms in recorded.values() for msm in recorded_msms)
         sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
         return _Tail(recording.finish().recording, msms, *sums)
 

@@ -55,10 +55,7 @@ def _size_cases(
     table = random_elements(field.modulus, 1 << log2_size, seed=log2_size)
     resident_table = device.upload(table)
     drawn = words_to_elements(field, random_elements(field, count * log2_size, seed=count))
-    points = [
-        drawn[commitment_bytes : commitment_bytes + log2_size]
-        for commitment_bytes in range(0, count * log2_size, log2_size)
-    ]
+    points = [drawn[start : start + log2_size] for start in range(0, count * log2_size, log2_size)]
     claims = [Claim(tuple(point), _value(device, field, table, point)) for point in points]
     # Ligero's committer records its stages in a timeline.
     committer: Any = scheme.committer(device, field, log2_size, allow_bits=0)

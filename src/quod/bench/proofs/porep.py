@@ -97,7 +97,10 @@ def _prove_in_sequence(key: ProvingKey | PartitionKey, witnesses: list[Witness])
 
 
 def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float:
-    """Return the exposed share of copies in percent; it includes the first upload."""
+    """Return the percentage of a job's time in which copies run but no kernel does.
+
+    The first upload counts.
+    """
     recorder.begin()
     begin = perf_counter()
     job()

@@ -283,11 +283,11 @@ def _mean_batch_size(records: Sequence[StageRecord]) -> float:
     begins = sorted(
         (record.worker, record.begin) for record in records if record.stage is Stage.PROVE
     )
-    groups = 1 + sum(
+    batch_count = 1 + sum(
         other != worker or later - earlier > _CLOCK_TOLERANCE
         for (worker, earlier), (other, later) in pairwise(begins)
     )
-    return len(begins) / groups
+    return len(begins) / batch_count
 
 
 def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:

@@ -1,8 +1,7 @@
 """Benchmarks of attention gradients for queries, keys and values, against PyTorch.
 
 The forward pass is not measured: its results, which the gradient needs, are computed beforehand.
-The
-host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
+The host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
 """
 
 from __future__ import annotations

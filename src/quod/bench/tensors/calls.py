@@ -89,14 +89,15 @@ def _case(
 ) -> Case:  # fmt: skip
     output_shape = operation.output(shape)
     generator = np.random.default_rng(math.prod(shape))
-    tensors = _Random(generator, shape, dtype)
-    tensor_sets = [tensors.of(operation)]
-    empty = np.full(math.prod(output_shape) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
-    stored = [tensor_sets[0][at] for at in operation.stored] or [empty]
+    drawn = _Random(generator, shape, dtype)
+    tensor_sets = [drawn.of(operation)]
+    # Filled with 0xFF, so that elements that no kernel stores are wrong.
+    unwritten = np.full(math.prod(output_shape) * drawn.size, 0xFF, np.uint8).view(_RESULTS[dtype])
+    stored = [tensor_sets[0][at] for at in operation.stored] or [unwritten]
     moved_bytes = sum(array.nbytes for array in (*tensor_sets[0], *stored))
-    count = min(_MAX_SETS, -(-_BEYOND_CACHES // moved_bytes))
-    tensor_sets += [tensors.of(operation) for _ in range(count - 1)]
-    output_arrays = [] if operation.stored else [empty.reshape(output_shape)]
+    set_count = min(_MAX_SETS, -(-_BEYOND_CACHES // moved_bytes))
+    tensor_sets += [drawn.of(operation) for _ in range(set_count - 1)]
+    output_arrays = [] if operation.stored else [unwritten.reshape(output_shape)]
     # Copied, as results must not overwrite the peer's data, on a CPU either.
     memory = [
         [device.upload(array.copy()) for array in (*arrays, *output_arrays)]
@@ -114,9 +115,9 @@ def _case(
     output = np.empty(output_shape, _RESULTS[dtype])
     device.download(memory[0][operation.stored[0] if operation.stored else -1], output)
     check("this result", output, 1)
-    calls = count
+    calls = set_count
     if not in_host_memory(device):
-        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // count)
+        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // set_count)
     operations = operation.flop(shape)
     run = _recorded(device, call, memory, calls, (moved_bytes, operations // 2))
     parameters: dict[str, Parameter] = {

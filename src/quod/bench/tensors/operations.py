@@ -310,8 +310,8 @@ def _silu(rows: Any, x: Any) -> Any:
 
 
 def _gelu(rows: Any, x: Any) -> Any:
-    below = np.frompyfunc(lambda z: math.erfc(-z / math.sqrt(2)) / 2, 1, 1)(x[rows])
-    return x[rows] * below.astype(np.float64)
+    phi = np.frompyfunc(lambda z: math.erfc(-z / math.sqrt(2)) / 2, 1, 1)(x[rows])
+    return x[rows] * phi.astype(np.float64)
 
 
 def _gelu_tanh(rows: Any, x: Any) -> Any:
@@ -341,6 +341,7 @@ def _loss_error(rows: Any, x: Any, targets: Any) -> Any:
 
 @cache
 def _first_step(torch: Any, torch_device: Any) -> Any:
+    """Return the step count 1 on a PyTorch device, made before calls are recorded."""
     return torch.ones((), device=torch_device)
 
 

@@ -108,9 +108,9 @@ def _check(
     values = dequantise(matrix.type_name, blocks[:_CHECKED_ROWS]).astype(np.float64)
     product = matrix.multiply(x, activations=activations)[:_CHECKED_ROWS]
     # An upper bound of all summands and minima.
-    size = np.abs(values).max() * np.abs(x).sum()
+    bound = np.abs(values).max() * np.abs(x).sum()
     tolerance = 1e-5 if activations == EXACT else 1e-2
-    if not (np.abs(product - values @ x) <= tolerance * size).all():
+    if not (np.abs(product - values @ x) <= tolerance * bound).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
