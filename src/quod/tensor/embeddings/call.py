@@ -19,6 +19,7 @@ from quod.tensor.rows.plan import plan_groups, widest
 from quod.validation import whole_number
 
 _MOST = (1 << 31) - 1
+"""The limit of indices and of rows of a table, which kernels count in 32-bit words."""
 
 
 def embedding(

@@ -70,6 +70,7 @@ def _by_warpgroups(
     device: Any, heads: Heads, plan: WarpgroupPlan, form: AttentionForm, out_tensor: Tensor,
     sums: Tensor | None,
 ) -> None:  # fmt: skip
+    """Launch the kernel on warpgroups, with tensor maps for tiles of queries, keys and values."""
     element, (queries, keys, size) = heads.q.element, heads.sizes
     head_count = math.prod(heads.q.shape[:-2])
     memory = [reached(device, array) for array in heads.memory()]

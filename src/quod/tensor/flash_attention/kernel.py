@@ -165,6 +165,7 @@ def _attention(
 
 
 def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
+    """Compute a tile without tensor cores; see `_attention` for the algorithm."""
     sequence, first_query = work.sequence, work.first
     query_lines = Lines(work.q, sequence.queries)
     key_lines, value_lines = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
@@ -227,6 +228,7 @@ def log_sum(k: Builder, top: Value, total: Value) -> Value:
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
+    """Compute a tile on tensor cores, and recompute sums that masked keys made NaN."""
     sequence, first_query = work.sequence, work.first
     stop = sequence.seen(k.minimum(first_query + (plan.tile[0] - 1), sequence.queries - 1))
     state = Attention(

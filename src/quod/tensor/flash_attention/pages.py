@@ -211,6 +211,7 @@ class _Pages:
             raise InputError(f"table assigns slot {slot} of page {page} to two new keys")
 
     def _check_entries(self, wrong: Array) -> None:
+        """Raise InputError, naming the first, if an entry of the table is marked wrong."""
         if wrong.any():
             row, column = map(int, np.argwhere(wrong)[0])
             raise InputError(

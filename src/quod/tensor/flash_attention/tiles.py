@@ -87,6 +87,7 @@ class Tile:
         return list(self._k.load(buffer, start + self.row(0), self._plan.rows))
 
     def _store_rows(self, buffer: Value, line: Value, values: Sequence[Value]) -> None:
+        """Store one value per row of the instance in a line; inverse of `_load_rows`."""
         start = line * self.rows
         if self._vectors:
             for row_index, value in enumerate(values):
@@ -244,6 +245,7 @@ class Tile:
     def _add_chunk(
         self, sums: Values, start: Value, scales: Sequence[Value] | None, mask: Mask | None
     ) -> Values:
+        """Scale a panel of sums, and add the weighted lines; only tiles at an edge are masked."""
         width = self._plan.panel // self._plan.across
         if scales is not None:
             sums = tuple(value * scales[index // width] for index, value in enumerate(sums))

@@ -40,6 +40,7 @@ class RoleAttention(WarpgroupAttention):
         return (self._k.local_id() >> 7) - 1
 
     def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
+        """Let the first warpgroup copy, and the others multiply and call `finish`."""
         k, tiles = self._k, self._tile_count()
         k.barrier()
         with k.if_(k.subgroup_id() < _IN_A_WARPGROUP) as copies:
@@ -74,6 +75,7 @@ class RoleAttention(WarpgroupAttention):
     # --- products
 
     def _multiply(self, tiles: Value) -> SoftmaxState:
+        """Process all tiles of keys in a multiplying warpgroup; return its softmax state."""
         k = self._k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         last_tile = tiles - 1
@@ -126,6 +128,7 @@ class RoleAttention(WarpgroupAttention):
         return loop.results
 
     def _await_turn(self) -> None:
+        """Wait until the other multiplying warpgroup has started its products."""
         k = self._k
         with k.if_(k.subgroup_id() < 2 * _IN_A_WARPGROUP) as is_first:
             k.named_barrier(_TURN_BARRIERS[0], _MULTIPLIERS * WARPGROUP)

@@ -34,9 +34,11 @@ class _Position:
         parts_across = plan.tile[1] // columns
         parts = plan.tile[0] // rows * parts_across
         part = group & (parts - 1)
+        # The first row and column of the instance in the tile.
         self.row = (part >> log2(parts_across)) * rows + row_index * VECTOR
         self.column = (part & (parts_across - 1)) * columns + column_index * VECTOR
         self.slice = group >> log2(parts)
+        """The index of the slice of each step of K that the instance processes."""
 
 
 def _in_turn(rows: int, columns: int) -> Iterator[tuple[int, int]]:
@@ -70,6 +72,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         ]
 
     def multiply(fragments: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        """Return the sums plus the products of the instance's rows and columns for one k."""
         new_sums = list(sums)
         for row, column in _in_turn(*plan.own):
             index = row * plan.own[1] + column
@@ -79,6 +82,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         return new_sums
 
     def copy(step: Value, stage: Value) -> None:
+        """Start the copies of a step's tiles of A and B to a stage."""
         a.copy(step * plan.depth, stage * stage_size)
         b.copy(step * plan.depth, stage * stage_size)
         k.copy_async_commit()

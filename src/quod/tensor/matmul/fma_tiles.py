@@ -21,6 +21,7 @@ The 32 instances that store eight k of four indices on the long axis then use al
 _Place = tuple[Value, int]
 """An index as a sum: a part that depends on the instance, and a constant."""
 _Copy = Callable[[Value, Value, Value], None]
+"""A function that starts one copy; see `FmaRing._copy`."""
 
 
 def pitch_of(width: int, *, along: bool) -> int:

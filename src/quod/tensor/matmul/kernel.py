@@ -31,6 +31,7 @@ from quod.tensor.matmul.tensor_cores import Ring, multiply_in_cores
 from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
 
 Sums = tuple[Value, ...]
+"""An instance's sums, row by row."""
 
 _GROUP = 8
 """Rows of tiles in a block that workgroups traverse column by column, to reuse the cache."""
@@ -219,6 +220,7 @@ def _in_shared_memory(
     rows, columns = plan.tile
     a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    # Groups of 32 instances are subgroups on most GPUs; a device with others only loses speed.
     lane, group = k.local_id() % 32, k.local_id() // 32
     subgroups_across = plan.across // _SUBGROUP_ACROSS
     own_column = group % subgroups_across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS

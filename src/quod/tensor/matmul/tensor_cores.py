@@ -19,6 +19,7 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a matrix row: eight 16-bit elements."""
 _ELEMENTS = 8
+"""Elements of a copy."""
 _MATRIX = 16
 """Rows and columns of one matrix load: four 8 x 8 matrices."""
 
@@ -164,6 +165,7 @@ def multiply_in_cores(
         ]
 
     def multiply(fragments: Sequence[Values], sums: Sequence[Values]) -> list[Values]:
+        """Return the sums plus the products of the fragments that `load` returned."""
         return [
             k.mma(
                 element, fragments[row], fragments[row_blocks + column // 2][column % 2 * 2 :][:2],

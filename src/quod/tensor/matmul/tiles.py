@@ -16,6 +16,7 @@ from quod.kernel.machine import Capability
 from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
+"""Elements on their way to shared memory in registers, one tuple per access."""
 
 HALF = 2
 """Bytes of a 16-bit element."""
@@ -92,6 +93,8 @@ class Edges:
 
 
 class _Tile:
+    """An operand's tile: the matrix, its axes, and accesses to it."""
+
     def __init__(
         self, k: Builder, element: Type, operand: Edges, width: int, depth: int, vector: int
     ) -> None:
@@ -225,6 +228,7 @@ class CachedTile(_Tile):
             self._fill(start, count, unmasked=False)
 
     def _fill(self, start: Value, count: Value, *, unmasked: bool) -> None:
+        """Fill the tile; unless `unmasked`, skip or clamp indices beyond the matrix."""
         k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
         if self._is_kept:
             with k.range(0, self._width) as lines:

@@ -333,6 +333,7 @@ class _Result:
         return self._pairs.load(memory, access)
 
     def _store(self, row: Value, column: Value, values: Sequence[Value]) -> None:
+        """Store two adjacent results, if they are in the matrix."""
         k = self._k
         for start in range(0, 2, self._min_vector):
             first_column = column + start

@@ -193,6 +193,7 @@ def _tiles(
 
 
 def _move_if(k: Builder, in_range: Value, move: Callable[[], None], *, unmasked: bool) -> None:
+    """Call `move`, under the condition `in_range` unless `unmasked`."""
     if unmasked:
         move()
         return

@@ -198,6 +198,7 @@ class Batch:
     def _dequantised_launches(
         self, form: str, weight_memory: Buffer
     ) -> tuple[tuple[Any, ...], ...]:
+        """Return the launches that dequantise weights to memory, then multiply as `gemm` does."""
         device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
         block_type = QUANTISED_TYPES[form]
         nbytes = self._n * self._depth // block_type.elements * block_type.bytes
@@ -208,6 +209,7 @@ class Batch:
         )
 
     def _fused_launch(self, form: str) -> tuple[Any, ...]:
+        """Return the launch that dequantises weights on the way to shared memory."""
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
@@ -217,6 +219,7 @@ class Batch:
         return kernel, plan.groups(m, self._n), m, self._n, self._depth, *memory
 
     def _byte_launches(self, form: str) -> tuple[tuple[Any, ...], ...]:
+        """Return the launches that quantise activations to bytes, then multiply."""
         device, m, element = self._device, self._x.rows, self._x.element
         block_count = m * self._depth // BYTES
         if block_count * BYTES > _MAX_U32:

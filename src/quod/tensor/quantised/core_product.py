@@ -181,6 +181,7 @@ class _Blocks:
         self._preloaded = [self._load_pair(pair) for pair in range(held)]
 
     def _load_pair(self, pair: int) -> list[Values]:
+        """Load this instance's 4-bit values of a pair of groups, 16 bytes per row."""
         offset = _BLOCK * (pair // 2) + 4 + 16 * (pair % 2)
         return [
             self._k.load(self._ring.room, line + offset + self._quarter * 4, 4)

@@ -40,6 +40,7 @@ _NORMAL = _FRACTION - 126
 _INFINITY_EXPONENT = 255
 _NAN = 0x7FC00000
 _SIGNS = each_byte(128)
+"""The sign bit of each byte of a word."""
 
 
 class VectorBytes:

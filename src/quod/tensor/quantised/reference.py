@@ -78,6 +78,7 @@ _PLAIN: dict[str, Callable[[NDArray[Any]], Floats]] = {
     "BF16": _bf16,
     "I8": lambda array: array.astype(np.float32),
 }
+"""By name: the conversion to f32 of types that are not in blocks."""
 
 BLOCK_TYPES = tuple(QUANTISED_TYPES)
 """The block types: names in GGUF files, and NF4."""

@@ -31,6 +31,7 @@ from quod.validation import choice, whole_number
 Reduction = Literal["mean", "sum", "none"]
 _U32_RANGE = 1 << 32
 _NOT_COUNTED = -1.0
+"""A sentinel that no count equals."""
 
 
 def cross_entropy(
@@ -147,6 +148,7 @@ def _launch_rows(
     device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, scale: float, counts: Buffer,
     losses: Any, gradient_tensor: Tensor | None,
 ) -> None:  # fmt: skip
+    """Launch the kernel of the losses, and of the gradient if `gradient_tensor` is given."""
     if not math.prod(x.shape):
         return
     plan = plan_rows(device, x.element, x.columns)

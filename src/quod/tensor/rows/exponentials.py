@@ -51,6 +51,7 @@ class Powers:
 
 
 def _highest(k: Builder, accesses: list[Access], top: Value) -> Value:
+    """Return the maximum of `top` and of all elements of some accesses."""
     for access in accesses:
         for value in access.values:
             top = k.maximum(top, value)

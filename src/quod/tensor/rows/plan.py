@@ -15,6 +15,7 @@ WIDEST = 16
 """Bytes of the widest access."""
 
 _MIN_THREADS = 8
+"""The minimum number of instances per row."""
 _ELEMENTS_PER_INSTANCE = 32
 """The maximum number of elements per instance, unless a long row requires more."""
 _MAX_THREADS_AND_ELEMENTS = (512, 64)

@@ -16,6 +16,7 @@ from quod.tensor.rows.plan import RowPlan
 T = TypeVar("T")
 
 LOG2_E = 1.4426950408889634
+"""log2(e): exp(x) is 2**(x * LOG2_E), and GPUs compute powers of two."""
 
 
 @frozen(eq=False)
@@ -146,7 +147,7 @@ class Row:
     # --- passes over the row
 
     def once(self, values_of: Callable[[Access], Values]) -> Callable[[Access], Values]:
-        """If one step covers the row, cache `values_of` by access: all passes share the accesses."""
+        """If one step covers the row, cache `values_of` by access: passes share the accesses."""
         cache: dict[int, Values] = {}
 
         def cached(access: Access) -> Values:
@@ -238,6 +239,7 @@ class Row:
     def _store_step(
         self, target: Value, accesses: list[Access], values_of: Callable[[Access], Sequence[Value]]
     ) -> None:
+        """Store `values_of(access)` of some accesses, except beyond the row or without a row."""
         k = self._k
         for access in accesses:
             values, in_range = values_of(access), access.in_range

@@ -80,6 +80,7 @@ def _scale(name: str, value: Any, operand: Any) -> Any:
 
 
 def _check_floats8(**tensors: Tensor) -> None:
+    """Raise InputError for a tensor that is not of an 8-bit float type."""
     for name, operand in tensors.items():
         if operand.dtype not in FLOATS8:
             raise InputError(

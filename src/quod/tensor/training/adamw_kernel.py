@@ -81,6 +81,7 @@ _FUNCTIONS: dict[tuple[bool, bool], Function] = {
     (False, False): _adamw, (True, False): _clipped_adamw,
     (False, True): _adamw_memory_rates, (True, True): _clipped_adamw_memory_rates,
 }  # fmt: skip
+"""The functions by whether gradients are clipped, and whether rates are in memory."""
 
 
 def _make_kernel(

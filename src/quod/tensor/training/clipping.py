@@ -76,6 +76,7 @@ def clip_gradients(
 
 
 def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[Given]]:
+    """Validate a list of gradients; return tensors, and the arguments as given."""
     ordered = in_order("gradients", gradients)
     if hasattr(gradients, "dtype"):
         raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
@@ -89,6 +90,7 @@ def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[G
 def _norm_of(
     device: AnyDevice, tensors: list[Tensor], originals: list[Given], out: Given | None
 ) -> Any:
+    """Launch the norm of tensors; `originals[0]` determines the library of the result."""
     target: Any = out
     if out is None:
         shape = (1,)

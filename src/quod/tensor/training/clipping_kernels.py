@@ -46,6 +46,8 @@ def _square_sums(
 
 
 def _square(scale: float) -> Callable[[Value], Value]:
+    """Return the function that squares a number times a scale."""
+
     def square(value: Value) -> Value:
         scaled = value if scale == 1 else value * scale
         return scaled * scaled

@@ -74,6 +74,7 @@ def attention_backward(
         )
     memory = inputs.memory()
     arguments = [output_gradient.memory if math.prod(output_gradient.shape) else memory[0], *memory]
+    # Kernels take them after the gradient, q, k and v.
     arguments.insert(4, row_statistics)
     if math.prod(inputs.q.shape):
         _launch(device, ATTENTION_BACKWARD_QUERIES, inputs, arguments, [out_tensors[0].memory], 0)
@@ -130,6 +131,7 @@ def _by_warpgroups(
     arguments: list[Any],
     outputs: list[Any], side: int,
 ) -> None:  # fmt: skip
+    """Launch a kernel on warpgroups; see `_launch`. Rows are of `side`, lines of the other side."""
     element, (queries, keys, size) = inputs.q.element, inputs.sizes
     gradient, q, k, v = (reached(device, array) for array in arguments[:4])
     head_counts = math.prod(inputs.q.shape[:-2]), inputs.of_keys

@@ -63,6 +63,7 @@ class _Gradients:
             self._copy(line, self._k.constant(step, u32))
 
     def _copy(self, line: Callable[[Value], Value], step: Value) -> None:
+        """Start the copies of a step's tiles of lines."""
         stage = step & (self._plan.stages - 1)
         for tiles in self._line_tiles:
             tiles.copy(line(step), stage)
@@ -104,6 +105,7 @@ class _Gradients:
         return totals
 
     def _multiply(self, left: Values, right: Values, sums: Blocks, first_sum: int) -> None:
+        """Add the product of 16 rows and 16 columns to the two sums from `first_sum` on."""
         for column_half in range(2):
             column_pair = right[2 * column_half :][:2]
             sums[first_sum + column_half] = self._k.mma(

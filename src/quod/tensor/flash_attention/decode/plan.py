@@ -21,6 +21,7 @@ CORE_LINE = 64
 MAX_PARTS = 512
 """The maximum number of parts of the keys of a sequence."""
 _MAX_ROWS = 8
+"""The maximum number of rows of a workgroup; on tensor cores there may be twice as many."""
 _CORE_VECTOR = 8
 """Elements of a 16-byte access, as tensor cores require."""
 _MAX_SUMS = 64
@@ -28,6 +29,7 @@ _MAX_SUMS = 64
 _LANES = 128
 """Instances of a GPU workgroup."""
 _LANES_OF_SHORT_KERNELS = 64
+"""Instances of a workgroup on devices that need short kernels."""
 _RESIDENT = 2
 """Workgroups that a multiprocessor runs at a time."""
 _WAVES = 4

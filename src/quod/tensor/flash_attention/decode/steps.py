@@ -99,6 +99,7 @@ class Steps(ABC):
         return state
 
     def _process_keys(self, span: KeyRange) -> SoftmaxState:
+        """Run the loop without masks if there is one, then the loop with masks."""
         layout, size = self.held, self._plan.vector
         rows = len(layout.rows)
         state: SoftmaxState = (
@@ -116,6 +117,7 @@ class Steps(ABC):
     def _loop(
         self, start: Value, end: Value, state: SoftmaxState, span: KeyRange | None
     ) -> SoftmaxState:
+        """Add the keys from `start` to `end` - 1 to a state."""
         with self._k.range(start, end, self.step, carry=state) as loop:
             loop.next(self._add_keys(loop.index, loop.carried, span))
         results: SoftmaxState = loop.results

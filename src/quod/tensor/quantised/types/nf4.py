@@ -29,6 +29,7 @@ _BITS = (
     0xBF800000, 0xBF3239B1, 0xBF066B30, 0xBECA32A0, 0xBE91A24D, 0xBE3D353F, 0xBDBA7871, 0,
     0x3DA2FAFF, 0x3E24CAE3, 0x3E7C04DD, 0x3EAD033A, 0x3EE1A4B8, 0x3F1007AB, 0x3F3913B3, 0x3F800000,
 )  # fmt: skip
+"""The bits of the levels as f32."""
 NF4_LEVELS = np.array(_BITS, np.uint32).view(np.float32)
 """The 16 levels, ascending, f32."""
 
