@@ -52,6 +52,7 @@ def _trace(module: str, name: str, curve: str) -> Circuit:
 
 
 def _serialise(circuit: Circuit) -> bytes:
+    """Serialise a prepared circuit, without the names and lines of its constraints."""
     program, arrays = program_parts(circuit.program.runner.program, circuit.system)
     counts = circuit.counts
     inputs = [
@@ -72,6 +73,7 @@ def _serialise(circuit: Circuit) -> bytes:
 
 
 def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
+    """Restore a circuit from the result of `_serialise`."""
     facts, arrays = unpack(data)
     # Four arrays of the program, three for each of A, B and C, and the coefficients.
     *arrays, coefficients = arrays

@@ -99,6 +99,7 @@ class ProgramRunner:
         return out
 
     def _check_written(self, out: Buffer) -> None:
+        """Raise DeviceError if a value of witnesses in device memory was not written."""
         device, size = self.device, self.modulus.bytes
         compiled, count = (
             device.compile(count_unwritten, words=self.modulus.words),
@@ -150,6 +151,10 @@ class ProgramRunner:
     def _run(
         self, inputs: Sequence[InputNumbers], indices: range, width: int, values: Any, out: Any
     ) -> NDArray[np.bool_]:
+        """Compute the inputs at `indices` in one launch per stretch, and call hints in between.
+
+        Returns the mask of inputs that divide by 0.
+        """
         device, program, modulus = self.device, self.program, self.modulus
         count = len(indices)
         groups = -(-count // width)

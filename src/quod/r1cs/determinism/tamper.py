@@ -108,6 +108,7 @@ def _trial_values(before: int, prime: int, generator: random.Random) -> list[int
 def _accepted(
     system: ConstraintSystem, wire: int, honest: list[int], changed: list[int]
 ) -> Accepted:
+    """Describe a changed witness that the circuit accepts."""
     names = tuple(
         name
         for index, name in enumerate(system.public_names, start=1)

@@ -58,12 +58,14 @@ def blake2s_hash(
 
 
 def _boolean(bit: Signal) -> Boolean:
+    """Return a constant bit as bool, any other signal unchanged."""
     return bit if bit.constant not in (0, 1) else bool(bit.constant)
 
 
 def _compress(
     system: ConstraintSystem, state: list[Word], words: list[Word], bytes_so_far: int, is_last: bool
 ) -> list[Word]:
+    """Apply the compression function F of RFC 7693 to a state and a block of 16 words."""
     constant_words = start_words()
     constant_words[4] ^= bytes_so_far & 0xFFFFFFFF
     constant_words[5] ^= bytes_so_far >> _WORD

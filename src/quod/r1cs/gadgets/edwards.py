@@ -49,6 +49,7 @@ Point = CurvePoint | EdwardsPair
 """A point of the curve: signals known to be on the curve, or two int, which are checked."""
 
 _WINDOW = 2
+"""Bits of a window of `EdwardsPoints.multiply`."""
 
 
 class EdwardsPoints:

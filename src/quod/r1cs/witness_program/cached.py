@@ -65,6 +65,7 @@ def _digest(inputs: Any) -> bytes:
 
 
 def _described(step: Step) -> tuple[object, ...]:
+    """Return the parts of a step that lowering reads, as values that can be hashed."""
     if type(step) is Solve:
         return "solve", step.wire, step.row, step.side
     if type(step) is Bit:

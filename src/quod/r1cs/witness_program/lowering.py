@@ -56,6 +56,7 @@ class _Lowering:
         self._inputs()
 
     def _inputs(self) -> None:
+        """Emit an instruction for each input wire."""
         self.element_wires: list[int] = []
         self.bit_wires: list[int] = []
         for declaration in self.system.inputs.values():
@@ -117,6 +118,7 @@ class _Lowering:
         return ZERO_REGISTER if total is None else total
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
+        """Return the register of a sum that one LINEAR instruction computes."""
         key = tuple([value for term in terms for value in term])
         if (sum_register := self.shared_registers.get(key)) is None:
             start = len(self.terms) // 2
@@ -200,6 +202,7 @@ class _Lowering:
                 self._set(wire, self.emit(Op.INPUT, element, 0), _EMPTY)
 
     def _set(self, wire: int, numerator: int, denominator: Monomial) -> None:
+        """Record the fraction of a wire."""
         self.numerators[wire] = numerator
         if denominator:
             self.denominators[wire] = denominator
@@ -336,6 +339,7 @@ def _constant(wires: Sequence[int], coefficients: Sequence[int]) -> int | None:
 
 
 def _times(left: Monomial, right: Monomial) -> Monomial:
+    """Return the product of two products of divisors."""
     if not left or not right:
         return left or right
     exponents = dict(left)
@@ -355,6 +359,7 @@ def _common(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _quotient(dividend: Monomial, divisor: Monomial) -> Monomial:
+    """Return a product of divisors divided by one of its factors."""
     if not divisor:
         return dividend
     exponents = dict(dividend)
