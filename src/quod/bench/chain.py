@@ -135,6 +135,7 @@ class ChainCircuit:
         return -(-self.constraints // self._length)
 
     def _matrix(self, columns: Words) -> SparseMatrix:
+        """Return a matrix whose row i has ones in the columns `columns[i]`."""
         rows, width = columns.shape
         words = CURVES[self.curve].fr.words
         one_words = np.zeros(words, np.uint32)

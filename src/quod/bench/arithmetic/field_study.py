@@ -32,7 +32,9 @@ _OTHER_OPERATIONS: tuple[What, ...] = ("square", "two products", "conversion")
 """The other operations studied, each in the best form for a limb size."""
 
 _CHECKED_STEPS = 3
+"""The steps of a chain that are compared with integers."""
 _BUDGET_SECONDS = 0.1
+"""The time for the measurement of a chain."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ def adapter_name(device: str) -> str:
 
 
 def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> StudyRow:
+    """Measure one operation; a kernel error becomes the failure of the row."""
     bits, _, form = limbs.partition(":")
     begin = perf_counter()
     try:

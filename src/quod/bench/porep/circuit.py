@@ -226,6 +226,7 @@ class PartitionCircuit:
         )
 
     def _range_index(self, index_in_block: Indices) -> Indices:
+        """Return the range, by its index in `ranges`, of each index in a block."""
         starts = [wire_range.start for wire_range in self.ranges]
         range_index: Indices = (
             np.searchsorted(starts, index_in_block, side="right").astype(np.int64) - 1
@@ -279,6 +280,7 @@ class PartitionCircuit:
         )
 
     def _matrix(self, entries: list[tuple[Indices, Indices]]) -> SparseMatrix:
+        """Return a matrix from its entries: pairs of a wire and a coefficient for every row."""
         columns = np.stack([wires for wires, _ in entries], axis=1).astype(np.uint32)
         values = np.stack([values for _, values in entries], axis=1).reshape(-1)
         distinct, inverse = np.unique(values, return_inverse=True)

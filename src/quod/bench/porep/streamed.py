@@ -327,6 +327,7 @@ class _Slot:
     # --- recordings
 
     def _record(self, capacities: Mapping[tuple[str, int], int]) -> _Program:
+        """Record all steps of a proof for given capacities of the splits."""
         key, device = self._key, self._device
         resident_msms = {
             "B1": self._msm(1, key.circuit.used_in_b, capacities["B", 0]),
@@ -416,6 +417,7 @@ class _Chain:
         self.steps.append(_Step(copy, sums.finish().recording))
 
     def _copy(self, block: _Block, host: Array) -> Recording:
+        """Record the copy of a block to its buffer, after the previous copy and use of it."""
         copies = self._device.stream("copies").record()
         for event in (self._copied, self._users.get(block.bases.address)):
             if event is not None:

@@ -43,6 +43,7 @@ from quod.msm.gpu.run.workspace import Workspace
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 
 _EARLY = ("B2", "A", "B1")
+"""The MSMs whose points the proof needs first."""
 
 
 @frozen(eq=False)
@@ -144,6 +145,7 @@ class _Slot:
         self._tail: _Tail | None = None
 
     def _split(self, name: str) -> ScalarSplit:
+        """Return the scalar split of an MSM over the witness."""
         key, split_name = self._key, TAIL[name]
         degree, count = counts(key.circuit)[name]
         indices = key.indices if split_name == "B" else None
@@ -153,6 +155,7 @@ class _Slot:
         )  # fmt: skip
 
     def _record_quotient(self) -> tuple[Recording, RecordedMsm]:
+        """Record the quotient and the MSM over H."""
         key, plan = self._key, self._key.memory.quotient
         recording = self._device.stream("quotient").record()
         scalars = key.quotient.record(recording, self._witness)
@@ -163,6 +166,7 @@ class _Slot:
         return recording.finish().recording, recorded
 
     def _record_tail(self, capacities: dict[str, int]) -> _Tail:
+        """Record the MSMs over the witness for given capacities of the splits."""
         key, recording = self._key, self._device.stream("tail").record()
         witness_msms = {
             name: key.memory.sums(name, capacities[split_name]) for name, split_name in TAIL.items()

@@ -174,6 +174,7 @@ class _Study:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
+        """Record a launch with one instance for each of `count` elements."""
         compiled = self._device.compile(definition, **static)
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 

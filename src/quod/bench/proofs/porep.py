@@ -111,6 +111,7 @@ def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float
 def _traced(
     key: ProvingKey | PartitionKey, witness: Witness, timeline: Timeline, *, quiet: bool
 ) -> None:
+    """Prove with a timeline, and print the figures of the GPU's stages."""
     key.prove(witness, timeline=timeline)
     figures = gpu_figures(timeline)
     note(", ".join(f"{name} {value:.1f}" for name, value in figures.items()), quiet=quiet)

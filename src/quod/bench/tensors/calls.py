@@ -32,6 +32,7 @@ Array = NDArray[Any]
 _BEYOND_CACHES = 1 << 28
 """A number of bytes larger than any cache."""
 _MAX_SETS = 256
+"""The maximum number of tensor sets through which calls cycle."""
 _MOVED, _MIN_CALLS, _MAX_CALLS = 1 << 30, 16, 1024
 """The bytes moved and the bounds on calls of a GPU submission, to make its overhead negligible."""
 
@@ -42,14 +43,17 @@ _CHECKED_ROWS = 64
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 """The NumPy types of elements; types without one are stored as bits."""
 _RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32, "e4m3": np.uint16}
+"""The NumPy types of results, which 8-bit products have wider than their operands."""
 _UNITS = {
     "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
     "e4m3": 2.0**-7,
 }  # fmt: skip
+"""The unit in the last place of a result of about 1."""
 _SMALLEST = {
     "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0,
     "e4m3": 2.0**-133,
 }  # fmt: skip
+"""The smallest positive number of the results' type."""
 
 
 def cases(
@@ -76,6 +80,7 @@ def cases(
 
 
 def _shape(text: str, axes: int) -> Shape:
+    """Parse sizes such as 8x8; one size stands for all axes."""
     words = text.split("x")
     if not all(word.isdecimal() and int(word) for word in words) or len(words) not in (1, axes):
         raise InputError(f"--shape must be {axes} sizes such as {'x'.join('8' * axes)}, not {text}")
@@ -87,6 +92,7 @@ def _case(
     device: AnyDevice, against: str | None, kind: str, operation: Operation, shape: Shape,
     dtype: str,
 ) -> Case:  # fmt: skip
+    """Prepare the calls of one kind and shape, and check the first result."""
     output_shape = operation.output(shape)
     generator = np.random.default_rng(math.prod(shape))
     drawn = _Random(generator, shape, dtype)
@@ -160,6 +166,7 @@ class _Random:
         return [self._tensor(*kind_and_shape) for kind_and_shape in zip(kinds, shapes, strict=True)]
 
     def _tensor(self, kind: str, tensor_shape: Shape) -> Array:
+        """Draw a tensor of a kind; see `Operation.kinds`."""
         if kind == "classes":
             return self._generator.integers(self._classes, size=tensor_shape, dtype=np.int32)
         if kind == "order":

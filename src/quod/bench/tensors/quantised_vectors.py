@@ -62,6 +62,7 @@ def cases(
 
 
 def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
+    """Return the parameters by which a row names the layout."""
     if isinstance(layout, CoreLayout):
         return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
     parameters: dict[str, Parameter] = {
