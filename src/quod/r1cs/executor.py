@@ -126,6 +126,7 @@ class ProgramRunner:
         device, register_bytes = self.device, self.program.registers * self.modulus.bytes
         on_host = in_host_memory(device)
         item_bytes = max(register_bytes, self._row)
+        # Workgroups of `width` instances; on the CPU each instance is a SIMD lane.
         # A single input runs without SIMD, as all other lanes would idle.
         width = (
             (1 if len(inputs) == 1 else device.lanes)

@@ -59,6 +59,7 @@ def quantise_fp8(
     source = tensor(device, "x", x)
     shape = source.shape[:-1] or (1,)
     shape = shape if by_rows else (1,)
+    # Checks that `out` is None or a pair.
     results("elements and scales", 2, out)
     first, second = out or (
         float8_memory(device, x, source, stored), numbers(device, x, source, shape)

@@ -20,9 +20,9 @@ from quod.errors import QuodError
 Runs = dict[str, Callable[[], object]]
 
 IN_PROCESS = "in process"
-"""How a peer runs as a library."""
+"""The name of runs as a library."""
 WHOLE = "whole process"
-"""How a peer runs as a command."""
+"""The name of runs as a command."""
 
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
 _CALLS = Path(__file__).with_name("snarkjs_calls.mjs")

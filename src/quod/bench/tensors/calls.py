@@ -124,6 +124,7 @@ def _case(
     calls = set_count
     if not in_host_memory(device):
         calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // set_count)
+    # A multiply-add is two operations, hence the half of them below.
     operations = operation.flop(shape)
     run = _recorded(device, call, memory, calls, (moved_bytes, operations // 2))
     parameters: dict[str, Parameter] = {

@@ -56,6 +56,7 @@ def flat_kernel(
         tensors = {name: _Tensor(k, pointers[name], plan.vector, base) for name in memory}
 
         def step(start: Value, *, full: bool) -> None:
+            """Process the accesses of a step, which are all in range if `full`."""
             for access in range(plan.batch):
                 index = start + (access * plan.lanes + k.local_id())
                 read_index = index if full else k.minimum(base + index, count - 1) - base

@@ -367,6 +367,7 @@ class Attention:
             row_powers.append(powers)
             new_totals.append(reduce(operator.add, powers, totals[row_half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
             tuple(
                 pack(*row_powers[word % 2][key_block * 4 + word // 2 * 2 :][:2])

@@ -56,6 +56,7 @@ class Tile:
         self._word = u64 if k.machine.has(Capability.U64) else u32
         self._vectors = k.machine.has(Capability.VECTOR_LANES)
         self.rows, self.columns = plan.tile
+        # The instance's position among those that divide the rows, and those that divide the lines.
         self._row_slot, self._column_slot = k.local_id(), k.constant(0, u32)
         if plan.across > 1:
             self._row_slot, self._column_slot = (

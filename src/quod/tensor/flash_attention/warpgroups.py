@@ -151,6 +151,7 @@ class WarpgroupAttention:
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
         self._warpgroup_row = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        # Each of the four subgroups has 16 rows; four adjacent lanes share a row.
         self.row = (
             first_query + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         )
@@ -346,6 +347,7 @@ class WarpgroupAttention:
             totals.append(reduce(operator.add, weights, state.totals[row_half] * scale))
             scales.append(scale)
         pack = packing(k, self._element)
+        # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
             tuple(pack(*powers[word % 2][index * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for index in range(self._plan.keys // MATRIX_DEPTH)

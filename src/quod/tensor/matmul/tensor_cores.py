@@ -214,6 +214,7 @@ def multiply_in_cores(
         loop.next((fragments, sums))
     _, sums = loop.results
     lane = k.lane_id()
+    # In an 8 x 8 block of an accumulator, lane i has row i // 4 and columns i % 4 * 2 and the next.
     row, column = of_a.first + own_row + lane // 4, of_b.first + own_column + lane % 4 * 2
     for index, values in enumerate(sums):
         row_offset, column_offset = index // blocks_of_8 * _MATRIX, index % blocks_of_8 * 8

@@ -166,6 +166,7 @@ class _Step:
             factors = [
                 _Factors(k, decoded_column[run], exists) for decoded_column in decoded_columns
             ]
+            # Two groups of eight rows of X make the 16 rows of an MMA.
             for tile in range(0, len(x_runs), 2):
                 (low, high), (low_below, high_below) = x_words[tile : tile + 2]
                 for row_group, decoded_row in enumerate(decoded_rows):

@@ -21,7 +21,7 @@ _ELEMENTS_PER_INSTANCE = 32
 _MAX_THREADS_AND_ELEMENTS = (512, 64)
 """The maximum number of instances per row, and of elements per instance in registers."""
 _MAX_IN_SHORT_KERNELS = (256, 16)
-"""The same maxima on devices whose kernels must be short (`Capability.SHORT_KERNELS`)."""
+"""Those maxima on devices whose kernels must be short (`Capability.SHORT_KERNELS`)."""
 _REGISTER_ELEMENTS = (20, 36)
 """Elements of an instance in registers if the row's other elements are in shared memory.
 

@@ -67,6 +67,7 @@ class Row:
         self._stored = Accesses(k, stored or element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
+        # `whole`: one step covers the row, so its accesses are loaded once and kept.
         self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
         self._full = plan.full
         if plan.resident:
@@ -110,11 +111,11 @@ class Row:
     # --- memory
 
     def of(self, matrix: Value) -> Value:
-        """Return the pointer to the row in a matrix."""
+        """Return the pointer to the row in a matrix of the element type, for `load`."""
         return self._accesses.of(matrix, self._first)
 
     def into(self, matrix: Value) -> Value:
-        """Return the pointer to the row in a matrix of the stored type."""
+        """Return the pointer to the row in a matrix of the stored type, for `store`."""
         return self._stored.of(matrix, self._first)
 
     def vector(self, memory: Value) -> Value:

@@ -39,6 +39,7 @@ class StepsOfCores(Steps):
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, row_tile, tensors, factor)
+        # The row of an MMA fragment that the instance has a part of, and the index of that part.
         self._row_slot, self._column_slot = lane_of(k) >> 2, lane_of(k) & (QUAD - 1)
         self._row_blocks = plan.rows // _ROWS
         self._key_accesses = plan.accesses * CORE_LINE // (QUAD * plan.vector)
