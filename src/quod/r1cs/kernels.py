@@ -114,6 +114,7 @@ def replay_program(
             f.store(values, target, register_of(a) - register_of(b))
 
         def linear() -> None:
+            # `carried` gives an element the standard bounds that loops and branches require.
             with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
                 coefficient, number = k.load(program.terms, (a + summed.index) * 2, 2)
                 product = f.load(program.coefficients, coefficient) * register_of(number)
@@ -237,6 +238,7 @@ def failing_rows(
         sums = []
         for matrix in range(3):
             start, stop = k.load(ends, matrix * rows + row, 2)
+            # As in `replay_program`, `f.carried` gives elements the bounds that loops require.
             with k.range(start, stop, carry=f.carried(f.constant(0))) as loop:
                 (column,) = k.load(columns, loop.index)
                 (coefficient_index,) = k.load(numbers, loop.index)

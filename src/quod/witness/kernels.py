@@ -28,6 +28,7 @@ def row_sums(
     f = prime_field(k, modulus)
     row = k.global_id()
     with k.if_(row < rows):
+        # `carried` gives an element the standard bounds that loops and branches require.
         zero = f.carried(f.zero())
         with k.range(row_ptr[row], row_ptr[row + 1], carry=zero) as loop:
             product = f.load(value, loop.index) * f.load(vector, column[loop.index])

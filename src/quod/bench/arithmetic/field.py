@@ -57,6 +57,7 @@ def field_products(
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
+    # `carried` gives an element the standard bounds that loops and branches require.
     initial = tuple(field.carried(element) for element in elements)
     with k.range(0, steps, carry=initial) as loop:
         if square:

@@ -58,6 +58,7 @@ def _gate(
     """Return the entry to which gate i of all proofs adds, and the summand."""
     proof, gate = i // count, i % count
     first_input, second_input, output = k.load(gates, gate * 3, 3)
+    # `carried` gives an element the standard bounds that loops and branches require.
     value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + second_input))
     weight = mixed.extended.load(weights, (proof << log_size) + output)
     summand = mixed.extended.carried(mixed.multiply(weight, value))

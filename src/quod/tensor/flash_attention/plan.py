@@ -270,6 +270,7 @@ def plan_attention(
     shared_limit = machine.shared_bytes_limit
     warpgroup_plan = WARPGROUP_PLANS.get(head)
     if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
+        # At least half of the multiprocessors get a tile.
         fills_device = 2 * -(-queries // warpgroup_plan.tile[0]) * heads >= device.multiprocessors
         if fills_device and warpgroup_plan.shared_bytes < shared_limit:
             return warpgroup_plan

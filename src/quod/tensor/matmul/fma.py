@@ -21,6 +21,7 @@ class _Position:
     """The position of an instance in the tile of its workgroup."""
 
     def __init__(self, k: Builder, plan: FmaPlan) -> None:
+        # A subgroup has `down` x `right` instances.
         (rows, columns), (own_rows, own_columns) = plan.part, plan.own
         down, right = rows // own_rows, columns // own_columns
         self.apart = down * VECTOR, right * VECTOR

@@ -83,7 +83,7 @@ class MultipliedTile(NamedTuple):
     """The result of `multiply_tiles` in one instance.
 
     row, column: The tile's first row and column in C.
-    own: The index of the instance's first row within the tile.
+    own: The index of the instance's first row within the tile; its second row is 8 further.
     batch: The index of the product.
     sums: The accumulators of the instance.
     """
